@@ -1,0 +1,56 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both set up .venv on first use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+BENCH  := $(sort $(wildcard bench/*.py))
+
+.PHONY: demo test test-slow check lint format types bench clean help
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.installed ## set up, then show what ontarget does
+	@$(BIN)/ontarget demo
+
+test: $(VENV)/.installed-dev ## set up, then run the fast tests
+	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+
+test-slow: $(VENV)/.installed-slow ## run the slow tests too
+	$(BIN)/pytest -q -n $(JOBS)
+
+check: lint types test ## lint, format, types, tests: what CI runs
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev ## run every benchmark in bench/
+	@for file in $(BENCH); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than pyproject.toml once its extras are installed, so a second call sets nothing up.
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ontarget needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-slow: $(VENV)/.installed-dev
+	$(BIN)/pip install -q -e '.[dev,slow]'
+	@touch $@

@@ -1,0 +1,34 @@
+"""ontarget: the calibrated probability, at every step of a run, that it ends inside your target."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ontarget.errors import OntargetError
+    from ontarget.target import Target
+
+# Public name -> the module that holds it. Nothing below is imported before it is asked for.
+_PUBLIC = {
+    "OntargetError": "ontarget.errors",
+    "Target": "ontarget.target",
+}
+
+__all__ = ["OntargetError", "Target", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        value: object = _version("ontarget")
+    elif name in _PUBLIC:
+        value = getattr(import_module(_PUBLIC[name]), name)
+    else:
+        raise AttributeError(f"module 'ontarget' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

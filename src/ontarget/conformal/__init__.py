@@ -1,0 +1,1 @@
+"""Conformal calibration of conditional distributions: ranks, PCQR and its inverse, and rivals."""

@@ -1,0 +1,22 @@
+"""The one door to optional packages."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from ontarget.errors import MissingExtraError
+
+__all__ = ["require"]
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """The imported module, or an error that names the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:
+            raise
+        raise MissingExtraError(
+            f"{module} is not installed; run: pip install 'ontarget[{extra}]'"
+        ) from error

@@ -1,0 +1,61 @@
+"""One grid for everything that is compared (M1).
+
+Floating sums of decimal rewards differ in their last bits, so two runs that earned the same amount
+may compare as unequal. Outcomes, behavior so far, remainders and target ends are snapped to one
+decimal grid before any comparison.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.typing import ArrayLike, FloatArray
+
+__all__ = ["grid_of", "snap"]
+
+_DIGITS = 9
+# A power of ten up to 10**22 is exact in float64; a finer grid than that would not be decimal.
+_FINEST = -22
+
+
+def grid_of(outcomes: ArrayLike) -> float:
+    """Spacing of the grid for outcomes of this magnitude: a power of ten, nine digits down.
+
+    Examples
+    --------
+    >>> grid_of([-67.1, -14.5])
+    1e-07
+    """
+    values = np.asarray(outcomes, dtype=np.float64)
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if not math.isfinite(largest):
+        raise InputError(f"a grid needs finite outcomes, got one of {largest}")
+    exponent = math.ceil(math.log10(largest)) if largest > 0.0 else 0
+    return float(f"1e{max(exponent - _DIGITS, _FINEST)}")
+
+
+def snap(values: ArrayLike, grid: float | None) -> FloatArray:
+    """Values rounded to the nearest point of the grid; infinities and NaN stay what they are.
+
+    A grid of ``None`` leaves the values alone.
+
+    Examples
+    --------
+    >>> print(snap([0.1 + 0.2, -0.0], 1e-9))
+    [0.3 0. ]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if grid is None:
+        return array
+    if not (math.isfinite(grid) and grid > 0.0):
+        raise InputError(f"grid needs a finite number above 0, got {grid}")
+    # Multiplying by the exact power of ten, and dividing by it again, gives the float64 nearest to
+    # the decimal, the one that a user's literal denotes; dividing by 1e-7 would not.
+    scale = float(f"1e{-round(math.log10(grid))}")
+    snapped = np.rint(array * scale) / scale if grid < 1.0 else np.rint(array / grid) * grid
+    # Beyond 2**53 grid points the value is already coarser than the grid, and may overflow above.
+    kept: FloatArray = np.where(np.isfinite(snapped), snapped, array) + 0.0
+    return kept

@@ -1,0 +1,1 @@
+"""Conditional distributions F̂(y | x): one protocol, several models."""

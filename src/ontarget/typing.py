@@ -1,0 +1,16 @@
+"""Names for the array types that cross module borders."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IndexArray", "KeyArray"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+IndexArray: TypeAlias = NDArray[np.intp]
+KeyArray: TypeAlias = NDArray[np.uint64]
+AnyArray: TypeAlias = NDArray[np.generic]
