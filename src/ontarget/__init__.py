@@ -7,16 +7,18 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
     from ontarget.target import Target
 
 # Public name -> the module that holds it. Nothing below is imported before it is asked for.
 _PUBLIC = {
+    "Episodes": "ontarget.episodes.episodes",
     "OntargetError": "ontarget.errors",
     "Target": "ontarget.target",
 }
 
-__all__ = ["OntargetError", "Target", "__version__"]
+__all__ = ["Episodes", "OntargetError", "Target", "__version__"]
 
 
 def __getattr__(name: str) -> object:

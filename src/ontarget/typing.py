@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,4 +13,4 @@ FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IndexArray: TypeAlias = NDArray[np.intp]
 KeyArray: TypeAlias = NDArray[np.uint64]
-AnyArray: TypeAlias = NDArray[np.generic]
+AnyArray: TypeAlias = NDArray[Any]

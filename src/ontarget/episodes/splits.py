@@ -1,0 +1,121 @@
+"""Whole episodes divided into parts, by seed and id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ontarget.errors import EpisodesError
+from ontarget.keyed import keyed_hash, keys_of
+from ontarget.typing import AnyArray, IndexArray
+
+if TYPE_CHECKING:
+    from ontarget.episodes.episodes import Episodes
+
+__all__ = ["ByGroup", "Split", "split"]
+
+ByGroup: TypeAlias = Literal["stratify", "whole"]
+
+_PARTS = ("train", "calibrate", "assure")
+
+
+class Split(NamedTuple):
+    """Disjoint parts of some episodes; a part that was asked to be empty is None."""
+
+    train: Episodes
+    calibrate: Episodes
+    assure: Episodes | None
+    rest: Episodes | None
+
+
+def split(
+    episodes: Episodes,
+    parts: tuple[float, float, float],
+    *,
+    seed: int,
+    by_group: ByGroup | None,
+) -> Split:
+    """The division of episodes into train, calibrate and assure; see `Episodes.split`."""
+    if by_group not in (None, "stratify", "whole"):
+        raise EpisodesError(f"by_group needs 'stratify', 'whole' or None, got {by_group!r}")
+    if by_group is None:
+        chosen = _divide(episodes, np.arange(len(episodes)), parts, seed)
+    elif episodes.groups is None:
+        raise EpisodesError(f"by_group={by_group!r} needs episodes with groups; these have none")
+    elif by_group == "stratify":
+        chosen = _stratify(episodes, episodes.groups, parts, seed)
+    else:
+        chosen = _keep_whole(episodes, episodes.groups, parts, seed)
+    for name, part, asked in zip(_PARTS, chosen, parts, strict=False):
+        if not part.size and (asked or name != "assure"):
+            raise EpisodesError(
+                f"{name} would be empty: {asked} of {len(episodes)} episodes; ask for more of them"
+            )
+    train, calibrate, assure, rest = (
+        episodes.take(np.sort(part)) if part.size else None for part in chosen
+    )
+    assert train is not None
+    assert calibrate is not None
+    return Split(train, calibrate, assure, rest)
+
+
+def _divide(
+    episodes: Episodes, among: IndexArray, parts: tuple[float, float, float], seed: int
+) -> list[IndexArray]:
+    """Positions of train, calibrate, assure and the rest, in the order of a hash of the ids."""
+    ids = episodes.ids[among]
+    order = among[np.lexsort((ids, keyed_hash(keys_of(ids), seed, "split")))]
+    counts = _counts(parts, among.size)
+    return np.split(order, np.cumsum(counts))
+
+
+def _stratify(
+    episodes: Episodes, groups: AnyArray, parts: tuple[float, float, float], seed: int
+) -> list[IndexArray]:
+    if any(isinstance(part, int) and part > 1 for part in parts):
+        raise EpisodesError(f"by_group='stratify' needs fractions, got counts {parts}")
+    _, which = np.unique(groups, return_inverse=True)
+    divided = [
+        _divide(episodes, np.flatnonzero(which == g), parts, seed) for g in range(which.max() + 1)
+    ]
+    return [np.concatenate(same) for same in zip(*divided, strict=True)]
+
+
+def _keep_whole(
+    episodes: Episodes, groups: AnyArray, parts: tuple[float, float, float], seed: int
+) -> list[IndexArray]:
+    """Groups in the order of a hash, each to the part that lacks most of its share."""
+    names, which = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(which)
+    counts = _counts(parts, len(episodes))
+    wanted = np.array([*counts, len(episodes) - sum(counts)], dtype=np.float64)
+    given: list[list[int]] = [[], [], [], []]
+    lacking = wanted.copy()
+    for group in np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable"):
+        part = int(np.argmax(np.where(wanted > 0, lacking / np.maximum(wanted, 1.0), -np.inf)))
+        given[part].append(int(group))
+        lacking[part] -= sizes[group]
+    return [np.flatnonzero(np.isin(which, own)) for own in given]
+
+
+def _counts(parts: tuple[float, float, float], n: int) -> list[int]:
+    """How many episodes each part gets: a fraction of n, or the count itself."""
+    counts = []
+    for name, part in zip(_PARTS, parts, strict=True):
+        is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
+        if not (part >= 0 and (is_count or part <= 1)):
+            raise EpisodesError(
+                f"{name} needs a fraction from 0.0 to 1.0 or a count of episodes, got {part!r}"
+            )
+        counts.append(int(part) if is_count else None)
+    fractions = np.array([0.0 if c is not None else p for c, p in zip(counts, parts, strict=True)])
+    # Rounded up to the running total, so that fractions that sum to 1 use every episode.
+    ends = np.rint(np.cumsum(fractions) * n).astype(int)
+    shares = np.diff(ends, prepend=0)
+    found = [int(s) if c is None else c for c, s in zip(counts, shares, strict=True)]
+    if sum(found) > n:
+        raise EpisodesError(
+            f"train, calibrate and assure ask for {sum(found)} of {n} episodes; ask for fewer"
+        )
+    return found
