@@ -54,8 +54,11 @@ def snap(values: ArrayLike, grid: float | None) -> FloatArray:
         raise InputError(f"grid needs a finite number above 0, got {grid}")
     # Multiplying by the exact power of ten, and dividing by it again, gives the float64 nearest to
     # the decimal, the one that a user's literal denotes; dividing by 1e-7 would not.
-    scale = float(f"1e{-round(math.log10(grid))}")
-    snapped = np.rint(array * scale) / scale if grid < 1.0 else np.rint(array / grid) * grid
-    # Beyond 2**53 grid points the value is already coarser than the grid, and may overflow above.
+    exponent = round(math.log10(grid))
+    scale = float(f"1e{-exponent}")
+    is_fraction = exponent < 0 and grid == float(f"1e{exponent}")
+    with np.errstate(over="ignore"):
+        snapped = np.rint(array * scale) / scale if is_fraction else np.rint(array / grid) * grid
+    # A value so large that it overflows is coarser than the grid already; adding 0 drops -0.
     kept: FloatArray = np.where(np.isfinite(snapped), snapped, array) + 0.0
     return kept

@@ -46,12 +46,17 @@ def record_arrays(
     arrangement = _arrangement(lengths, rectangular=whole.ndim == 3)
 
     def rows(values: Any, what: str) -> FloatArray | None:
-        return None if values is None else _rows(values, lengths, arrangement, what)
+        if values is None:
+            return None
+        flat = _flat(values, lengths, what)
+        if whole.ndim == 3:
+            return np.array(flat.reshape(n, -1).T, order="C").reshape(-1)
+        return np.array(arrangement.place(flat))
 
     columns = (
-        np.ascontiguousarray(whole.transpose(2, 1, 0), dtype=np.float64).reshape(d, -1)
+        np.array(whole.transpose(2, 1, 0), dtype=np.float64, order="C").reshape(d, -1)
         if whole.ndim == 3
-        else np.ascontiguousarray(arrangement.place(whole).T, dtype=np.float64)
+        else np.array(arrangement.place(whole).T, dtype=np.float64, order="C")
     )
     return Recording(
         arrangement=arrangement,
@@ -84,9 +89,7 @@ def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
             )
         _check_numeric(states, "states")
         if 0 in states.shape[:2]:
-            raise EpisodesError(
-                f"states hold no step of any episode: their shape is {states.shape}"
-            )
+            raise EpisodesError(f"states hold no step at all: their shape is {states.shape}")
         return states, np.full(states.shape[0], states.shape[1]), states.dtype.name
     parts = [np.asarray(part) for part in states]
     if not parts:
@@ -114,16 +117,16 @@ def _arrangement(lengths: AnyArray, *, rectangular: bool) -> Arrangement:
     return arrange(np.repeat(np.arange(n), lengths), None)
 
 
-def _rows(values: Any, lengths: AnyArray, arrangement: Arrangement, what: str) -> FloatArray:
-    """One number per episode and step, in time-major order."""
-    n, steps = lengths.size, int(lengths[0])
-    if isinstance(values, np.ndarray) and values.dtype != np.object_ and arrangement.order is None:
+def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
+    """One number per episode and step, one episode after the other."""
+    n = lengths.size
+    if isinstance(values, np.ndarray) and values.dtype != np.object_:
+        shape = (n, int(lengths[0])) if np.all(lengths == lengths[0]) else None
+        if values.shape != shape:
+            needed = f"shape {shape}" if shape else "to be a list, one array per episode"
+            raise EpisodesError(f"{what} need {needed} as the states, got shape {values.shape}")
         _check_numeric(values, what)
-        if values.shape != (n, steps):
-            raise EpisodesError(
-                f"{what} need shape ({n}, {steps}) as the states, got {values.shape}"
-            )
-        return np.ascontiguousarray(values.T, dtype=np.float64).reshape(-1)
+        return values.astype(np.float64).reshape(-1)
     parts = [np.asarray(part) for part in values]
     if len(parts) != n:
         raise EpisodesError(f"{what} need one array for each of {n} episodes, got {len(parts)}")
@@ -133,10 +136,7 @@ def _rows(values: Any, lengths: AnyArray, arrangement: Arrangement, what: str) -
             raise EpisodesError(
                 f"{what} of episode {i} need shape ({lengths[i]},) as its states, got {part.shape}"
             )
-    whole = np.concatenate(parts).astype(np.float64)
-    if arrangement.order is None:
-        return np.ascontiguousarray(whole.reshape(n, steps).T).reshape(-1)
-    return whole[arrangement.order]
+    return np.concatenate(parts).astype(np.float64)
 
 
 def _check_numeric(values: AnyArray, what: str) -> None:

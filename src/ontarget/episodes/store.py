@@ -113,7 +113,8 @@ def behavior_before(
         if isinstance(behavior, Column):
             outcomes[alive] = values[rows]
         else:
-            outcomes[alive] = behavior.update(so_far, values[rows], step)
+            with np.errstate(over="ignore"):  # refused below
+                outcomes[alive] = behavior.update(so_far, values[rows], step)
     if not np.all(np.isfinite(outcomes)):
         raise EpisodesError(
             "an episode's outcome is too large for float64; use rewards of a smaller scale"

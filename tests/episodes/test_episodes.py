@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ontarget import Episodes
+from ontarget.errors import CensoredError, EpisodesError, InputError
+
+
+def ragged(lengths: list[int], d: int = 2, seed: int = 0) -> tuple[list, list]:
+    rng = np.random.default_rng(seed)
+    return (
+        [rng.normal(size=(t, d)) for t in lengths],
+        [rng.integers(-5, 5, size=t).astype(float) for t in lengths],
+    )
+
+
+lengths = st.lists(st.integers(1, 6), min_size=1, max_size=8)
+
+
+@given(lengths)
+def test_a_step_holds_exactly_the_episodes_alive_there(lengths: list[int]) -> None:
+    states, gains = ragged(lengths)
+    runs = Episodes.from_arrays(states, gains)
+    assert runs.horizon == max(lengths)
+    for t in range(runs.horizon):
+        alive = [i for i, length in enumerate(lengths) if length > t]
+        step = runs.at(t)
+        assert step.index.tolist() == alive
+        assert step.ids.tolist() == alive
+        assert len(step) == len(alive)
+        assert step.states.tolist() == [states[i][t].tolist() for i in alive]
+        assert step.behavior.tolist() == [sum(gains[i][:t].tolist(), 0.0) for i in alive]
+        assert step.outcomes.tolist() == [sum(gains[i].tolist(), 0.0) for i in alive]
+        assert runs.rewards_at(t).tolist() == [gains[i][t] for i in alive]
+
+
+@given(lengths, st.data())
+def test_a_part_answers_as_if_it_had_been_recorded_alone(
+    lengths: list[int], data: st.DataObject
+) -> None:
+    states, gains = ragged(lengths)
+    chosen = data.draw(st.lists(st.sampled_from(range(len(lengths))), min_size=1, unique=True))
+    part = Episodes.from_arrays(states, gains, horizon=6).take(chosen)
+    alone = Episodes.from_arrays(
+        [states[i] for i in chosen], [gains[i] for i in chosen], ids=chosen, horizon=6
+    )
+    assert len(part) == len(alone)
+    assert part.outcomes.tolist() == alone.outcomes.tolist()
+    for t in range(6):
+        one, other = part.at(t), alone.at(t)
+        assert one.states.tolist() == other.states.tolist()
+        assert one.behavior.tolist() == other.behavior.tolist()
+        assert one.ids.tolist() == other.ids.tolist()
+        assert one.index.tolist() == other.index.tolist()
+    assert part.to_frame().equals(alone.to_frame())
+
+
+def test_rectangular_and_listed_arrays_are_the_same_episodes() -> None:
+    rng = np.random.default_rng(1)
+    states, gains = rng.normal(size=(6, 4, 3)), rng.normal(size=(6, 4))
+    one = Episodes.from_arrays(states, gains)
+    other = Episodes.from_arrays(list(states), list(gains))
+    assert one.to_frame().equals(other.to_frame())
+
+
+def test_arrays_of_the_user_are_copied_and_ours_are_read_only() -> None:
+    states, gains = np.zeros((1, 3, 2)), np.ones((1, 3))
+    runs = Episodes.from_arrays(states, gains)
+    states[:] = 7
+    gains[:] = 7
+    assert runs.at(0).states.tolist() == [[0.0, 0.0]]
+    assert runs.outcomes.tolist() == [3.0]
+    for array in (runs.outcomes, runs.at(0).states, runs.ids, runs.take([0]).outcomes):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_a_step_can_be_asked_on_the_grid() -> None:
+    runs = Episodes.from_arrays(np.zeros((1, 3, 1)), [[0.1, 0.2, 0.3]])
+    exact, snapped = runs.at(2), runs.at(2, grid=1e-9)
+    assert exact.behavior[0] != 0.3
+    assert snapped.behavior[0] == 0.3
+    assert snapped.remaining[0] == 0.3
+    assert runs.grid == 1e-9
+
+
+def test_horizon_beyond_the_longest_episode_leaves_empty_steps() -> None:
+    runs = Episodes.from_arrays(*ragged([2, 3]), horizon=5)
+    assert runs.horizon == 5
+    assert len(runs.at(4)) == 0
+    assert runs.at(4).states.shape == (0, 2)
+
+
+def test_a_cut_at_the_horizon_is_complete() -> None:
+    runs = Episodes.from_arrays(*ragged([4, 4, 2]), truncated=[True, False, False])
+    assert len(runs) == 3
+    assert runs.dropped == 0
+
+
+def test_censored_episodes_are_refused_with_a_count() -> None:
+    with pytest.raises(
+        CensoredError, match=r"2 of 4 episodes were cut off .*horizon 5.*episode 1 "
+    ):
+        Episodes.from_arrays(*ragged([5, 3, 2, 5]), truncated=[False, True, True, True])
+
+
+def test_dropped_episodes_are_counted_and_gone() -> None:
+    states, gains = ragged([5, 3, 2, 5])
+    runs = Episodes.from_arrays(states, gains, truncated=[False, True, True, True], censored="drop")
+    assert runs.ids.tolist() == [0, 3]
+    assert runs.dropped == 2
+    assert "2 cut-off episodes left out" in runs.describe()
+    assert len(runs.at(1)) == 2
+    assert runs.horizon == 5
+
+
+def test_dropping_every_episode_is_an_error() -> None:
+    with pytest.raises(CensoredError, match="none is left"):
+        Episodes.from_arrays(*ragged([2, 3]), truncated=[True, True], horizon=9, censored="drop")
+
+
+def test_description_says_that_unflagged_ends_are_terminations() -> None:
+    text = Episodes.from_arrays(*ragged([2, 3])).describe()
+    assert "1 ended early, all taken as terminations" in text
+    text = Episodes.from_arrays(*ragged([2, 3]), truncated=[False, False]).describe()
+    assert "1 terminated early" in text
+    text = Episodes.from_arrays(*ragged([3, 3]), groups=["a", "b"]).describe()
+    assert "all reached the horizon" in text
+    assert "a (1), b (1)" in text
+
+
+def test_repr_counts_in_the_singular_and_plural() -> None:
+    one = Episodes.from_arrays([[[0.0]]], [[1.0]])
+    assert repr(one) == "<Episodes: 1 episode of 1 step, 1 feature, behavior sum>"
+    more = Episodes.from_arrays(*ragged([1, 3]))
+    assert repr(more) == "<Episodes: 2 episodes of up to 3 steps, 2 features, behavior sum>"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s, r: Episodes.from_arrays(s, r[:, :2]), r"rewards need shape \(3, 4\)"),
+        (lambda s, r: Episodes.from_arrays(s[0], r), "for episodes of different lengths"),
+        (lambda s, r: Episodes.from_arrays([], []), "no episode"),
+        (lambda s, r: Episodes.from_arrays(s[:0], r[:0]), "no step at all"),
+        (lambda s, r: Episodes.from_arrays([s[0], s[1, :0]], list(r[:2])), "episode 1 has no step"),
+        (lambda s, r: Episodes.from_arrays([s[0], s[1, :, :1]], list(r[:2])), "episode 1 need"),
+        (lambda s, r: Episodes.from_arrays(list(s), list(r[:2])), "each of 3 episodes, got 2"),
+        (
+            lambda s, r: Episodes.from_arrays(list(s), [r[0], r[1], r[2, :1]]),
+            "rewards of episode 2",
+        ),
+        (lambda s, r: Episodes.from_arrays(s.astype(str), r), "from_frame encodes text"),
+        (lambda s, r: Episodes.from_arrays(s, r, features=["a"]), "2 names"),
+        (lambda s, r: Episodes.from_arrays(s, r, features=["a", "a"]), "'a' twice"),
+        (lambda s, r: Episodes.from_arrays(s, r, categorical=["z"]), r"\(x0, x1\), got 'z'"),
+        (lambda s, r: Episodes.from_arrays(s, r, ids=[1, 2, 1]), "got 1 twice"),
+        (lambda s, r: Episodes.from_arrays(s, r, ids=[1, 2]), "one value for each of 3"),
+        (lambda s, r: Episodes.from_arrays(s, r, truncated=[0, 1, 2]), "true or false, got 2"),
+        (lambda s, r: Episodes.from_arrays(s, r, horizon=3), "horizon 3 is shorter than episode 0"),
+        (lambda s, r: Episodes.from_arrays(s, r, horizon=0), "horizon needs a whole number"),
+        (lambda s, r: Episodes.from_arrays(s, None), "needs its values"),
+        (lambda s, r: Episodes.from_arrays(s, r, censored="keep"), "'refuse' or 'drop'"),
+        (lambda s, r: Episodes.from_arrays(s.astype(int) + 2**60, r), r"2\*\*53"),
+    ],
+)
+def test_bad_arrays_are_refused(build, message: str) -> None:
+    with pytest.raises(EpisodesError, match=message):
+        build(np.zeros((3, 4, 2)), np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_reward_that_is_no_number_is_refused_with_its_place(value: float) -> None:
+    gains = np.zeros((3, 4))
+    gains[1, 2] = value
+    with pytest.raises(EpisodesError, match=rf"reward .* got {value} at episode 1, step 2"):
+        Episodes.from_arrays(np.zeros((3, 4, 2)), gains)
+
+
+def test_features_may_be_missing_but_not_infinite() -> None:
+    states = np.zeros((3, 4, 2))
+    states[2, 1, 0] = np.nan
+    assert np.isnan(Episodes.from_arrays(states, np.zeros((3, 4))).at(1).states[2, 0])
+    states[2, 1, 1] = np.inf
+    with pytest.raises(EpisodesError, match=r"feature 'x1' .* got inf at episode 2, step 1"):
+        Episodes.from_arrays(states, np.zeros((3, 4)))
+
+
+def test_steps_and_positions_out_of_range_are_refused() -> None:
+    runs = Episodes.from_arrays(*ragged([2, 3]))
+    for t in (-1, 3):
+        with pytest.raises(InputError, match=rf"0 <= t < 3, the horizon, got {t}"):
+            runs.at(t)
+    for index in ([2], [-3], [0, 0], [0, -2], [[0]]):
+        with pytest.raises(InputError, match="index needs"):
+            runs.take(index)
+    with pytest.raises(InputError, match="mask"):
+        runs.take([True])
+    with pytest.raises(EpisodesError, match="no episode is left"):
+        runs.take([False, False])
+    assert runs.take([-1]).ids.tolist() == [1]
+    assert runs.take([False, True]).take([0]).ids.tolist() == [1]
+
+
+def test_asking_for_rewards_that_were_never_given_is_an_error() -> None:
+    runs = Episodes.from_arrays(np.zeros((1, 2, 1)), None, behavior_values=[[1.0, 2.0]])
+    with pytest.raises(EpisodesError, match="no rewards"):
+        runs.rewards_at(0)

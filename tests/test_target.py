@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ontarget import Target
+from ontarget.errors import TargetError
+
+ends = st.integers(-6, 6).map(float)
+closings = st.sampled_from(["both", "left", "right", "neither"])
+POINTS = np.arange(-8, 8.5, 0.5)
+
+
+@st.composite
+def targets(draw: st.DrawFn) -> Target:
+    low, high = sorted((draw(ends), draw(ends)))
+    kind = draw(st.integers(0, 4))
+    if kind == 0:
+        return Target.at_least(low)
+    if kind == 1:
+        return Target.at_most(high)
+    if low == high:
+        return Target(low, high)
+    return Target(low, high, draw(closings))
+
+
+unions = st.lists(targets(), min_size=1, max_size=4)
+
+
+@given(unions)
+def test_union_holds_what_any_part_holds(parts: list[Target]) -> None:
+    whole = Target.empty()
+    for part in parts:
+        whole = whole | part
+    expected = np.any([part.contains(POINTS) for part in parts], axis=0)
+    assert whole.contains(POINTS).tolist() == expected.tolist()
+
+
+@given(unions)
+def test_components_are_sorted_disjoint_and_not_touching(parts: list[Target]) -> None:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole | part
+    for left, right in zip(whole.components, whole.components[1:], strict=False):
+        assert left.upper < right.lower or (
+            left.upper == right.lower and not left.upper_closed and not right.lower_closed
+        )
+
+
+@given(unions)
+def test_union_does_not_depend_on_order(parts: list[Target]) -> None:
+    forward, backward = Target.empty(), Target.empty()
+    for part in parts:
+        forward = forward | part
+    for part in reversed(parts):
+        backward = backward | part
+    assert forward == backward
+    assert hash(forward) == hash(backward)
+
+
+@given(unions)
+def test_complement_holds_exactly_the_rest(parts: list[Target]) -> None:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole | part
+    assert (~whole).contains(POINTS).tolist() == (~whole.contains(POINTS)).tolist()
+    assert ~~whole == whole
+
+
+@given(targets(), st.integers(-5, 5).map(float))
+def test_shift_moves_the_target_with_the_values(target: Target, amount: float) -> None:
+    moved = target.shift(amount)
+    assert moved.contains(POINTS + amount).tolist() == target.contains(POINTS).tolist()
+
+
+def test_complement_of_the_line_is_empty() -> None:
+    assert ~Target() == Target.empty()
+    assert not Target.empty()
+    assert not Target.empty().contains([0.0, math.inf]).any()
+    assert Target.empty().complement() == Target()
+
+
+def test_touching_components_merge_only_where_no_point_is_missing() -> None:
+    assert Target(0, 1) | Target(1, 2) == Target(0, 2)
+    assert Target(0, 1, "left") | Target(1, 2) == Target(0, 2)
+    gap = Target(0, 1, "left") | Target(1, 2, "right")
+    assert len(gap.components) == 2
+    assert gap.contains([0.9, 1.0, 1.1]).tolist() == [True, False, True]
+
+
+def test_nan_lies_in_no_target() -> None:
+    assert not Target().contains(math.nan)
+
+
+def test_infinite_values_lie_in_half_lines_on_their_side() -> None:
+    assert Target.at_least(0).contains([-math.inf, math.inf]).tolist() == [False, True]
+    assert Target(0, 1).contains([-math.inf, math.inf]).tolist() == [False, False]
+
+
+def test_grid_makes_sums_of_decimals_meet_their_target() -> None:
+    total = sum([0.1] * 3)
+    assert not Target.at_most(0.3).contains(total)
+    assert Target.at_most(0.3).contains(total, grid=1e-9)
+    assert not Target(0.3, 1, "right").contains(total, grid=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0:5", Target(0, 5)),
+        (" -1.5 : 2e3 ", Target(-1.5, 2000)),
+        ("-40:", Target.at_least(-40)),
+        (":7", Target.at_most(7)),
+        (":3,5:8", Target.at_most(3) | Target(5, 8)),
+        ("-inf:3", Target.at_most(3)),
+    ],
+)
+def test_parse_reads_what_people_type(text: str, expected: Target) -> None:
+    assert Target.parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":", "5", "a:b", "1:2:3", "5:3", "nan:3", "0:1,"])
+def test_parse_refuses_with_what_it_got(text: str) -> None:
+    with pytest.raises(TargetError, match="target needs"):
+        Target.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Target(5, 3), r"target needs lower <= upper, got \[5, 3\]"),
+        (lambda: Target(math.nan, 3), "lower needs a number, got NaN"),
+        (lambda: Target("x", 3), "lower needs a number, got 'x'"),
+        (lambda: Target(1, 1, "left"), "single point 1 is empty unless closed='both'"),
+        (lambda: Target(0, 1, "open"), "closed needs one of both, left, right, neither"),
+        (lambda: Target(math.inf), "lower <= upper"),
+        (lambda: Target(0, 1).shift(math.inf), "finite amount"),
+    ],
+)
+def test_a_target_that_is_no_set_is_refused(build, message) -> None:
+    with pytest.raises(TargetError, match=message):
+        build()
+
+
+def test_target_is_an_immutable_value() -> None:
+    target = Target(0, 1)
+    with pytest.raises(AttributeError, match="immutable"):
+        target.components = ()
+    assert copy.deepcopy(target) == target
+    assert target != (0, 1)
+    with pytest.raises(TypeError):
+        target | 3
+
+
+def test_text_shows_every_component() -> None:
+    assert str(Target(0, 1, "left") | Target.at_least(3)) == "[0, 1) | [3, inf)"
+    assert repr(Target.empty()) == "Target('empty')"
+
+
+def test_ends_describe_the_hull() -> None:
+    target = Target(0, 1, "right") | Target.at_least(3)
+    assert (target.lower, target.upper, target.closed) == (0.0, math.inf, "neither")
