@@ -53,7 +53,8 @@ def write(episodes: Episodes, path: Path) -> None:
                 # Rows are sorted by step, so a row group is a few steps: a step reads only those.
                 table.sink_parquet(part, metadata={_KEY: _described(episodes)})
             else:
-                table.sink_csv(part)
+                # Float32 is printed to its own last digit, and read back as another float64.
+                table.cast({pl.Float32: pl.Float64}).sink_csv(part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -107,13 +108,13 @@ def _layout_in(path: Path) -> Layout | None:
 
 
 def _scan_csv(path: Path) -> pl.LazyFrame:
-    """The table in a CSV file, typed by all of its rows, after a look for short lines."""
-    table = pl.scan_csv(path, infer_schema_length=None, glob=False)
-    last = table.collect_schema().names()[-1]
-    # Short lines are filled with nulls by the reader, and every one leaves the last column empty.
-    if table.select(pl.col(last).is_null().any()).collect().item():
+    """The table in a CSV file, typed by all of its rows, after a look for uneven lines."""
+    # Read whole: asked for one column, the reader does not notice fields beyond the header's.
+    table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
+    # It fills short lines with nulls, and every one of them leaves the last column empty.
+    if table.width and table[:, -1].has_nulls():
         _refuse_uneven_lines(path)
-    return table
+    return table.lazy()
 
 
 def _refuse_uneven_lines(path: Path) -> None:

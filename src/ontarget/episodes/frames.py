@@ -116,10 +116,15 @@ def table_of(frame: Any) -> pl.LazyFrame:
 
 
 def _series_of(column: nw.Series[Any]) -> pl.Series:
-    plain = column.dtype.is_numeric() or column.dtype == nw.Boolean
-    if plain and not column.is_null().any():
+    missing = column.is_null().to_numpy()
+    if (column.dtype.is_numeric() or column.dtype == nw.Boolean) and not missing.any():
         return pl.Series(column.name, column.to_numpy())
-    return pl.Series(column.name, column.to_list())
+    # Every library has a word of its own for a missing value; polars knows None.
+    values = [
+        None if absent else value
+        for value, absent in zip(column.to_list(), missing.tolist(), strict=True)
+    ]
+    return pl.Series(column.name, values)
 
 
 def record_frame(table: pl.LazyFrame, layout: Layout) -> Recording:

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from polars.testing import assert_frame_equal
+
+from ontarget import Episodes
+from ontarget.errors import EpisodesError, EpisodesFileError
+
+from .recordings import in_time_order, recordings
+
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@same_folder
+@given(frame=recordings())
+def test_frame_to_parquet_to_episodes_to_frame_is_exact(
+    frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.parquet"
+    frame.write_parquet(path)
+    back = Episodes.read(path).to_frame().select(frame.columns)
+    assert_frame_equal(back, in_time_order(frame), check_exact=True)
+
+
+@same_folder
+@given(frame=recordings())
+def test_writing_and_reading_gives_the_same_episodes(frame: pl.DataFrame, tmp_path: Path) -> None:
+    runs = Episodes.from_frame(frame, behavior="discounted:0.9", horizon=6)
+    for ending, options in (
+        (".parquet", {}),
+        (".csv", {"behavior": "discounted:0.9", "horizon": 6}),
+    ):
+        path = tmp_path / f"runs{ending}"
+        runs.write(path)
+        again = Episodes.read(path, **options)
+        assert again.ids.tolist() == runs.ids.tolist()
+        assert again.outcomes.tolist() == runs.outcomes.tolist()
+        assert again.behavior == runs.behavior
+        assert again.horizon == runs.horizon
+        for t in range(6):
+            np.testing.assert_array_equal(again.at(t).states, runs.at(t).states)
+        if ending == ".parquet":
+            assert again.schema == runs.schema
+            assert_frame_equal(again.to_frame(), runs.to_frame())
+
+
+def walk(tmp_path: Path, ending: str = ".parquet") -> tuple[Episodes, Path]:
+    rng = np.random.default_rng(0)
+    runs = Episodes.from_arrays(rng.normal(size=(9, 5, 2)), rng.normal(size=(9, 5)))
+    path = tmp_path / f"walk{ending}"
+    runs.write(path)
+    return runs, path
+
+
+def test_a_part_is_written_as_a_part(tmp_path: Path) -> None:
+    runs, path = walk(tmp_path)
+    runs.take([5, 2]).write(path)
+    assert Episodes.read(path).ids.tolist() == [5, 2]
+
+
+def test_parquet_keeps_dictionaries_and_roles(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"run": [1, 1, 2], "t": [1, 2, 1], "mode": ["a", "c", "b"], "gain": [1.0, 2.0, 3.0]}
+    )
+    options = {"episode": "run", "step": "t", "reward": "gain", "first_step": 1}
+    runs = Episodes.from_frame(frame, **options)
+    runs.take([1]).write(tmp_path / "part.parquet")
+    part = Episodes.read(tmp_path / "part.parquet")
+    assert part.schema.features[0].categories == ("a", "b", "c")
+    assert part.roles == runs.roles
+    assert part.horizon == 2
+
+
+def test_options_overrule_what_a_file_says_of_itself(tmp_path: Path) -> None:
+    _, path = walk(tmp_path)
+    assert Episodes.read(path, behavior="max").behavior.spec == "max"
+    assert Episodes.read(path, features=["x1"]).schema.names == ("x1",)
+
+
+def test_rows_of_one_step_are_one_slice_of_the_file(tmp_path: Path) -> None:
+    _, path = walk(tmp_path)
+    assert pl.read_parquet(path)["step"].to_list() == sorted([*range(5)] * 9)
+
+
+def test_no_half_written_file_is_left_behind(tmp_path: Path) -> None:
+    runs, path = walk(tmp_path)
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(EpisodesFileError):
+        runs.write(tmp_path / "folder.parquet")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder.parquet", path.name]
+    with pytest.raises(EpisodesFileError):
+        runs.write(tmp_path / "nowhere" / "runs.parquet")
+
+
+def test_every_truncation_of_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    runs, path = walk(tmp_path)
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 97), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(EpisodesFileError, match=r"walk\.parquet"):
+            Episodes.read(path)
+    path.write_bytes(whole)
+    assert Episodes.read(path).outcomes.tolist() == runs.outcomes.tolist()
+
+
+def write_csv(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "runs.csv"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"runs\.csv is empty"),
+        ("episode,step,reward\n", "no row"),
+        (
+            "episode,step,speed,reward\n1,0,2.0,1.0\n1,1,2.0\n",
+            r"line 3: 3 fields where the header has 4: '1,1,2.0'",
+        ),
+        ("episode,step,reward\n1,0,1.0\n1,1,2.0,7\n", r"line 3: 4 fields where the header has 3"),
+        ("episode,step,reward\n1,0,1.0\n1,1,\n", r"reward .*got nan at episode 1, step 1"),
+        ("episode,step,reward\n1,0,1.0\n1,1,x\n", r"reward .*text 'x' at episode 1, step 1"),
+        ("episode,step,v,reward\n1,0,2,1\n1,1,-,2\n", r"'v' mixes .*'-' at episode 1, step 1"),
+        ("run,step,reward\n1,0,1.0\n", "no episode column 'episode' among run, step, reward"),
+    ],
+)
+def test_bad_csv_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.read(write_csv(tmp_path, text))
+
+
+def test_quoted_commas_and_missing_last_fields_are_fine(tmp_path: Path) -> None:
+    text = 'episode,step,reward,note,v\n1,0,1.0,"a,b",2\n1,1,2.0,"c",\n'
+    runs = Episodes.read(write_csv(tmp_path, text))
+    assert runs.schema.features[0].categories == ("a,b", "c")
+    assert np.isnan(runs.at(1).states[0, 1])
+
+
+def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
+    runs, _ = walk(tmp_path)
+    with pytest.raises(EpisodesFileError, match="no such file"):
+        Episodes.read(tmp_path / "none.parquet")
+    with pytest.raises(EpisodesFileError, match=r"\.parquet or \.csv"):
+        Episodes.read(tmp_path / "runs.xlsx")
+    with pytest.raises(EpisodesFileError, match=r"\.parquet or \.csv"):
+        runs.write(tmp_path / "runs.xlsx")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(EpisodesFileError, match=r"text\.parquet cannot be read"):
+        Episodes.read(tmp_path / "text.parquet")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 1}', json.dumps({"version": 99})])
+def test_a_damaged_description_is_refused(tmp_path: Path, text: str) -> None:
+    _, path = walk(tmp_path)
+    pl.read_parquet(path).lazy().sink_parquet(path, metadata={"ontarget": text})
+    with pytest.raises(EpisodesFileError, match=r"damaged|another version"):
+        Episodes.read(path)

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from polars.testing import assert_frame_equal
+
+from ontarget import Episodes
+from ontarget.errors import CategoryError, CensoredError, EpisodesError
+
+from .recordings import in_time_order, recordings
+
+
+def log(**changes) -> pl.DataFrame:
+    columns = {
+        "episode": ["a", "a", "a", "b", "b"],
+        "step": [0, 1, 2, 0, 1],
+        "speed": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "mode": ["on", "off", "on", "on", "off"],
+        "reward": [0.5, 0.25, 1.0, 2.0, -1.0],
+    }
+    columns.update(changes)
+    return pl.DataFrame({name: values for name, values in columns.items() if values is not None})
+
+
+@given(recordings())
+def test_frame_to_episodes_and_back_is_exact(frame: pl.DataFrame) -> None:
+    runs = Episodes.from_frame(frame)
+    back = runs.to_frame().select(frame.columns)
+    assert_frame_equal(back, in_time_order(frame), check_exact=True)
+
+
+@given(recordings())
+def test_every_kind_of_dataframe_gives_the_same_episodes(frame: pl.DataFrame) -> None:
+    expected = Episodes.from_frame(frame).to_frame()
+    assert_frame_equal(Episodes.from_frame(frame.lazy()).to_frame(), expected)
+    assert_frame_equal(Episodes.from_frame(frame.to_arrow()).to_frame(), expected)
+
+
+def test_pandas_frames_are_read() -> None:
+    frame = pd.DataFrame(log().to_dict(as_series=False))
+    runs = Episodes.from_frame(frame)
+    assert_frame_equal(runs.to_frame(), Episodes.from_frame(log()).to_frame())
+    frame["speed"] = frame["speed"].astype("Float64").mask(frame["step"] == 1)
+    assert np.isnan(Episodes.from_frame(frame).at(1).states[:, 0]).all()
+
+
+def test_text_is_encoded_by_a_sorted_dictionary() -> None:
+    runs = Episodes.from_frame(log())
+    assert runs.schema.names == ("speed", "mode")
+    assert runs.schema.features[1].categories == ("off", "on")
+    assert runs.schema.categorical == (1,)
+    assert runs.at(0).states.tolist() == [[1.0, 1.0], [4.0, 1.0]]
+
+
+def test_unseen_category_is_an_error_that_names_it() -> None:
+    train = Episodes.from_frame(log())
+    later = log(mode=["on", "broken", "on", "on", "off"])
+    with pytest.raises(
+        CategoryError, match=r"'mode' has no category 'broken'.*'off', 'on'.*episode a, step 1"
+    ):
+        Episodes.from_frame(later, like=train)
+
+
+def test_like_shares_dictionary_behavior_and_horizon() -> None:
+    train = Episodes.from_frame(log(), behavior="max", horizon=7)
+    later = Episodes.from_frame(log(mode=["on"] * 5), like=train)
+    assert later.schema.features[1].categories == ("off", "on")
+    assert later.behavior.spec == "max"
+    assert later.horizon == 7
+    with pytest.raises(EpisodesError, match="feature 'speed' needs numbers, got the text 'x'"):
+        Episodes.from_frame(log(speed=["x"] * 5), like=train)
+
+
+def test_columns_may_have_any_names() -> None:
+    frame = log().rename({"episode": "run", "step": "tick", "reward": "gain"})
+    runs = Episodes.from_frame(frame, episode="run", step="tick", reward="gain", features=["speed"])
+    assert runs.schema.names == ("speed",)
+    assert runs.to_frame().columns == ["run", "tick", "speed", "gain"]
+
+
+def test_steps_out_of_order_are_sorted() -> None:
+    shuffled = log()[[3, 1, 4, 0, 2]]
+    runs = Episodes.from_frame(shuffled)
+    assert runs.ids.tolist() == ["b", "a"]
+    assert runs.outcomes.tolist() == [1.0, 1.75]
+
+
+def test_steps_may_start_anywhere_if_said_so() -> None:
+    frame = log(step=[1, 2, 3, 1, 2])
+    with pytest.raises(EpisodesError, match=r"episode a lacks step 0 of 0..3.*pass first_step=1"):
+        Episodes.from_frame(frame)
+    runs = Episodes.from_frame(frame, first_step=1)
+    assert runs.to_frame()["step"].to_list() == [1, 1, 2, 2, 3]
+    with pytest.raises(EpisodesError, match="below the first step 2"):
+        Episodes.from_frame(frame, first_step=2)
+
+
+def test_rows_without_steps_count_as_recorded_in_order() -> None:
+    runs = Episodes.from_frame(log(step=None), step=None)
+    assert_frame_equal(runs.to_frame(), Episodes.from_frame(log()).to_frame())
+
+
+def test_a_column_can_be_the_behavior() -> None:
+    runs = Episodes.from_frame(
+        log(height=[1.0, 9.0, 2.0, 3.0, 4.0], reward=None), behavior="height"
+    )
+    assert runs.outcomes.tolist() == [2.0, 4.0]
+    assert runs.schema.names == ("speed", "mode")
+    assert runs.to_frame()["height"].to_list() == [1.0, 3.0, 9.0, 4.0, 2.0]
+
+
+def test_a_group_is_no_feature_unless_listed_as_one() -> None:
+    frame = log(group=["x", "x", "x", "y", "y"])
+    assert Episodes.from_frame(frame).schema.names == ("speed", "mode")
+    both = Episodes.from_frame(frame, features=["speed", "group"])
+    assert both.schema.names == ("speed", "group")
+    assert both.groups.tolist() == ["x", "y"]
+    assert both.to_frame().columns == ["episode", "step", "speed", "group", "reward"]
+    assert Episodes.from_frame(frame, group=None).schema.names == ("speed", "mode", "group")
+
+
+def test_a_terminated_column_tells_ends_from_cuts() -> None:
+    frame = log(terminated=[False, False, True, False, False])
+    with pytest.raises(CensoredError, match="1 of 2 episodes were cut off"):
+        Episodes.from_frame(frame)
+    kept = Episodes.from_frame(frame, censored="drop")
+    assert kept.ids.tolist() == ["a"]
+    assert kept.dropped == 1
+    frame = log(truncated=[0, 0, 0, 0, 1])
+    with pytest.raises(CensoredError, match=r"1 of 2 episodes.*episode b after 2 steps"):
+        Episodes.from_frame(frame)
+    assert len(Episodes.from_frame(frame, truncated=None, features=["speed"])) == 2
+
+
+def test_numbers_can_be_declared_categories() -> None:
+    runs = Episodes.from_frame(log(), categorical=["speed"])
+    assert runs.schema.categorical == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({"reward": [0.5, None, 1, 2, 3]}, {}, r"reward .*got nan at episode a, step 1"),
+        ({"reward": [0.5, 1, 1, 2, float("inf")]}, {}, r"reward .*got inf at episode b, step 1"),
+        ({"step": [0, 2, 3, 0, 1]}, {}, r"episode a lacks step 1 of 0..3; record every step"),
+        ({"step": [0, 1, 10**15, 0, 1]}, {}, "episode a lacks step 2"),
+        ({"step": [0, 1, 1, 0, 1]}, {}, "episode a has step 1 twice; keep one row"),
+        ({"step": [0.0, 1.0, 2.5, 0.0, 1.0]}, {}, "step .*whole numbers, got 2.5 in row 2"),
+        ({"step": [0, 1, None, 0, 1]}, {}, "step .*value in every row, got none in row 2"),
+        ({"episode": ["a", "a", None, "b", "b"]}, {}, "episode .*got none in row 2"),
+        ({"episode": [0.5] * 5}, {}, "whole numbers or text as names"),
+        ({"reward": None}, {}, r"no reward column 'reward' among episode, step, speed, mode"),
+        ({}, {"reward": None}, "behavior 'sum' needs a reward column"),
+        ({"step": None}, {}, r"no step column 'step' .*step=None if the rows stand in order"),
+        ({}, {"episode": "run"}, "no episode column 'run'"),
+        ({}, {"group": "team"}, "no group column 'team'"),
+        ({}, {"features": ["pace"]}, "no feature column 'pace'"),
+        ({}, {"features": ["reward"]}, "known only after acting"),
+        ({}, {"categorical": ["step"]}, "categorical needs names of features"),
+        ({}, {"behavior": "height"}, "behavior needs one of"),
+        ({}, {"behavior": "column:height"}, "no behavior column 'height'"),
+        ({}, {"horizon": 2}, "horizon 2 is shorter than episode a with 3 steps"),
+        ({}, {"colour": "red"}, "no option 'colour'"),
+        (
+            {"reward": ["1", "x", "2", "3", "4"]},
+            {},
+            r"reward .*got the text 'x' at episode a, step 1",
+        ),
+        ({"reward": ["1"] * 5}, {}, "reward .*got the text '1' at episode a, step 0"),
+        (
+            {"speed": ["1", "2", "fast", "4", "5"]},
+            {},
+            r"'speed' mixes numbers and text: got 'fast' at episode a, step 2.*categorical",
+        ),
+        ({"speed": [[1.0]] * 5}, {}, "feature 'speed' needs numbers, got the type List"),
+        (
+            {"speed": [2**60] * 5},
+            {},
+            "float64 cannot hold 1152921504606846976 at episode a, step 0",
+        ),
+        ({"speed": [1.0, float("-inf"), 1, 1, 1]}, {}, "got -inf at episode a, step 1"),
+        ({"group": ["x", "x", "z", "y", "y"]}, {}, "group .*another at episode a, step 2"),
+        ({"group": ["x", "x", None, "y", "y"]}, {}, "group .*got none in row 2"),
+        ({"terminated": [True, False, True, False, True]}, {}, "episode a, step 0, but .*goes on"),
+        ({"truncated": [0, 0, 3, 0, 0]}, {}, "true or false, got 3.0 in row 2"),
+    ],
+)
+def test_bad_tables_are_refused_with_the_place(changes, options, message: str) -> None:
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(log(**changes), **options)
+
+
+def test_places_are_named_in_tables_of_any_order() -> None:
+    frame = log(speed=["1", "2", "fast", "4", "5"])[[4, 2, 0, 3, 1]]
+    with pytest.raises(EpisodesError, match="'fast' at episode a, step 2"):
+        Episodes.from_frame(frame)
+    frame = log(reward=[0.0, 0.0, np.nan, 0.0, 0.0])[[4, 2, 0, 3, 1]]
+    with pytest.raises(EpisodesError, match="nan at episode a, step 2"):
+        Episodes.from_frame(frame)
+
+
+def test_an_empty_table_and_no_table_are_refused() -> None:
+    with pytest.raises(EpisodesError, match="no row"):
+        Episodes.from_frame(log().head(0))
+    with pytest.raises(EpisodesError, match=r"needs a dataframe .* got int"):
+        Episodes.from_frame(3)
+
+
+def test_arrow_tables_are_read() -> None:
+    table = pa.table(log().to_dict(as_series=False))
+    assert Episodes.from_frame(table).outcomes.tolist() == [1.75, 1.0]
