@@ -1,0 +1,1 @@
+"""How good the probabilities and intervals are: measures and figures, on arrays only."""
