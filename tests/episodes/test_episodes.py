@@ -56,6 +56,8 @@ def test_a_part_answers_as_if_it_had_been_recorded_alone(
         assert one.ids.tolist() == other.ids.tolist()
         assert one.index.tolist() == other.index.tolist()
     assert part.to_frame().equals(alone.to_frame())
+    assert part.compact().to_frame().equals(alone.to_frame())
+    assert part.compact()._index is None
 
 
 def test_rectangular_and_listed_arrays_are_the_same_episodes() -> None:

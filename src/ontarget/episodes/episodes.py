@@ -325,6 +325,10 @@ class Episodes:
             raise InputError("index needs different positions: an episode counts once")
         return Episodes(self._store, chosen if self._index is None else self._index[chosen])
 
+    def compact(self) -> Episodes:
+        """The same episodes in arrays of their own, without those they were taken from."""
+        return Episodes(self._store if self._index is None else self._store.part(self._index))
+
     def split(
         self,
         train: float = 0.4,

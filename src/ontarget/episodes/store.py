@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +74,29 @@ class Store:
         else:
             cut = np.zeros(self.lengths.size, dtype=np.bool_)
         return cut & (self.lengths < self.horizon)
+
+    def part(self, episodes: IndexArray) -> Store:
+        """A store of these episodes alone."""
+        slices = [self.rows(t, episodes)[0] for t in range(int(self.lengths[episodes].max()))]
+        rows = np.concatenate([np.asarray(part) for part in slices])
+        counts = [np.asarray(part).size for part in slices]
+
+        def own(values: AnyArray | None) -> Any:
+            return None if values is None else values[episodes]
+
+        return replace(
+            self,
+            ids=self.ids[episodes],
+            groups=own(self.groups),
+            truncated=own(self.truncated),
+            terminated=own(self.terminated),
+            lengths=self.lengths[episodes],
+            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+            states=self.states[:, rows],
+            rewards=None if self.rewards is None else self.rewards[rows],
+            before=self.before[rows],
+            outcomes=self.outcomes[episodes],
+        )
 
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
         """The rows of a step, for all episodes or some, and the positions of those alive.
