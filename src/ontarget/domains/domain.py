@@ -1,0 +1,85 @@
+"""What a domain is: a simulator of many episodes at once, under a fixed policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.typing import AnyArray, FloatArray, IndexArray, KeyArray
+
+__all__ = ["Domain", "count", "join", "take"]
+
+# A simulator's full state: a dataclass of arrays whose first axis counts the episodes.
+S = TypeVar("S")
+
+
+class Domain(Protocol[S]):
+    """A simulator of many independent episodes at once, under the domain's fixed policy.
+
+    A state ``S`` is a dataclass whose fields are all arrays with one row per episode; it holds
+    everything that the future of the episode depends on. Every random number is keyed on the
+    episode's key and the step (`draws`), so that an episode is the same whichever others it is
+    simulated with.
+    """
+
+    @property
+    def name(self) -> str:
+        """The domain's name in messages and on the command line."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of every episode."""
+        ...
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns that `observe` returns."""
+        ...
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The features that are codes of categories rather than amounts."""
+        ...
+
+    def start(self, keys: KeyArray) -> S:
+        """The state at t = 0 of one episode for each key."""
+        ...
+
+    def observe(self, state: S) -> FloatArray:
+        """The features x_t, known before acting: one row per episode."""
+        ...
+
+    def step(self, state: S, t: int, keys: KeyArray) -> FloatArray:
+        """The rewards r_t of acting at step t; the state is advanced to t + 1 in place."""
+        ...
+
+
+def count(state: Any) -> int:
+    """The number of episodes in a state."""
+    return int(next(iter(_arrays(state).values())).shape[0])
+
+
+def take(state: S, index: IndexArray) -> S:
+    """A copy of the chosen episodes' states; an index may repeat."""
+    return type(state)(**{name: array[index] for name, array in _arrays(state).items()})
+
+
+def join(states: Sequence[S]) -> S:
+    """One state that holds the episodes of several, one after the other."""
+    if not states:
+        raise InputError("join needs at least one state, got none")
+    parts = [_arrays(state) for state in states]
+    return type(states[0])(
+        **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    )
+
+
+def _arrays(state: Any) -> dict[str, AnyArray]:
+    if not is_dataclass(state) or isinstance(state, type):
+        raise InputError(f"a domain's state needs to be a dataclass of arrays, got {state!r:.80}")
+    return {field.name: getattr(state, field.name) for field in fields(state)}
