@@ -1,1 +1,52 @@
-"""The paper's two domains as fast simulators, and the truth about them by nested rollouts."""
+"""The paper's two domains as fast simulators, and the truth about them by nested rollouts.
+
+Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the environments.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ontarget.domains.domain import Domain
+    from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
+    from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
+    from ontarget.domains.tamarisk import Tamarisk, TamariskParameters
+
+# Public name -> the module that holds it. Nothing below is imported before it is asked for.
+_PUBLIC = {
+    "Domain": "ontarget.domains.domain",
+    "Simulation": "ontarget.domains.simulation",
+    "Tamarisk": "ontarget.domains.tamarisk",
+    "TamariskParameters": "ontarget.domains.tamarisk",
+    "Truth": "ontarget.domains.oracle",
+    "rollout_outcomes": "ontarget.domains.oracle",
+    "simulate": "ontarget.domains.simulation",
+    "simulate_with_snapshots": "ontarget.domains.simulation",
+    "true_probability": "ontarget.domains.oracle",
+}
+
+__all__ = [
+    "Domain",
+    "Simulation",
+    "Tamarisk",
+    "TamariskParameters",
+    "Truth",
+    "rollout_outcomes",
+    "simulate",
+    "simulate_with_snapshots",
+    "true_probability",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'ontarget.domains' has no attribute {name!r}")
+    value: object = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

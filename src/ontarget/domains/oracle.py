@@ -1,0 +1,146 @@
+"""The truth about a domain's states, by nested rollouts (M12).
+
+A monitor's probability can be compared with what happens; on a simulator it can also be compared
+with what was going to happen: restart the simulator from the same state many times and count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from ontarget.domains.domain import Domain, count, take
+from ontarget.errors import InputError
+from ontarget.grid import grid_of
+from ontarget.keyed import keyed_hash, keys_of
+from ontarget.target import Target
+from ontarget.threads import run_blocks
+from ontarget.typing import ArrayLike, FloatArray
+
+__all__ = ["Truth", "rollout_outcomes", "true_probability"]
+
+S = TypeVar("S")
+
+# Episodes that are rolled out at a time; bounds the memory, never the result.
+_AT_ONCE: Final = 2048
+
+
+class Truth(NamedTuple):
+    """The true probability of each state, and the standard error of that estimate."""
+
+    p: FloatArray
+    standard_error: FloatArray
+
+
+def rollout_outcomes(
+    domain: Domain[S],
+    states: S,
+    behavior: ArrayLike,
+    t: int,
+    *,
+    rollouts: int = 400,
+    seed: int = 0,
+    ids: ArrayLike | None = None,
+) -> FloatArray:
+    """Outcomes of each state's independent continuations: shape (states, rollouts).
+
+    Parameters
+    ----------
+    states
+        Full simulator states at step t: a snapshot of `simulate_with_snapshots`, or part of one.
+    behavior
+        The rewards summed before step t, b_t: one number, or one per state. They are summed on from
+        there, left to right, as in a recorded episode (M1).
+    t
+        The step that the states are about to act at; at the horizon nothing is left to happen.
+    rollouts
+        Continuations per state.
+    seed, ids
+        Each continuation's randomness depends on the seed, t, the state's id and its own number.
+        Without ids a state's row is its id.
+    """
+    n = count(states)
+    if not 0 <= t <= domain.horizon:
+        raise InputError(f"t needs a step from 0 to the horizon {domain.horizon}, got {t}")
+    if rollouts < 1:
+        raise InputError(f"rollouts needs at least 1 continuation per state, got {rollouts}")
+    so_far = _per_state("behavior", behavior, n)
+    if not np.isfinite(so_far).all():
+        raise InputError(f"behavior needs finite sums, got {so_far[~np.isfinite(so_far)][0]}")
+    named = np.arange(n) if ids is None else np.asarray(ids)
+    if named.shape != (n,):
+        raise InputError(f"ids needs one per state, ({n},), got shape {named.shape}")
+    state_keys = keys_of(named)
+    keys = np.stack(
+        [keyed_hash(state_keys, seed, "oracle", domain.name, t, m) for m in range(rollouts)], axis=1
+    )
+    outcomes = np.empty((n, rollouts))
+
+    def block(start: int, stop: int) -> None:
+        index = np.repeat(np.arange(start, stop), rollouts)
+        state = take(states, index)
+        total, of_block = so_far[index], keys[start:stop].ravel()
+        for step in range(t, domain.horizon):
+            total = total + domain.step(state, step, of_block)
+        outcomes[start:stop] = total.reshape(stop - start, rollouts)
+
+    run_blocks(block, n, block=max(1, _AT_ONCE // rollouts))
+    return outcomes
+
+
+def true_probability(
+    domain: Domain[S],
+    states: S,
+    behavior: ArrayLike,
+    t: int,
+    target: Target,
+    *,
+    rollouts: int = 400,
+    seed: int = 0,
+    ids: ArrayLike | None = None,
+    grid: float | None = None,
+) -> Truth:
+    """The probability that each state's episode ends inside the target, with its standard error.
+
+    It conditions on the full simulator state. Where the features are less than that (a battle's),
+    no model that sees the features alone can reach it.
+
+    Parameters
+    ----------
+    domain, states, behavior, t, rollouts, seed, ids
+        As in `rollout_outcomes`.
+    target
+        The outcomes that count as success.
+    grid
+        The grid that outcomes and target ends are snapped to (M1); by default that of the
+        outcomes' magnitude. Pass a monitor's own grid to compare with it.
+
+    Notes
+    -----
+    With R rollouts the estimate is a binomial mean, unbiased, and the standard error is
+    ``sqrt(p (1 - p) / (R - 1))``: its square is the unbiased variance that M12 subtracts. It is 0
+    where all rollouts agree, which bounds the truth only by about 3 / R; NaN for one rollout.
+
+    Examples
+    --------
+    >>> from ontarget import Target
+    >>> from ontarget.domains import Tamarisk, simulate_with_snapshots, true_probability
+    >>> domain = Tamarisk("paper")
+    >>> run = simulate_with_snapshots(domain, 3, seed=0, snapshots=[0])
+    >>> truth = true_probability(domain, run.snapshots[0], 0.0, 0, Target.at_least(-40))
+    >>> truth.p.shape
+    (3,)
+    """
+    outcomes = rollout_outcomes(domain, states, behavior, t, rollouts=rollouts, seed=seed, ids=ids)
+    inside = target.contains(outcomes, grid_of(outcomes) if grid is None else grid)
+    p = inside.mean(axis=1)
+    spread = rollouts - 1 if rollouts > 1 else np.nan
+    return Truth(p, np.sqrt(p * (1.0 - p) / spread))
+
+
+def _per_state(name: str, values: Any, n: int) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape not in {(), (n,)}:
+        raise InputError(f"{name} needs one number or one per state, ({n},); got {array.shape}")
+    return np.broadcast_to(array, (n,))

@@ -1,0 +1,139 @@
+"""Episodes from a domain: the same seed gives the same bits, whatever the number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from ontarget.domains.domain import Domain, count, join, take
+from ontarget.domains.draws import episode_keys
+from ontarget.episodes import Episodes
+from ontarget.errors import InputError
+from ontarget.threads import run_blocks
+from ontarget.typing import FloatArray
+
+__all__ = ["Progress", "Simulation", "simulate", "simulate_with_snapshots"]
+
+S = TypeVar("S")
+
+# Called with the episodes done so far and the episodes in all.
+Progress: TypeAlias = Callable[[int, int], None]
+
+# Small enough for a block's arrays to stay in cache, large enough that a step's call costs nothing.
+_BLOCK: Final = 256
+
+
+@dataclass(frozen=True)
+class Simulation(Generic[S]):
+    """Simulated episodes, and the full simulator states at the steps that were asked for.
+
+    Row i of every snapshot is the state of episode i at that step, before it acts.
+    """
+
+    episodes: Episodes
+    snapshots: Mapping[int, S]
+
+
+class _Record(NamedTuple, Generic[S]):
+    states: FloatArray
+    rewards: FloatArray
+    snapshots: dict[int, S]
+
+
+def simulate(
+    domain: Domain[S], episodes: int, seed: int = 0, *, progress: Progress | None = None
+) -> Episodes:
+    """Episodes of the domain under its fixed policy.
+
+    Episode i depends on the domain, the seed and i alone, so a longer run begins with the shorter
+    one, and threads change nothing.
+
+    Examples
+    --------
+    >>> from ontarget.domains import Tamarisk, simulate
+    >>> runs = simulate(Tamarisk("paper"), 100, seed=0)
+    >>> len(runs), runs.horizon
+    (100, 50)
+    """
+    return simulate_with_snapshots(domain, episodes, seed, progress=progress).episodes
+
+
+def simulate_with_snapshots(
+    domain: Domain[S],
+    episodes: int,
+    seed: int = 0,
+    *,
+    snapshots: Iterable[int] = (),
+    progress: Progress | None = None,
+) -> Simulation[S]:
+    """The episodes that `simulate` gives, with the full simulator states at some steps.
+
+    Features need not be the whole state (a battle's are not), so an episode can be restarted only
+    from a snapshot; `oracle` does so.
+
+    Examples
+    --------
+    >>> from ontarget.domains import Tamarisk, simulate_with_snapshots
+    >>> run = simulate_with_snapshots(Tamarisk("paper"), 100, seed=0, snapshots=[0, 10])
+    >>> run.snapshots[10].edges.shape
+    (100, 7)
+    """
+    record = _run(domain, episodes, seed, sorted(set(snapshots)), progress)
+    recorded = Episodes.from_arrays(
+        record.states,
+        record.rewards,
+        horizon=domain.horizon,
+        features=domain.features,
+        categorical=domain.categorical,
+    )
+    return Simulation(recorded, record.snapshots)
+
+
+def _run(
+    domain: Domain[S], episodes: int, seed: int, steps: list[int], progress: Progress | None
+) -> _Record[S]:
+    if episodes < 1:
+        raise InputError(f"episodes needs at least 1 to simulate, got {episodes}")
+    if steps and not (steps[0] >= 0 and steps[-1] < domain.horizon):
+        raise InputError(
+            f"snapshots needs steps from 0 to {domain.horizon - 1}, the horizon of {domain.name} "
+            f"less one; got {steps}"
+        )
+    states = np.empty((episodes, domain.horizon, len(domain.features)))
+    rewards = np.empty((episodes, domain.horizon))
+    kept: dict[int, dict[int, S]] = {step: {} for step in steps}
+    report = _Report(episodes, progress)
+
+    def block(start: int, stop: int) -> None:
+        keys = episode_keys(seed, start, stop, "simulate", domain.name)
+        state = domain.start(keys)
+        for t in range(domain.horizon):
+            if t in kept:
+                kept[t][start] = take(state, np.arange(count(state)))
+            states[start:stop, t] = domain.observe(state)
+            rewards[start:stop, t] = domain.step(state, t, keys)
+        report.add(stop - start)
+
+    run_blocks(block, episodes, block=_BLOCK)
+    joined = {step: join([parts[start] for start in sorted(parts)]) for step, parts in kept.items()}
+    return _Record(states, rewards, joined)
+
+
+class _Report:
+    """Counts finished episodes from any thread and tells the listener, one call at a time."""
+
+    def __init__(self, total: int, listener: Progress | None) -> None:
+        self._total, self._listener = total, listener
+        self._done = 0
+        self._lock = Lock()
+
+    def add(self, episodes: int) -> None:
+        if self._listener is None:
+            return
+        with self._lock:
+            self._done += episodes
+            self._listener(self._done, self._total)

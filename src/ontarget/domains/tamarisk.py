@@ -1,0 +1,222 @@
+"""Tamarisk: an invasive tree spreads along a river, and a crew fights it.
+
+The river is a balanced binary tree of edges. Edge 0 is the root, the most downstream one; edge e
+flows into edge ``(e - 1) // 2``. Each edge holds one slot: a native plant, nothing, or a tamarisk.
+
+Where the numbers come from
+---------------------------
+*Known from the paper* (Guyer and Dietterich): seven edges, three states of an edge, uniform at the
+start, the four actions, a budget, a reward that is minus a cost. *Known from the document and the
+code of the 2014 Reinforcement Learning Competition*: the step order, the rates, the costs, the
+penalty, the dispersal kernel. *Chosen here*, because the authors' constants, policy and
+trajectories are not public: the four presets (`PRESETS`), the fixed policy, the horizon of 50, one
+slot per edge, the codes of an edge. No number here is the authors'.
+
+One step
+--------
+1. The reward is minus (the cost of the current state + the cost of the actions).
+2. An illegal action (eradicating where there is no tamarisk, restoring where it is not empty), or
+   actions beyond the budget: the reward is the penalty alone and the state stays.
+3. Treatment or death, one uniform draw per edge. An untreated tamarisk dies with its death rate;
+   an eradicated one goes with the eradication rate, and with eradicate-and-restore is replaced by
+   a native plant with both rates; it then has no natural death. A native plant dies with its
+   death rate whatever the action. Restoring an empty edge succeeds with the restoration rate.
+4. Each survivor, a plant restored in this step included, sends Binomial(seeds, K_ij) seeds to edge
+   j. Exogenous seeds of both species arrive at every edge if they are on.
+5. With one slot per edge, all of an edge's seeds reach its slot.
+6. An empty edge without seeds stays empty; otherwise a tamarisk takes it with probability
+   β s_T / (β s_T + s_N), a native plant else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+
+from ontarget.domains.tamarisk_kernel import ILLEGAL, Tables, advance, decide_all, scatter
+from ontarget.domains.tamarisk_parameters import (
+    AMOUNTS,
+    EMPTY,
+    ERADICATE,
+    ERADICATE_AND_RESTORE,
+    NOTHING,
+    PRESETS,
+    RESTORE,
+    TAMARISK,
+    TamariskParameters,
+    dispersal_kernel,
+    downstream_line,
+    treatment_chances,
+)
+from ontarget.errors import InputError
+from ontarget.typing import FloatArray, KeyArray
+
+__all__ = ["PRESETS", "Rivers", "Tamarisk", "TamariskParameters", "dispersal_kernel"]
+
+_GUIDES: Final = 256
+
+
+@dataclass(frozen=True)
+class Rivers:
+    """The state of many rivers: an (episodes, edges) array of edge codes."""
+
+    edges: NDArray[np.int8]
+
+
+class Tamarisk:
+    """The Tamarisk domain: many rivers at once under the fixed policy.
+
+    The policy (chosen; the paper says only that its own is based on cited work) goes from the
+    leaves to the root, on seven edges in the order 3, 4, 5, 6, 1, 2, 0: first it
+    eradicates-and-restores every tamarisk edge that the budget allows, then it restores empty
+    edges. It is never over budget.
+
+    The features x_t are the edge states, the whole of the simulator's state. They are categories
+    (``native`` 0, ``empty`` 1, ``tamarisk`` 2) whose codes go from good to bad.
+
+    Parameters
+    ----------
+    parameters
+        The name of a preset, or parameters of your own.
+
+    Examples
+    --------
+    >>> from ontarget.domains.draws import episode_keys
+    >>> domain, keys = Tamarisk("paper"), episode_keys(0, 0, 2)
+    >>> rivers = domain.start(keys)
+    >>> domain.observe(rivers).shape
+    (2, 7)
+    >>> rewards = domain.step(rivers, 0, keys)
+    >>> bool((rewards <= 0.0).all())
+    True
+    """
+
+    name: Final = "tamarisk"
+
+    def __init__(self, parameters: str | TamariskParameters = "paper") -> None:
+        if isinstance(parameters, str):
+            if parameters not in PRESETS:
+                raise InputError(f"preset needs one of {', '.join(PRESETS)}, got {parameters!r}")
+            parameters = PRESETS[parameters]
+        self.parameters = parameters
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of every episode."""
+        return self.parameters.horizon
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """One feature per edge."""
+        return tuple(f"edge_{e}" for e in range(self.parameters.edges))
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """All features: an edge's state is a category."""
+        return self.features
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The parameters as the kernels read them."""
+        return _tables(self.parameters)
+
+    def start(self, keys: KeyArray) -> Rivers:
+        """Rivers at t = 0: every edge uniform over its three states."""
+        edges = np.empty((keys.size, self.parameters.edges), dtype=np.int8)
+        scatter(edges, keys)
+        return Rivers(edges)
+
+    def observe(self, state: Rivers) -> FloatArray:
+        """The edge codes as features, one row per river."""
+        return state.edges.astype(np.float64)
+
+    def act(self, state: Rivers) -> NDArray[np.int8]:
+        """The fixed policy's actions, one row per river and one column per edge."""
+        actions = np.empty_like(state.edges)
+        decide_all(state.edges, actions, self.tables)
+        return actions
+
+    def step(self, state: Rivers, t: int, keys: KeyArray) -> FloatArray:
+        """The rewards of one step under the fixed policy; the rivers are advanced in place."""
+        rewards = np.empty(keys.size)
+        advance(state.edges, t, keys, self.tables, rewards)
+        return rewards
+
+    def __repr__(self) -> str:
+        named = next((name for name, p in PRESETS.items() if p == self.parameters), None)
+        return f"Tamarisk({named!r})" if named else f"Tamarisk({self.parameters!r})"
+
+
+def _tables(p: TamariskParameters) -> Tables:
+    units = math.lcm(*(_exact(getattr(p, name)).denominator for name in AMOUNTS))
+    spread = dispersal_kernel(p)
+    rates, pair = np.unique(spread, return_inverse=True)
+    most = max(p.native_seeds, p.tamarisk_seeds)
+    seeds_below = np.stack(
+        [
+            np.stack([_binomial_cdf(n, rate, most) for rate in rates])
+            for n in (p.native_seeds, p.tamarisk_seeds)
+        ]
+    )
+    arrivals_below = _binomial_cdf(p.arrivals, p.arrival_rate) if p.arrivals else np.empty(0)
+    depth = np.array([len(downstream_line(e)) for e in range(p.edges)])
+    tables = Tables(
+        state_cost=np.array(
+            [0, _whole(units, p.empty_cost), _whole(units, p.invaded_cost, p.tree_cost)]
+        ),
+        action_cost=_action_costs(p, units),
+        budget=_whole(units, p.budget),
+        units=float(units),
+        penalty=float(p.penalty),
+        outcome_below=np.cumsum(treatment_chances(p), axis=2)[:, :, :2].copy(),
+        order=np.argsort(-depth, kind="stable").astype(np.int64),
+        pair=pair.reshape(spread.shape).astype(np.int64),
+        seeds_below=seeds_below,
+        guide=np.stack([np.stack([_guide(cdf) for cdf in table]) for table in seeds_below]),
+        arrivals_below=arrivals_below,
+        arrivals_guide=_guide(arrivals_below) if p.arrivals else np.empty(0, np.int64),
+        competition=float(p.competition),
+    )
+    for array in tables:
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)
+    return tables
+
+
+def _action_costs(p: TamariskParameters, units: int) -> NDArray[np.int64]:
+    costs = np.full((3, 4), ILLEGAL, dtype=np.int64)
+    costs[:, NOTHING] = 0
+    costs[TAMARISK, ERADICATE] = _whole(units, p.eradicate_cost, p.eradicate_tree_cost)
+    costs[EMPTY, RESTORE] = _whole(units, p.restore_cost, p.restore_slot_cost)
+    costs[TAMARISK, ERADICATE_AND_RESTORE] = _whole(units, p.restore_cost, p.replace_tree_cost)
+    return costs
+
+
+def _exact(amount: float) -> Fraction:
+    """The decimal that the user typed, exactly."""
+    return Fraction(str(amount))
+
+
+def _whole(units: int, *amounts: float) -> int:
+    return int(sum(_exact(amount) for amount in amounts) * units)
+
+
+def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
+    """The CDF of Binomial(n, rate) on 0 … most; exactly 1 from n on, so that a search ends."""
+    values = np.arange((n if most is None else most) + 1)
+    cdf: FloatArray = bdtr(np.minimum(values, n).astype(np.float64), n, rate)
+    cdf[n:] = 1.0
+    return cdf
+
+
+def _guide(cdf: FloatArray) -> NDArray[np.int64]:
+    """Where to start searching the CDF for a uniform number in each of equal bins of (0, 1)."""
+    bins = np.arange(_GUIDES) / _GUIDES
+    return np.searchsorted(cdf, bins, side="right").astype(np.int64)
