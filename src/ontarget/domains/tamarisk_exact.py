@@ -188,7 +188,7 @@ class ExactReturns:
     >>> exact = ExactReturns(domain, steps=[0], lowest=-20.0)
     >>> healthy = Rivers(np.zeros((1, 3), dtype=np.int8))
     >>> print(exact.probability(healthy, 0.0, 0, Target.at_least(0.0)).round(4))
-    [0.5487]
+    [0.9068]
     """
 
     def __init__(self, domain: Tamarisk, *, steps: Iterable[int], lowest: float) -> None:

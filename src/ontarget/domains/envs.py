@@ -1,0 +1,24 @@
+"""Registers the Gymnasium environments; importing it is what does so.
+
+``ontarget/Tamarisk-v0`` and ``ontarget/Skirmish-v0``. Gymnasium has no plugin entry points, so this
+is the one module whose import has an effect. Gymnasium imports it by itself when it is part of the
+name: ``gymnasium.make("ontarget.domains.envs:ontarget/Tamarisk-v0")``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ontarget.extras import require
+
+__all__ = ["ENVIRONMENTS"]
+
+# Environment -> where its class is; nothing is imported before the environment is made.
+ENVIRONMENTS: Final = {
+    "ontarget/Tamarisk-v0": "ontarget.domains.tamarisk_env:TamariskEnv",
+    "ontarget/Skirmish-v0": "ontarget.domains.skirmish_env:SkirmishEnv",
+}
+
+_registration = require("gymnasium.envs.registration", extra="gym")
+for _name, _entry_point in ENVIRONMENTS.items():
+    _registration.register(id=_name, entry_point=_entry_point)
