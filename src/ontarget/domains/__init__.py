@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ontarget.domains.catalogue import named
     from ontarget.domains.domain import Domain
     from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
@@ -21,6 +22,7 @@ _PUBLIC = {
     "Tamarisk": "ontarget.domains.tamarisk",
     "TamariskParameters": "ontarget.domains.tamarisk",
     "Truth": "ontarget.domains.oracle",
+    "named": "ontarget.domains.catalogue",
     "rollout_outcomes": "ontarget.domains.oracle",
     "simulate": "ontarget.domains.simulation",
     "simulate_with_snapshots": "ontarget.domains.simulation",
@@ -33,6 +35,7 @@ __all__ = [
     "Tamarisk",
     "TamariskParameters",
     "Truth",
+    "named",
     "rollout_outcomes",
     "simulate",
     "simulate_with_snapshots",

@@ -46,15 +46,15 @@ class Domain(Protocol[S]):
         """The features that are codes of categories rather than amounts."""
         ...
 
-    def start(self, keys: KeyArray) -> S:
+    def start(self, keys: KeyArray, /) -> S:
         """The state at t = 0 of one episode for each key."""
         ...
 
-    def observe(self, state: S) -> FloatArray:
+    def observe(self, state: S, /) -> FloatArray:
         """The features x_t, known before acting: one row per episode."""
         ...
 
-    def step(self, state: S, t: int, keys: KeyArray) -> FloatArray:
+    def step(self, state: S, t: int, keys: KeyArray, /) -> FloatArray:
         """The rewards r_t of acting at step t; the state is advanced to t + 1 in place."""
         ...
 

@@ -14,7 +14,7 @@ from ontarget.kernel import kernel
 from ontarget.keyed import keyed_hash, keys_of
 from ontarget.typing import KeyArray
 
-__all__ = ["below", "episode_keys", "stream", "uniform"]
+__all__ = ["below", "episode_keys", "stream", "streams", "uniform"]
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
@@ -31,9 +31,19 @@ def episode_keys(seed: int, start: int, stop: int, *purpose: int | str) -> KeyAr
 def stream(key: np.uint64, t: int) -> np.uint64:
     """The stream of random numbers that belongs to an episode's key at step t.
 
-    Step -1 is the start of the episode, before its first step.
+    Step -1 is the start of the episode, before its first step. Called from Python it returns an
+    ``int``; make it an ``np.uint64`` before it is passed on.
     """
     return _mix(np.uint64(key) ^ _mix(np.uint64(t + 2) * _STEP))
+
+
+@kernel
+def streams(keys: KeyArray, t: int) -> KeyArray:
+    """The stream of each key at step t."""
+    of_step = np.empty_like(keys)
+    for row in range(keys.size):
+        of_step[row] = stream(keys[row], t)
+    return of_step
 
 
 @kernel

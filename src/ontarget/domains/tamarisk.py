@@ -40,7 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from ontarget.domains.tamarisk_kernel import ILLEGAL, Tables, advance, decide_all, scatter
+from ontarget.domains.draws import streams
+from ontarget.domains.tamarisk_kernel import ILLEGAL, Tables, advance, decide, scatter
 from ontarget.domains.tamarisk_parameters import (
     AMOUNTS,
     EMPTY,
@@ -140,13 +141,17 @@ class Tamarisk:
     def act(self, state: Rivers) -> NDArray[np.int8]:
         """The fixed policy's actions, one row per river and one column per edge."""
         actions = np.empty_like(state.edges)
-        decide_all(state.edges, actions, self.tables)
+        decide(state.edges, actions, self.tables)
         return actions
 
     def step(self, state: Rivers, t: int, keys: KeyArray) -> FloatArray:
         """The rewards of one step under the fixed policy; the rivers are advanced in place."""
+        return self.apply(state, self.act(state), t, keys)
+
+    def apply(self, state: Rivers, actions: NDArray[np.int8], t: int, keys: KeyArray) -> FloatArray:
+        """The rewards of actions of your own, shaped as `act` gives them; advances the rivers."""
         rewards = np.empty(keys.size)
-        advance(state.edges, t, keys, self.tables, rewards)
+        advance(state.edges, actions, streams(keys, t), self.tables, rewards)
         return rewards
 
     def __repr__(self) -> str:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget.domains.domain import take
-from ontarget.domains.draws import episode_keys, stream
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import Rivers, Tamarisk, TamariskParameters
-from ontarget.domains.tamarisk_kernel import transition
 from ontarget.domains.tamarisk_parameters import ACTIONS, EDGE_STATES
 from ontarget.errors import InputError
 from ontarget.extras import require
@@ -30,8 +29,8 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
 
     An observation is the edges' codes (0 native, 1 empty, 2 tamarisk), an action one code per edge
     (0 nothing, 1 eradicate, 2 restore, 3 eradicate-and-restore). Illegal actions, and actions that
-    cost more than the budget, earn the penalty and leave the river as it is. An episode is cut off
-    (truncated) at the horizon; it never terminates.
+    cost more than the budget, earn the penalty and leave the river as it is. An episode terminates
+    at the horizon and never earlier: the horizon is part of the task.
 
     ``info`` holds ``legal`` (no illegal action and within the budget), ``spent`` (what the actions
     cost) and ``action_mask`` (edges, 4): the actions that are legal at each edge now.
@@ -71,6 +70,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         self._river = Rivers(np.zeros((1, n_edges), dtype=np.int8))
         self._keys = episode_keys(0, 0, 1)
         self._begin()
+        self._t = -1
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -103,19 +103,20 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         return self._observation(), self._info(legal=True, spent=0.0)
 
     def step(self, action: Codes) -> tuple[Codes, float, bool, bool, dict[str, Any]]:
-        """The observation, reward and ends after one step of the simulator."""
+        """The observation, reward, terminated, truncated and info after one step."""
+        if not 0 <= self._t < self.domain.horizon:
+            raise InputError("step needs an episode under way, call reset() first")
         actions = self._checked("action", action, len(ACTIONS))
         edges, tables = self._river.edges[0], self.domain.tables
         costs = tables.action_cost[edges, actions]
         spent = int(np.maximum(costs, 0).sum())
         legal = bool((costs >= 0).all()) and spent <= tables.budget
-        of_step = np.uint64(stream(self._keys[0], self._t))
-        reward = transition(edges, actions, of_step, tables)
+        reward = float(self.domain.apply(self._river, actions[None], self._t, self._keys)[0])
         self._t += 1
         self._total += reward
         self._actions = actions
         info = self._info(legal=legal, spent=spent / tables.units)
-        return self._observation(), reward, False, self._t >= self.domain.horizon, info
+        return self._observation(), reward, self._t == self.domain.horizon, False, info
 
     def policy(self) -> Codes:
         """The actions of the domain's fixed policy in the current state."""
@@ -133,7 +134,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         from ontarget.domains.tamarisk_picture import Scene, picture, text
 
         scene = Scene(
-            self._river.edges[0], self._actions, self._t, self.domain.horizon, self._total
+            self._river.edges[0], self._actions, max(self._t, 0), self.domain.horizon, self._total
         )
         return text(scene) if self.render_mode == "ansi" else picture(scene)
 

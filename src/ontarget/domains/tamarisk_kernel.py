@@ -16,6 +16,7 @@ from ontarget.domains.tamarisk_parameters import (
     EMPTY,
     ERADICATE_AND_RESTORE,
     NATIVE,
+    NOTHING,
     RESTORE,
     TAMARISK,
 )
@@ -28,7 +29,6 @@ __all__ = [
     "advance",
     "binomial",
     "decide",
-    "decide_all",
     "scatter",
     "transition",
 ]
@@ -78,21 +78,15 @@ def scatter(edges: NDArray[np.int8], keys: KeyArray) -> None:
 @kernel
 def decide(edges: NDArray[np.int8], actions: NDArray[np.int8], tables: Tables) -> None:
     """Fill in the fixed policy's actions: leaves to root, invaded edges first, within budget."""
-    left = tables.budget
-    actions[:] = 0
-    for wanted, action in ((TAMARISK, ERADICATE_AND_RESTORE), (EMPTY, RESTORE)):
-        cost = tables.action_cost[wanted, action]
-        for e in tables.order:
-            if edges[e] == wanted and cost <= left:
-                actions[e] = action
-                left -= cost
-
-
-@kernel
-def decide_all(edges: NDArray[np.int8], actions: NDArray[np.int8], tables: Tables) -> None:
-    """Fill in the fixed policy's actions of every river."""
     for row in range(edges.shape[0]):
-        decide(edges[row], actions[row], tables)
+        left = tables.budget
+        actions[row] = NOTHING
+        for wanted, action in ((TAMARISK, ERADICATE_AND_RESTORE), (EMPTY, RESTORE)):
+            cost = tables.action_cost[wanted, action]
+            for e in tables.order:
+                if edges[row, e] == wanted and cost <= left:
+                    actions[row, e] = action
+                    left -= cost
 
 
 @kernel
@@ -162,10 +156,12 @@ def _settle(edges: NDArray[np.int8], e: int, of_step: np.uint64, tables: Tables)
 
 @kernel
 def advance(
-    edges: NDArray[np.int8], t: int, keys: KeyArray, tables: Tables, rewards: FloatArray
+    edges: NDArray[np.int8],
+    actions: NDArray[np.int8],
+    of_step: KeyArray,
+    tables: Tables,
+    rewards: FloatArray,
 ) -> None:
-    """Step every river once under the fixed policy; fills in the rewards."""
-    actions = np.empty(edges.shape[1], np.int8)
+    """Step every river once; fills in the rewards."""
     for row in range(edges.shape[0]):
-        decide(edges[row], actions, tables)
-        rewards[row] = transition(edges[row], actions, stream(keys[row], t), tables)
+        rewards[row] = transition(edges[row], actions[row], of_step[row], tables)

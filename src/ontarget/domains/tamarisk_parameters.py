@@ -135,6 +135,8 @@ class TamariskParameters:
                 raise InputError(f"{field.name} needs a rate in [0, 1], got {value}")
             if field.name in AMOUNTS and not (math.isfinite(value) and value >= 0.0):
                 raise InputError(f"{field.name} needs a finite amount >= 0, got {value}")
+        if self.upstream > 0.5:
+            raise InputError(f"upstream needs a rate of at most 0.5, got {self.upstream}")
         if self.competition == 0.0:
             raise InputError("competition needs a weight above 0, got 0.0")
         if not math.isfinite(self.penalty):

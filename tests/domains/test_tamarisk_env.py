@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import ontarget.domains.envs
+from ontarget.domains import Tamarisk, TamariskParameters, simulate
+from ontarget.domains.tamarisk_env import TamariskEnv
+from ontarget.errors import InputError
+
+PRESETS = ["paper", "competition", "rare-deaths", "tight-budget"]
+
+
+def test_both_environments_are_registered() -> None:
+    assert set(ontarget.domains.envs.ENVIRONMENTS) <= set(gymnasium.registry)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_gymnasiums_own_checker_finds_nothing(preset: str) -> None:
+    env = gymnasium.make("ontarget/Tamarisk-v0", parameters=preset)
+    check_env(env.unwrapped)  # a warning would be an error here
+    assert env.action_space == gymnasium.spaces.MultiDiscrete([4] * 7)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_under_the_fixed_policy_it_is_the_simulators_episode(preset: str) -> None:
+    episodes = simulate(Tamarisk(preset), 4, seed=5)
+    env = TamariskEnv(preset)
+    for number in (0, 3):
+        observation, _ = env.reset(seed=5, options={"episode": number})
+        total, terminated, t = 0.0, False, 0
+        while not terminated:
+            assert np.array_equal(observation, episodes.at(t).states[number])
+            observation, reward, terminated, truncated, info = env.step(env.policy())
+            assert info["legal"]
+            assert not truncated
+            total, t = total + reward, t + 1
+        assert (t, total) == (50, episodes.outcomes[number])
+
+
+def test_an_illegal_action_is_punished_and_told() -> None:
+    env = TamariskEnv()
+    env.reset(seed=0, options={"edges": [0, 1, 2, 0, 1, 2, 0]})
+    observation, reward, _, _, info = env.step(np.array([1, 0, 0, 0, 0, 0, 0]))
+    assert observation.tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert reward == -10_000.0
+    assert not info["legal"]
+
+
+def test_an_action_over_budget_is_punished_and_told() -> None:
+    env = TamariskEnv("tight-budget")
+    env.reset(seed=0, options={"edges": [2] * 7})
+    observation, reward, _, _, info = env.step(np.array([3] * 3 + [0] * 4))
+    assert (reward, info["legal"], info["spent"]) == (-10_000.0, False, 5.1)
+    assert observation.tolist() == [2] * 7
+    _, reward, _, _, info = env.step(np.array([3] * 2 + [1] + [0] * 4))
+    assert (reward, info["legal"], info["spent"]) == (-75.0, True, 4.3)
+
+
+def test_mask_holds_exactly_the_legal_actions() -> None:
+    env = TamariskEnv(TamariskParameters(edges=3))
+    _, info = env.reset(seed=0, options={"edges": [0, 1, 2]})
+    assert info["action_mask"].tolist() == [
+        [True, False, False, False],
+        [True, False, True, False],
+        [True, True, False, True],
+    ]
+
+
+def test_same_seed_gives_the_same_episode_and_the_next_another() -> None:
+    env = TamariskEnv()
+    first = [env.reset(seed=1)[0].tolist(), env.reset()[0].tolist()]
+    assert first == [env.reset(seed=1)[0].tolist(), env.reset()[0].tolist()]
+    assert first[0] != first[1]
+
+
+def test_state_is_a_copy_for_the_oracle() -> None:
+    env = TamariskEnv()
+    observation, _ = env.reset(seed=1)
+    state = env.state()
+    env.step(env.policy())
+    assert np.array_equal(state.edges[0], observation)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda env: env.step(np.array([0, 0])), "action needs 7 whole numbers from 0 to 3"),
+        (lambda env: env.step(np.array([4] * 7)), "action needs 7 whole numbers from 0 to 3"),
+        (lambda env: env.step(np.array([0.5] * 7)), "action needs 7 whole numbers"),
+        (lambda env: env.reset(options={"episode": 1}), "needs a seed too"),
+        (lambda env: env.reset(options={"edges": [3] * 7}), "edges needs 7 whole numbers"),
+        (lambda env: env.reset(options={"river": 1}), "options needs episode or edges"),
+        (lambda env: TamariskEnv(render_mode="human"), "render_mode needs ansi or rgb_array"),
+    ],
+)
+def test_bad_calls_are_refused(call: object, message: str) -> None:
+    env = TamariskEnv()
+    env.reset(seed=0)
+    with pytest.raises(InputError, match=message):
+        call(env)  # type: ignore[operator]
+
+
+def test_a_step_needs_an_episode_under_way() -> None:
+    env = TamariskEnv(TamariskParameters(edges=1, horizon=1))
+    with pytest.raises(InputError, match="under way"):
+        env.step(np.zeros(1, dtype=np.int64))
+    env.reset(seed=0, options={"edges": [0]})
+    assert env.step(np.zeros(1, dtype=np.int64))[2]
+    with pytest.raises(InputError, match="under way"):
+        env.step(np.zeros(1, dtype=np.int64))
+
+
+def test_text_shows_plants_and_what_was_done() -> None:
+    env = TamariskEnv(TamariskParameters(edges=3, eradication=0.0), render_mode="ansi")
+    env.reset(seed=0, options={"edges": [0, 2, 1]})
+    assert env.render() == "t = 0 of 50, return 0\n  T   .\n   \\ /\n    n"
+    env.step(np.array([0, 1, 0]))
+    text = env.render()
+    assert isinstance(text, str)
+    assert text.splitlines()[0] == "t = 1 of 50, return -11.05"
+    assert text.splitlines()[1].startswith("  Tx")
+
+
+def test_picture_changes_with_the_river_alone() -> None:
+    env = TamariskEnv(render_mode="rgb_array")
+    frames = []
+    for edges in ([0] * 7, [0] * 6 + [2], [0] * 7):
+        env.reset(seed=0, options={"edges": edges})
+        frames.append(env.render())
+    assert frames[0].shape == (480, 640, 3)
+    assert frames[0].dtype == np.uint8
+    assert np.array_equal(frames[0], frames[2])
+    changed = np.argwhere((frames[0] != frames[1]).any(axis=2))
+    # Only the plant at edge 6, the rightmost leaf, is drawn anew.
+    assert changed[:, 1].min() > 500
+    assert changed[:, 0].max() < 160
+
+
+def test_without_a_render_mode_nothing_is_drawn() -> None:
+    env = TamariskEnv()
+    env.reset(seed=0)
+    assert env.render() is None
