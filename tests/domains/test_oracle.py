@@ -54,7 +54,7 @@ def test_standard_error_is_that_of_the_estimate() -> None:
 def test_ends_that_floating_sums_miss_are_met_on_the_grid() -> None:
     # A sum of decimals that ends at -67.1 in decimals often ends just below it in floats (M1).
     healthy = Rivers(np.zeros((1, 7), dtype=np.int8))
-    behavior = sum([-11.8] * 5) + sum([-1.35] * 6)
+    behavior = sum([*[-11.8] * 4, *[-1.35] * 6, -11.8])
     assert behavior < -67.1
     truth = true_probability(PAPER, healthy, behavior, 50, Target.at_least(-67.1), rollouts=2)
     assert truth.p.tolist() == [1.0]
