@@ -1,0 +1,263 @@
+"""A skirmish of Marines: a surrogate for the paper's StarCraft II battles, no StarCraft data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget.domains import skirmish_kernels as kernels
+from ontarget.errors import InputError
+from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
+
+__all__ = ["Armies", "Battle", "Order", "Skirmish"]
+
+FEATURES = (
+    "blue_count",
+    "red_count",
+    "blue_health",
+    "red_health",
+    "distance",
+    "reinforced",
+)
+LOOPS_PER_STEP = 8
+# Chosen: an open field, wide enough for the march and with room to retreat.
+FIELD = (48.0, 28.0)
+
+
+class Order(IntEnum):
+    """What a side is told for one step."""
+
+    HOLD = kernels.HOLD
+    """Stand; fire at and chase enemies that come within scan range."""
+    ATTACK = kernels.ATTACK
+    """Walk toward the enemy's centroid; fire at and chase enemies within scan range."""
+    RETREAT = kernels.RETREAT
+    """Walk straight away from the enemy's centroid without firing."""
+
+
+@dataclass(frozen=True)
+class Battle:
+    """The full state of many battles: one row per episode, one column per unit.
+
+    Columns are blue units, red units, then the places of red's reinforcements. What happens next
+    depends on nothing else, so a battle goes on from a copy of its row. How many reinforcements
+    will come is no part of it: that is drawn when they arrive.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    health: FloatArray
+    """Hit points left; 0 for the dead and for places that nobody holds."""
+    cooldown: FloatArray
+    """Game loops until the unit may fire again."""
+    target: AnyArray
+    """The column of the enemy that the unit has chosen, or -1."""
+    reinforcements: IndexArray
+    """How many reinforcements have arrived so far; one number per episode."""
+
+    @property
+    def units(self) -> kernels.Units:
+        """The arrays with one column per unit, as the kernels take them."""
+        return kernels.Units(self.x, self.y, self.health, self.cooldown, self.target)
+
+
+class Armies(NamedTuple):
+    """The numbers of units that episodes are drawn with; one entry per episode."""
+
+    blue: IndexArray
+    red: IndexArray
+    reinforcements: IndexArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skirmish:
+    """The simulator of Marine battles in which blue attack-moves toward red.
+
+    It is a surrogate written for this library. It knows the Marine's published numbers and a
+    simple form of the engine's rules; nothing in it was recorded from StarCraft II or fitted to
+    it, and no figure made with it may be called StarCraft data.
+
+    Parameters
+    ----------
+    blue, red
+        The fewest and the most units that a side starts with, drawn uniformly.
+    most_reinforcements
+        Red is joined by U{0..N} units, N ~ U{0..most_reinforcements}; 0 for none.
+    reinforcement_step
+        The step at whose beginning, after its state was observed, they arrive.
+    horizon
+        The number of steps of every episode, 8 game loops each. An episode lasts so long even
+        when a side is gone; its later rewards are 0.
+    distance
+        How far apart the start locations are.
+    red_attacks
+        Whether red advances as blue does, instead of waiting; that makes both sides equal.
+
+    Notes
+    -----
+    Known from the paper: the numbers of units and of reinforcements, t = 14, blue's policy, the
+    reward (+1 per red unit killed, -1 per blue unit lost) and the horizon of 57. Known from the
+    game: the Marine's health, damage, range, radius, speed and weapon period with its jitter, and
+    that a unit fires at the nearest enemy in scan range and keeps that target.
+
+    Chosen, because no source tells: the unit type (Marine) and 8 game loops a step; an open field
+    of 48 x 28 and a distance of 20; start positions on a sunflower turned by a random angle;
+    reinforcements around red's start location; red's built-in logic (a unit without orders waits
+    until an enemy is in scan range, then chases it, and stays where the chase ends; nobody answers
+    a neighbour's call for help); scan range measured from edge to edge; shots that hit at once; a
+    next shot at the first loop at which period and jitter have passed; a fresh random order of
+    all units in every loop, acting one after the other; overlapping discs pushed apart after each
+    loop; nobody moves while the enemy has no unit on the field.
+
+    Features, chosen too: the living units and the total health of both sides, the distance between
+    their centroids, and whether any reinforcement has arrived. A side without a living unit counts
+    as standing at its start location, so the distance is always a number. These features are not
+    the full state: positions, cooldowns and targets are hidden from a model that sees only them.
+
+    Examples
+    --------
+    >>> from ontarget.domains.draws import episode_keys
+    >>> skirmish, keys = Skirmish(red=(8, 8)), episode_keys(0, 0, 2)
+    >>> battle = skirmish.start(keys)
+    >>> print(skirmish.observe(battle)[:, 1:4:2])
+    [[  8. 360.]
+     [  8. 360.]]
+    >>> [skirmish.step(battle, t, keys).tolist() for t in (0, 1)]  # still on the march
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+
+    blue: tuple[int, int] = (5, 20)
+    red: tuple[int, int] = (5, 10)
+    most_reinforcements: int = 15
+    reinforcement_step: int = 14
+    horizon: int = 57
+    distance: float = 20.0
+    red_attacks: bool = False
+
+    def __post_init__(self) -> None:
+        for side in ("blue", "red"):
+            fewest, most = getattr(self, side)
+            if not 0 <= fewest <= most:
+                raise InputError(
+                    f"{side} needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}"
+                )
+        for name in ("most_reinforcements", "reinforcement_step"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} needs a number from 0 up, got {getattr(self, name)}")
+        if self.horizon < 1:
+            raise InputError(f"horizon needs a number from 1 up, got {self.horizon}")
+        if not 0.0 <= self.distance <= FIELD[0]:
+            raise InputError(
+                f"distance needs a number from 0 to the field's width {FIELD[0]}, "
+                f"got {self.distance}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The domain's name: ``"skirmish"``."""
+        return "skirmish"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns that `observe` returns."""
+        return FEATURES
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The features that are codes of categories: none."""
+        return ()
+
+    @property
+    def places(self) -> FloatArray:
+        """The start locations of blue and red, one row each."""
+        middle_x, middle_y = FIELD[0] / 2.0, FIELD[1] / 2.0
+        half = self.distance / 2.0
+        return np.array([[middle_x - half, middle_y], [middle_x + half, middle_y]])
+
+    def armies(self, keys: KeyArray) -> Armies:
+        """The numbers of units, and of reinforcements to come, of one episode for each key."""
+        sizes, _ = self._draw_armies(keys)
+        return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
+
+    def start(self, keys: KeyArray) -> Battle:
+        """The state at t = 0 of one episode for each key."""
+        sizes, angles = self._draw_armies(keys)
+        shape = (keys.shape[0], self.blue[1] + self.red[1] + self.most_reinforcements)
+        battle = Battle(
+            x=np.zeros(shape),
+            y=np.zeros(shape),
+            health=np.zeros(shape),
+            cooldown=np.zeros(shape),
+            target=np.full(shape, -1, dtype=np.int16),
+            reinforcements=np.zeros(shape[0], dtype=np.intp),
+        )
+        for side, first in ((0, 0), (1, self.blue[1])):
+            kernels.arrange(battle.units, first, sizes[side], angles[side], self.places[side])
+        return battle
+
+    def observe(self, battle: Battle) -> FloatArray:
+        """The features x_t, known before acting: one row per episode."""
+        return features_of(
+            battle.x,
+            battle.y,
+            battle.health,
+            n_blue=self.blue[1],
+            places=self.places,
+            reinforcements=battle.reinforcements,
+        )
+
+    def step(self, battle: Battle, t: int, keys: KeyArray) -> FloatArray:
+        """The rewards r_t of blue's attack-move at step t; the battles are advanced in place."""
+        return self.command(battle, t, keys, blue=Order.ATTACK)
+
+    def command(
+        self, battle: Battle, t: int, keys: KeyArray, *, blue: Order | ArrayLike
+    ) -> FloatArray:
+        """The rewards r_t when blue follows other orders: one for all episodes, or one each."""
+        if t == self.reinforcement_step and self.most_reinforcements:
+            self._reinforce(battle, keys)
+        orders = np.empty((keys.shape[0], 2), dtype=np.int8)
+        orders[:, 0] = blue
+        orders[:, 1] = Order.ATTACK if self.red_attacks else Order.HOLD
+        return kernels.advance(
+            battle.units, self.blue[1], orders, keys, t, LOOPS_PER_STEP, np.array(FIELD)
+        )
+
+    def _reinforce(self, battle: Battle, keys: KeyArray) -> None:
+        sizes, angles = self._draw_reinforcements(keys)
+        first = self.blue[1] + self.red[1]
+        kernels.arrange(battle.units, first, sizes, angles, self.places[1])
+        battle.reinforcements[:] = sizes
+
+    def _draw_armies(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
+        sizes = np.empty((2, keys.shape[0]), dtype=np.intp)
+        angles = np.empty((2, keys.shape[0]))
+        kernels.draw_armies(keys, np.array([self.blue, self.red]), sizes, angles)
+        return sizes, angles
+
+    def _draw_reinforcements(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
+        sizes, angles = np.empty(keys.shape[0], dtype=np.intp), np.empty(keys.shape[0])
+        kernels.draw_reinforcements(
+            keys, self.reinforcement_step, self.most_reinforcements, sizes, angles
+        )
+        return sizes, angles
+
+
+def features_of(
+    x: FloatArray,
+    y: FloatArray,
+    health: FloatArray,
+    *,
+    n_blue: int,
+    places: FloatArray,
+    reinforcements: IndexArray,
+) -> FloatArray:
+    """The features of units given by position and health, of which the first n_blue are blue's.
+
+    Episodes of the simulator and of the game are both described by this function.
+    """
+    described = kernels.summarize(x, y, health, n_blue, places)
+    return np.column_stack([described, reinforcements > 0])
