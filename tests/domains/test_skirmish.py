@@ -14,8 +14,11 @@ from scipy.stats import binom, binomtest, hypergeom
 from ontarget.domains import skirmish_kernels as kernels
 from ontarget.domains.domain import Domain, join, take
 from ontarget.domains.draws import episode_keys
+from ontarget.domains.oracle import true_probability
+from ontarget.domains.simulation import simulate, simulate_with_snapshots
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError
+from ontarget.target import Target
 from ontarget.typing import FloatArray
 
 # Every statistical check below fails on correct code at most once in 10**8 seeds.
@@ -262,6 +265,34 @@ def test_an_episode_is_the_same_in_any_company_and_thread() -> None:
     np.testing.assert_array_equal(rewards, np.concatenate([part[1] for part in parts], axis=1))
     more = play(scenario, episode_keys(9, 0, 100))[1]
     np.testing.assert_array_equal(rewards, more[:, :60])
+
+
+def test_simulated_episodes_are_the_same_bits_with_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frames = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("ONTARGET_THREADS", threads)
+        frames.append(simulate(Skirmish(), 600, seed=9).to_frame())
+    assert frames[0].equals(frames[1])
+    assert frames[0].equals(frames[2])
+
+
+def test_the_oracle_finds_a_probability_between_the_certain_ends() -> None:
+    scenario = Skirmish()
+    run = simulate_with_snapshots(scenario, 20, seed=18, snapshots=[10, 56])
+    outcomes = run.episodes.outcomes
+    for t in (10, 56):
+        truth = true_probability(
+            scenario,
+            run.snapshots[t],
+            run.episodes.at(t).behavior,
+            t,
+            Target.at_least(4.0),
+            rollouts=60,
+        )
+        hit = outcomes >= 4.0
+        assert truth.p[hit].mean() > truth.p[~hit].mean() + (0.2 if t == 10 else 0.8)
 
 
 def test_other_seeds_give_other_battles() -> None:

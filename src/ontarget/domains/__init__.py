@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from ontarget.domains.domain import Domain
     from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
+    from ontarget.domains.skirmish import Skirmish
     from ontarget.domains.tamarisk import Tamarisk, TamariskParameters
 
 # Public name -> the module that holds it. Nothing below is imported before it is asked for.
 _PUBLIC = {
     "Domain": "ontarget.domains.domain",
     "Simulation": "ontarget.domains.simulation",
+    "Skirmish": "ontarget.domains.skirmish",
     "Tamarisk": "ontarget.domains.tamarisk",
     "TamariskParameters": "ontarget.domains.tamarisk",
     "Truth": "ontarget.domains.oracle",
@@ -32,6 +34,7 @@ _PUBLIC = {
 __all__ = [
     "Domain",
     "Simulation",
+    "Skirmish",
     "Tamarisk",
     "TamariskParameters",
     "Truth",

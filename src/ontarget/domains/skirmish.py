@@ -24,7 +24,7 @@ FEATURES = (
 )
 LOOPS_PER_STEP = 8
 # Chosen: an open field, wide enough for the march and with room to retreat.
-FIELD = (48.0, 28.0)
+FIELD = (36.0, 18.0)
 
 
 class Order(IntEnum):
@@ -104,7 +104,7 @@ class Skirmish:
     that a unit fires at the nearest enemy in scan range and keeps that target.
 
     Chosen, because no source tells: the unit type (Marine) and 8 game loops a step; an open field
-    of 48 x 28 and a distance of 20; start positions on a sunflower turned by a random angle;
+    of 36 x 18 and a distance of 20; start positions on a sunflower turned by a random angle;
     reinforcements around red's start location; red's built-in logic (a unit without orders waits
     until an enemy is in scan range, then chases it, and stays where the chase ends; nobody answers
     a neighbour's call for help); scan range measured from edge to edge; shots that hit at once; a

@@ -1,0 +1,106 @@
+"""The skirmish environment: Gymnasium's checks, the simulator's bits, pictures that show it."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import ontarget.domains.envs
+from ontarget.domains.oracle import rollout_outcomes
+from ontarget.domains.simulation import simulate
+from ontarget.domains.skirmish import FIELD, Order, Skirmish
+from ontarget.domains.skirmish_env import SkirmishEnv
+from ontarget.domains.skirmish_picture import PIXELS_PER_UNIT, draw_battle
+from ontarget.errors import InputError
+
+
+def test_gymnasium_finds_nothing_to_complain_of() -> None:
+    assert "ontarget/Skirmish-v0" in ontarget.domains.envs.ENVIRONMENTS
+    env = gymnasium.make("ontarget/Skirmish-v0", render_mode="rgb_array")
+    check_env(env.unwrapped)  # warnings are errors here
+    env.close()
+
+
+def test_replayed_episode_is_the_simulated_one() -> None:
+    recorded = simulate(Skirmish(), 5, seed=21)
+    env = SkirmishEnv()
+    observation, _ = env.reset(seed=21, options={"episode": 3})
+    for t in range(recorded.horizon):
+        np.testing.assert_array_equal(observation, recorded.at(t).states[3])
+        observation, reward, terminated, truncated, _ = env.step(env.policy())
+        assert reward == recorded.rewards_at(t)[3]
+        assert not terminated
+        assert truncated == (t == recorded.horizon - 1)
+
+
+def test_same_seed_gives_the_same_battle_and_another_seed_another() -> None:
+    env = SkirmishEnv()
+    first, again = env.reset(seed=1)[0], env.reset(seed=1)[0]
+    np.testing.assert_array_equal(first, again)
+    assert len({env.reset(seed=seed)[0].tobytes() for seed in range(20)}) > 10
+
+
+def test_observations_stay_in_their_space_under_random_orders() -> None:
+    env = SkirmishEnv()
+    env.action_space.seed(0)
+    for seed in range(10):
+        observation, _ = env.reset(seed=seed)
+        for _ in range(env.domain.horizon):
+            assert env.observation_space.contains(observation)
+            observation, *_ = env.step(env.action_space.sample())
+        assert env.observation_space.contains(observation)
+
+
+def test_the_oracle_starts_from_the_environments_state() -> None:
+    env = SkirmishEnv()
+    env.reset(seed=2)
+    total = sum(env.step(Order.ATTACK)[1] for _ in range(20))
+    state = env.state()
+    before = state.x.copy()
+    outcomes = rollout_outcomes(env.domain, state, total, 20, rollouts=8)
+    assert outcomes.shape == (1, 8)
+    env.step(Order.ATTACK)
+    np.testing.assert_array_equal(state.x, before)
+
+
+def test_a_unit_is_drawn_where_it_stands_and_the_fallen_are_not_drawn_alive() -> None:
+    scenario = Skirmish(blue=(1, 1), red=(1, 1))
+    env = SkirmishEnv(scenario, render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert picture is not None
+    assert picture.dtype == np.uint8
+    battle = env.state()
+    panel = picture.shape[0] - int(FIELD[1] * PIXELS_PER_UNIT)
+    spots = [
+        (panel + int(battle.y[0, i] * PIXELS_PER_UNIT), int(battle.x[0, i] * PIXELS_PER_UNIT))
+        for i in (0, 1)
+    ]
+    blue, red = (picture[row - 3 : row + 4, column - 3 : column + 4] for row, column in spots)
+    assert (blue[:, :, 2].mean() > 1.5 * blue[:, :, 0].mean()) is np.True_
+    assert (red[:, :, 0].mean() > 1.5 * red[:, :, 2].mean()) is np.True_
+    battle.health[0, 0] = 0.0
+    fallen = draw_battle(scenario, battle, 0)
+    row, column = spots[0]
+    assert fallen[row, column].astype(int).sum() < 0.4 * picture[row, column].astype(int).sum()
+
+
+def test_without_a_render_mode_there_is_no_picture() -> None:
+    env = SkirmishEnv()
+    env.reset(seed=0)
+    assert env.render() is None
+
+
+def test_misuse_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match="render_mode needs rgb_array, got 'human'"):
+        SkirmishEnv(render_mode="human")
+    env = SkirmishEnv()
+    with pytest.raises(InputError, match="needs a seed too"):
+        env.reset(options={"episode": 1})
+    with pytest.raises(InputError, match="options needs episode, got 'speed'"):
+        env.reset(options={"speed": 2})
+    env.reset(seed=0)
+    with pytest.raises(InputError, match=r"action needs 0 \(hold\), 1 \(attack\) or 2 \(retreat\)"):
+        env.step(3)
