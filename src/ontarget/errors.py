@@ -50,3 +50,7 @@ class ModelFileError(OntargetError, OSError):
 
 class MissingExtraError(OntargetError, ImportError):
     """An optional package is not installed; the message says how to install it."""
+
+
+class GameError(OntargetError, RuntimeError):
+    """StarCraft II could not be started, refused a request, ended early or went away."""
