@@ -1,1 +1,26 @@
 """Conditional distributions F̂(y | x): one protocol, several models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ontarget.models.base import ConditionalDistribution
+    from ontarget.models.marginal import Marginal
+
+# Public name -> the module that holds it; each loads scikit-learn and Numba only when asked for.
+_PUBLIC = {
+    "ConditionalDistribution": "ontarget.models.base",
+    "Marginal": "ontarget.models.marginal",
+}
+
+__all__ = ["ConditionalDistribution", "Marginal"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'ontarget.models' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value

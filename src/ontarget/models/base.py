@@ -1,15 +1,31 @@
-"""The protocol that every conditional distribution follows (M2)."""
+"""The protocol that every conditional distribution follows (M2), and the checks they share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
-from ontarget.typing import AnyArray, ArrayLike, FloatArray
+import numpy as np
 
-__all__ = ["ConditionalDistribution", "Side"]
+from ontarget.errors import InputError
+from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray
+
+__all__ = [
+    "ConditionalDistribution",
+    "Side",
+    "TrainingRows",
+    "check_categorical",
+    "check_features",
+    "check_levels",
+    "check_side",
+    "check_values",
+]
 
 Side: TypeAlias = Literal["left", "right"]
+
+# Far enough from the largest float that the distance of two outcomes is still a number.
+_LARGEST_OUTCOME = 1e300
 
 
 @runtime_checkable
@@ -58,3 +74,155 @@ class ConditionalDistribution(Protocol):
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The fitted model that gave these arrays."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRows:
+    """Checked rows to learn from; rows of weight 0 are gone, as if they had never been there.
+
+    ``weight`` is None where all weights are equal. ``episodes`` and ``steps`` are whole numbers
+    from 0 up: without ids every row is an episode of its own, without steps all rows are one step.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    weight: FloatArray | None
+    episodes: IndexArray
+    steps: IndexArray
+    has_ids: bool
+
+    @classmethod
+    def of(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        sample_weight: ArrayLike | None,
+        *,
+        ids: ArrayLike | None,
+        steps: ArrayLike | None,
+    ) -> Self:
+        """The rows, or an `InputError` that names what is wrong with them."""
+        n_rows = X.shape[0]
+        check_features(X)
+        _check_outcomes(y, n_rows)
+        weight = _check_weight(sample_weight, n_rows)
+        keep = slice(None) if weight is None else np.flatnonzero(weight > 0.0)
+        episodes = _codes("ids", np.arange(n_rows) if ids is None else ids, n_rows)[keep]
+        of_step = _codes("steps", np.zeros(n_rows) if steps is None else steps, n_rows)[keep]
+        if weight is not None:
+            weight = weight[keep]
+            weight = None if weight.min() == weight.max() else weight
+        return cls(
+            X=X[keep],
+            y=y[keep] + 0.0,  # so that -0.0 and 0.0 are one outcome
+            weight=weight,
+            episodes=episodes,
+            steps=of_step,
+            has_ids=ids is not None,
+        )
+
+
+def check_features(X: FloatArray) -> None:
+    """Nothing, or an `InputError` that says where a feature is infinite."""
+    infinite = np.isinf(X)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise InputError(
+            f"features need finite numbers or NaN for missing, got {X[row, column]} "
+            f"in row {row}, column {column}"
+        )
+
+
+def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
+    """The values to ask at, as (n_rows, k), and whether the answer should be flat."""
+    values = np.asarray(y, dtype=np.float64)
+    if values.ndim == 0:
+        values, flat = np.full((n_rows, 1), values), True
+    elif values.ndim == 1 and values.shape[0] == n_rows:
+        values, flat = values.reshape(n_rows, 1), True
+    elif values.ndim == 2 and values.shape[0] == n_rows:
+        flat = False
+    else:
+        raise InputError(
+            f"y needs a number, one number per row or one line per row of X ({n_rows} rows), "
+            f"got shape {values.shape}"
+        )
+    if np.isnan(values).any():
+        raise InputError(f"y needs numbers to ask at, got NaN in row {_first_nan(values)}")
+    return np.ascontiguousarray(values), flat
+
+
+def check_levels(q: ArrayLike) -> tuple[FloatArray, bool]:
+    """The levels of a quantile as a flat array, and whether the answer should be flat."""
+    levels = np.asarray(q, dtype=np.float64)
+    if levels.ndim > 1:
+        raise InputError(f"q needs a number or a flat list of them, got shape {levels.shape}")
+    if np.isnan(levels).any():
+        raise InputError("q needs numbers, got NaN")
+    return np.atleast_1d(levels), levels.ndim == 0
+
+
+def check_categorical(categorical: Sequence[int] | None, n_features: int) -> tuple[int, ...]:
+    """The indices of the categorical columns, each once and in order."""
+    columns = sorted({int(column) for column in categorical or ()})
+    for column in columns:
+        if not 0 <= column < n_features:
+            raise InputError(f"categorical needs columns from 0 to {n_features - 1}, got {column}")
+    return tuple(columns)
+
+
+def check_side(side: str) -> Side:
+    """The side, if it is one."""
+    if side not in get_args(Side):
+        raise InputError(f"side needs one of {', '.join(get_args(Side))}, got {side!r}")
+    return "left" if side == "left" else "right"
+
+
+def _check_outcomes(y: FloatArray, n_rows: int) -> None:
+    if y.shape != (n_rows,):
+        raise InputError(f"y needs one outcome per row of X ({n_rows} rows), got shape {y.shape}")
+    if n_rows == 0:
+        raise InputError("a fit needs at least one row, got none")
+    # NaN fails every comparison, so this catches it too.
+    bad = ~(np.abs(y) <= _LARGEST_OUTCOME)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"y needs finite outcomes up to 1e300 in size, got {y[row]} in row {row}")
+
+
+def _check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight needs one number per row of X ({n_rows} rows), got shape {weight.shape}"
+        )
+    bad = ~((weight >= 0.0) & (weight < np.inf))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"sample_weight needs finite numbers from 0 up, got {weight[row]} in row {row}"
+        )
+    if not (weight > 0.0).any():
+        raise InputError("sample_weight needs at least one number above 0, got none")
+    return weight
+
+
+def _codes(name: str, labels: ArrayLike, n_rows: int) -> IndexArray:
+    """Each label's place among the sorted distinct ones."""
+    array = np.asarray(labels)
+    if array.shape != (n_rows,):
+        raise InputError(
+            f"{name} needs one value per row of X ({n_rows} rows), got shape {array.shape}"
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError(f"{name} needs a value in every row, got NaN in row {_first_nan(array)}")
+    codes: IndexArray = np.unique(array, return_inverse=True)[1].astype(np.intp)
+    return codes
+
+
+def _first_nan(values: FloatArray) -> int:
+    return int(np.argwhere(np.isnan(values))[0, 0])

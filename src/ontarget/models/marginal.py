@@ -1,0 +1,108 @@
+"""The distribution of the training outcomes, whatever the features: the floor to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+
+from ontarget.errors import ModelFileError
+from ontarget.models.base import Side, check_levels, check_side, check_values
+from ontarget.models.estimator import DistributionEstimator
+from ontarget.models.marginal_kernel import marginal_limits, marginal_quantiles
+from ontarget.models.support import Support, find_atoms, read_only
+from ontarget.typing import AnyArray, ArrayLike, FloatArray
+
+__all__ = ["Marginal"]
+
+
+class Marginal(DistributionEstimator):
+    """A conditional distribution that ignores the features: every row gets the same one.
+
+    Parameters
+    ----------
+    smooth
+        Spread the mass of outcomes that are no atoms over the gap before them (M2). Without it
+        the CDF is the plain step function of the training outcomes.
+
+    Examples
+    --------
+    >>> model = Marginal().fit([[0.0], [0.0], [0.0], [0.0]], [1, 1, 2, 2])
+    >>> left, right = model.cdf_limits([[5.0]], 2)
+    >>> print(left, right, model.quantile([[5.0]], 0.5), model.predict([[5.0]]))
+    [0.5] [1.] [1.] [1.5]
+    """
+
+    kind: ClassVar[str] = "marginal"
+
+    def __init__(self, smooth: bool = True) -> None:
+        self.smooth = smooth
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The model of these outcomes; the features only set the width that queries must have."""
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        values, ranks = np.unique(rows.y, return_inverse=True)
+        mass = np.bincount(ranks, weights=rows.weight, minlength=values.size).astype(np.float64)
+        atoms = find_atoms(ranks, rows.episodes, rows.steps)
+        self.support_ = Support.of(values, atoms, mass, smooth=self.smooth)
+        total = np.cumsum(mass)
+        self.mass_: FloatArray = read_only(np.concatenate(([0.0], total / total[-1])))
+        return self
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y)`` and ``P(Y <= y)``."""
+        values, flat = check_values(y, self._query_rows(X).shape[0])
+        left, right = np.empty_like(values), np.empty_like(values)
+        marginal_limits(
+            values.ravel(), self.mass_, self.support_.as_tuple(), left.ravel(), right.ravel()
+        )
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles, the same for each row: q scalar gives (n,), 1-D gives (n, m)."""
+        n_rows = self._query_rows(X).shape[0]
+        levels, flat = check_levels(q)
+        strictly = check_side(side) == "right"
+        found = np.empty(levels.size)
+        marginal_quantiles(levels, strictly, self.mass_, self.support_.as_tuple(), found)
+        table = np.tile(found, (n_rows, 1))
+        return table[:, 0] if flat else table
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The mean of the training outcomes, once per row."""
+        n_rows = self._query_rows(X).shape[0]
+        return np.full(n_rows, np.diff(self.mass_) @ self.support_.values)
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        width = read_only(np.array([self.n_features_in_], dtype=np.int64))
+        return {**self.support_.to_arrays(), "mass": self.mass_, "n_features": width}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model that gave these arrays."""
+        model = cls()
+        support = Support.from_arrays(arrays)
+        mass, width = arrays.get("mass"), arrays.get("n_features")
+        if mass is None or mass.shape != (support.values.size + 1,):
+            raise ModelFileError("mass needs one number more than the support")
+        if width is None or width.shape != (1,) or int(width[0]) < 0:
+            raise ModelFileError("n_features needs one whole number")
+        cumulative = np.asarray(mass, dtype=np.float64)
+        rising = cumulative[0] == 0.0 and cumulative[-1] == 1.0 and (np.diff(cumulative) >= 0).all()
+        if not rising:
+            raise ModelFileError("mass needs to rise from 0 to 1")
+        model.support_, model.mass_ = support, read_only(cumulative)
+        model.n_features_in_ = int(width[0])
+        return model
