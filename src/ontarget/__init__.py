@@ -7,6 +7,8 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ontarget.conformal.pcqr import PCQR
+    from ontarget.conformal.results import Interval, Probability
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
     from ontarget.target import Target
@@ -14,11 +16,14 @@ if TYPE_CHECKING:
 # Public name -> the module that holds it. Nothing below is imported before it is asked for.
 _PUBLIC = {
     "Episodes": "ontarget.episodes.episodes",
+    "PCQR": "ontarget.conformal.pcqr",
+    "Interval": "ontarget.conformal.results",
     "OntargetError": "ontarget.errors",
+    "Probability": "ontarget.conformal.results",
     "Target": "ontarget.target",
 }
 
-__all__ = ["Episodes", "OntargetError", "Target", "__version__"]
+__all__ = ["PCQR", "Episodes", "Interval", "OntargetError", "Probability", "Target", "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,204 @@
+"""PCQR and its inverse: intervals from levels, and probabilities from targets (M3-M5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from ontarget.conformal.calibration import CalibrationRows, Calibrator, Kind, n_rows, score_rank
+from ontarget.conformal.levels import Level, require_reachable, tail_rank
+from ontarget.conformal.limits import TargetEnds, checked_offset
+from ontarget.conformal.ranks import Ranks, TargetCounts, draw_ranks, target_counts
+from ontarget.conformal.results import CalibratedCDF, Interval, Probability
+from ontarget.errors import InputError
+from ontarget.grid import snap
+from ontarget.models.base import ConditionalDistribution, Side
+from ontarget.target import Target
+from ontarget.typing import ArrayLike, FloatArray
+
+__all__ = ["PCQR"]
+
+
+class PCQR(Calibrator):
+    """Probability-space conformalized quantile regression, and its inverse.
+
+    Parameters
+    ----------
+    model
+        A fitted conditional distribution: anything with ``cdf_limits`` and ``quantile``.
+    grid
+        The grid on which outcomes and target ends are compared (M1), or None.
+
+    Notes
+    -----
+    If the calibration episodes and a new one are exchangeable and the model has seen none of them,
+    then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, meets
+    ``promise(X, level)`` with probability at least ``level``, and the calibrated CDF at the new
+    outcome is uniform up to its slack of 1/(n + 1). These are averages over episodes: nothing is
+    promised for one particular row or for one particular target (for that see `VennAbers`).
+
+    References
+    ----------
+    Guyer and Dietterich, "Will My Robot Achieve My Goals? Predicting the Probability that an MDP
+    Policy Reaches a User-Specified Behavior Target".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import PCQR, Target
+    >>> from ontarget.models import Marginal
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 1))
+    >>> y = X[:, 0] + rng.normal(size=600)
+    >>> model = Marginal().fit(X[:300], y[:300])
+    >>> pcqr = PCQR(model).calibrate(X[300:], y[300:])
+    >>> low, p, high = pcqr.probability([[0.0]], Target.at_least(0.0))
+    >>> bool(low[0] <= p[0] <= high[0]), round(float(p[0]), 1)
+    (True, 0.5)
+    >>> lower, upper = pcqr.interval([[0.0]], level=0.8)
+    """
+
+    _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
+    model: ConditionalDistribution
+
+    def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
+        left, right = self.model.cdf_limits(rows.X, rows.y)
+        self._ranks = Ranks.of(draw_ranks(left, right, rows.keys, seed=seed, step=step))
+
+    @classmethod
+    def from_ranks(
+        cls, model: ConditionalDistribution, ranks: Ranks, *, grid: float | None = None
+    ) -> Self:
+        """A calibrated PCQR whose ranks are already known."""
+        pcqr = cls(model, grid=grid)
+        pcqr._ranks, pcqr._n = ranks, ranks.n
+        return pcqr
+
+    @property
+    def ranks(self) -> Ranks:
+        """The calibration ranks, sorted."""
+        _ = self.n_calibration
+        return self._ranks
+
+    def counts(
+        self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
+    ) -> TargetCounts:
+        """What `probability` divides: whole numbers, for exact comparisons."""
+        ends = TargetEnds.of(target, self.grid)
+        ranks = self.ranks
+        a_minus, a_plus = ends.limits(self.model, X, checked_offset(offset, n_rows(X)))
+        return target_counts(ranks, a_minus, a_plus, None if ends.single else ends.first)
+
+    def probability(
+        self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
+    ) -> Probability:
+        """The calibrated probability that each row's outcome lies in the target (M4).
+
+        Parameters
+        ----------
+        X
+            One row per query.
+        target
+            One target gives (rows,); a sequence of k targets gives (rows, k).
+        offset
+            Behavior so far, one number or one per row: the model's outcome is counted from there,
+            so the target is shifted by ``-offset``.
+        """
+        return self.counts(X, target, offset).probability()
+
+    def cdf(self, X: ArrayLike, y: ArrayLike, *, side: Side = "right") -> CalibratedCDF:
+        """The calibrated CDF at y: P(Y <= y), or P(Y < y) for ``side="left"`` (M3).
+
+        y scalar or (n,) gives (n,), (n, m) gives (n, m); it is exactly 0 and 1 at ∓infinity.
+        """
+        if side not in ("left", "right"):
+            raise InputError(f"side needs left or right, got {side!r}")
+        ranks = self.ranks
+        values = np.asarray(y, dtype=np.float64)
+        if np.any(np.isnan(values)):
+            raise InputError("y needs numbers, got NaN")
+        values = np.broadcast_to(values, (n_rows(X),)) if values.ndim == 0 else values
+        infinite = np.isinf(values)
+        finite = np.where(infinite, 0.0, snap(values, self.grid))
+        left, right = self.model.cdf_limits(X, finite)
+        limit = left if side == "left" else right
+        return ranks.bounds(np.where(infinite, values, limit))
+
+    def interval(
+        self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
+    ) -> Interval:
+        """An interval per row that covers the outcome with at least, or at most, the level (M5).
+
+        Parameters
+        ----------
+        X
+            One row per query.
+        level
+            The confidence, strictly between 0 and 1, taken as the decimal you typed.
+        kind
+            ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
+            open ones whose coverage is at most the level; empty where lower >= upper.
+        unbounded
+            Whether a level that n episodes cannot attain gives the whole line, not an error.
+        """
+        n = self.n_calibration
+        rows = n_rows(X)
+        k = score_rank(level, n, kind, unbounded=unbounded)
+        if k == 0:
+            return Interval(np.full(rows, math.inf), np.full(rows, -math.inf))
+        if k == n + 1:
+            return Interval(np.full(rows, -math.inf), np.full(rows, math.inf))
+        tail = self._ranks.depth(k)
+        if kind == "at_most":
+            return Interval(
+                self.model.quantile(X, tail, side="right"),
+                self.model.quantile(X, _one_minus(tail, up=True), side="left"),
+            )
+        return Interval(
+            self.model.quantile(X, tail, side="left"),
+            self.model.quantile(X, _one_minus(tail, up=False), side="right"),
+        )
+
+    def promise(
+        self,
+        X: ArrayLike,
+        level: Level,
+        side: Literal["lower", "upper"] = "lower",
+        *,
+        unbounded: bool = False,
+    ) -> FloatArray:
+        """The best one-sided bound per row that can be promised at the level (M5).
+
+        ``side="lower"`` is the largest v of which "Y >= v" holds with at least the level, and
+        ``side="upper"`` the smallest of which "Y <= v" does. With `unbounded` a level that n
+        episodes cannot attain gives ∓infinity, not an error.
+        """
+        if side not in ("lower", "upper"):
+            raise InputError(f"side needs lower or upper, got {side!r}")
+        n = self.n_calibration
+        if not unbounded:
+            require_reachable(level, n)
+        k = tail_rank(level, n)
+        if k == 0:
+            return np.full(n_rows(X), -math.inf if side == "lower" else math.inf)
+        if side == "lower":
+            return self.model.quantile(X, self._ranks.order(k), side="left")
+        return self.model.quantile(X, self._ranks.order(n + 1 - k), side="right")
+
+
+def _one_minus(tail: float, *, up: bool) -> float:
+    """1 − tail, rounded up or down: never to nearest, which may pass a CDF value that equals it.
+
+    A float CDF value is at most 1 − tail exactly when it is at most the float below it, and at
+    least 1 − tail exactly when it is at least the float above it.
+    """
+    nearest = 1.0 - tail
+    back = 1.0 - nearest  # exact, because nearest is at least one half
+    if up and back > tail:
+        return math.nextafter(nearest, math.inf)
+    if not up and back < tail:
+        return math.nextafter(nearest, -math.inf)
+    return nearest

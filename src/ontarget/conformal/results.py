@@ -1,0 +1,45 @@
+"""What the conformal layer answers with: named tuples of arrays, one entry per row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget.typing import ArrayLike, BoolArray, FloatArray
+
+__all__ = ["CalibratedCDF", "Interval", "Probability"]
+
+
+class Probability(NamedTuple):
+    """The calibrated probability of a target: ``low <= p <= high`` for every row."""
+
+    low: FloatArray
+    p: FloatArray
+    high: FloatArray
+
+
+class CalibratedCDF(NamedTuple):
+    """The calibrated CDF at a value: ``low <= mid <= high`` for every row."""
+
+    low: FloatArray
+    mid: FloatArray
+    high: FloatArray
+
+
+class Interval(NamedTuple):
+    """The ends of one interval per row.
+
+    ``kind="at_least"`` gives closed intervals and ``kind="at_most"`` open ones. Where
+    ``lower > upper`` (or, for an open one, ``lower >= upper``) the interval is empty.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+    def contains(self, outcomes: ArrayLike, *, closed: bool = True) -> BoolArray:
+        """Whether each row's outcome lies in its interval, with or without the ends."""
+        values = np.asarray(outcomes, dtype=np.float64)
+        if closed:
+            return (values >= self.lower) & (values <= self.upper)
+        return (values > self.lower) & (values < self.upper)

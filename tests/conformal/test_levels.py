@@ -1,0 +1,65 @@
+"""Levels become order statistics in exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ontarget.conformal.levels import (
+    ceil_rank,
+    exact_level,
+    floor_rank,
+    needed_size,
+    require_reachable,
+    tail_rank,
+)
+from ontarget.errors import CalibrationError, InputError
+
+
+def test_level_is_the_decimal_that_was_typed() -> None:
+    assert exact_level(0.1) == Fraction(1, 10)
+    assert exact_level(np.float64(0.95)) == Fraction(19, 20)
+    assert exact_level(np.float32(0.9)) == Fraction(9, 10)
+    assert exact_level("2/3") == Fraction(2, 3)
+    assert exact_level(Decimal("0.125")) == Fraction(1, 8)
+    assert exact_level(1e-7) == Fraction(1, 10**7)
+
+
+def test_rank_is_right_where_the_float_expression_is_wrong() -> None:
+    # delta = 0.95 at n = 19: (1 - 0.95) * 20 is a little above 1 in floats, so its ceiling is 2.
+    assert math.ceil((1 - 0.95) * 20) == 2
+    assert ceil_rank(0.05, 19) == 1
+    assert math.floor(0.29 * 100) == 28
+    assert floor_rank(0.29, 99) == 29
+
+
+@given(st.integers(1, 999), st.integers(1, 2000))
+def test_ranks_bracket_the_level(thousandths: int, n: int) -> None:
+    level = thousandths / 1000
+    k_plus, k_minus, tail = ceil_rank(level, n), floor_rank(level, n), tail_rank(level, n)
+    assert Fraction(k_plus - 1, n + 1) < Fraction(thousandths, 1000) <= Fraction(k_plus, n + 1)
+    assert Fraction(k_minus, n + 1) <= Fraction(thousandths, 1000) < Fraction(k_minus + 1, n + 1)
+    assert tail == n + 1 - k_plus
+
+
+@given(st.integers(1, 999))
+def test_needed_size_is_the_first_that_reaches_the_level(thousandths: int) -> None:
+    level = thousandths / 1000
+    needed = needed_size(level)
+    assert ceil_rank(level, needed) <= needed
+    assert ceil_rank(level, needed - 1) == needed
+    require_reachable(level, needed)
+    with pytest.raises(CalibrationError, match=f"at least {needed} calibration"):
+        require_reachable(level, needed - 1)
+
+
+@pytest.mark.parametrize("level", [0, 1, 0.0, 1.0, -0.1, 1.1, math.nan, math.inf, "most", True])
+def test_level_outside_0_and_1_is_refused(level: object) -> None:
+    with pytest.raises(InputError, match="strictly between 0 and 1, got"):
+        exact_level(level)  # type: ignore[arg-type]
