@@ -7,8 +7,12 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ontarget.conformal.groups import GroupedPCQR
     from ontarget.conformal.pcqr import PCQR
+    from ontarget.conformal.predictive_system import ConformalPredictiveSystem
     from ontarget.conformal.results import Interval, Probability
+    from ontarget.conformal.rivals import CQR, QuantileRegression, RawInverse, SplitConformal
+    from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
     from ontarget.target import Target
@@ -16,14 +20,36 @@ if TYPE_CHECKING:
 # Public name -> the module that holds it. Nothing below is imported before it is asked for.
 _PUBLIC = {
     "Episodes": "ontarget.episodes.episodes",
+    "CQR": "ontarget.conformal.rivals",
     "PCQR": "ontarget.conformal.pcqr",
+    "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
+    "GroupedPCQR": "ontarget.conformal.groups",
     "Interval": "ontarget.conformal.results",
     "OntargetError": "ontarget.errors",
     "Probability": "ontarget.conformal.results",
+    "QuantileRegression": "ontarget.conformal.rivals",
+    "RawInverse": "ontarget.conformal.rivals",
+    "SplitConformal": "ontarget.conformal.rivals",
     "Target": "ontarget.target",
+    "VennAbers": "ontarget.conformal.venn_abers",
 }
 
-__all__ = ["PCQR", "Episodes", "Interval", "OntargetError", "Probability", "Target", "__version__"]
+__all__ = [
+    "CQR",
+    "PCQR",
+    "ConformalPredictiveSystem",
+    "Episodes",
+    "GroupedPCQR",
+    "Interval",
+    "OntargetError",
+    "Probability",
+    "QuantileRegression",
+    "RawInverse",
+    "SplitConformal",
+    "Target",
+    "VennAbers",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> object:

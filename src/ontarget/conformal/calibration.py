@@ -14,7 +14,15 @@ from ontarget.grid import snap
 from ontarget.keyed import keys_of
 from ontarget.typing import AnyArray, ArrayLike, FloatArray, KeyArray
 
-__all__ = ["CalibrationRows", "Calibrator", "Kind", "checked_kind", "n_rows", "score_rank"]
+__all__ = [
+    "CalibrationRows",
+    "Calibrator",
+    "Kind",
+    "checked_keys",
+    "checked_kind",
+    "n_rows",
+    "score_rank",
+]
 
 Kind: TypeAlias = Literal["at_least", "at_most"]
 
@@ -44,10 +52,10 @@ class CalibrationRows:
                 f"y needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
                 f"({bad.size} of {rows} rows); leave episodes without an outcome out"
             )
-        return cls(X, snap(outcomes, grid), _checked_keys(model, ids, rows))
+        return cls(X, snap(outcomes, grid), checked_keys(model, ids, rows))
 
 
-def _checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
+def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
     """One key per row; without ids the row number is the id."""
     if ids is None:
         return keys_of(np.arange(rows))

@@ -72,12 +72,15 @@ def needed_size(level: Level) -> int:
     return math.ceil(1 / (1 - exact_level(level))) - 1
 
 
-def require_reachable(level: Level, n: int) -> None:
-    """Refuse a level that n calibration episodes can attain only by an infinite bound."""
+def require_reachable(level: Level, n: int, *, asked: Level | None = None) -> None:
+    """Refuse a level that n calibration episodes can attain only by an infinite bound.
+
+    ``asked`` is what the user typed, where the level to attain was derived from that.
+    """
     needed = needed_size(level)
     if n < needed:
         raise CalibrationError(
-            f"level {level} needs at least {needed} calibration episodes for a finite bound, "
-            f"has {n}; calibrate with more, lower the level, or pass unbounded=True to get an "
-            "infinite bound"
+            f"level {level if asked is None else asked} needs at least {needed} calibration "
+            f"episodes for a finite bound, has {n}; calibrate with more, lower the level, or pass "
+            "unbounded=True to get an infinite bound"
         )

@@ -1,0 +1,152 @@
+"""What PCQR is compared with: raw quantiles, split conformal prediction and CQR (M6).
+
+All have the same face: a fitted model, ``calibrate``, ``interval``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ontarget.conformal.calibration import (
+    CalibrationRows,
+    Calibrator,
+    Kind,
+    checked_kind,
+    n_rows,
+    score_rank,
+)
+from ontarget.conformal.levels import Level, exact_level
+from ontarget.conformal.limits import TargetEnds, checked_offset, raw_probability
+from ontarget.conformal.ranks import Ranks
+from ontarget.conformal.results import Interval, Probability
+from ontarget.target import Target
+from ontarget.typing import ArrayLike, FloatArray
+
+__all__ = ["CQR", "QuantileRegression", "RawInverse", "SplitConformal"]
+
+
+class QuantileRegression(Calibrator):
+    """The model's own intervals, uncalibrated: from its δ/2 to its 1 − δ/2 quantile.
+
+    Notes
+    -----
+    Nothing is promised. `calibrate` only checks and counts the episodes, so that this can stand in
+    wherever a calibrated rival does.
+    """
+
+    _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
+
+    def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
+        """Nothing to learn."""
+
+    def interval(self, X: ArrayLike, level: Level, kind: Kind = "at_least") -> Interval:
+        """The model's central interval of this level, per row; the same for either kind."""
+        checked_kind(kind)
+        return _central(self.model.quantile(X, _tails(level)))
+
+
+class RawInverse(QuantileRegression):
+    """The model's own probability of a target, uncalibrated: the inverse of its quantiles.
+
+    Notes
+    -----
+    Nothing is promised; ``low``, ``p`` and ``high`` are one number.
+    """
+
+    def probability(
+        self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
+    ) -> Probability:
+        """The model's probability that each row's outcome lies in the target."""
+        ends = TargetEnds.of(target, self.grid)
+        limits = ends.limits(self.model, X, checked_offset(offset, n_rows(X)))
+        p = raw_probability(*limits, ends.first)
+        p = p[:, 0] if ends.single else p
+        return Probability(p, p, p)
+
+
+class SplitConformal(Calibrator):
+    """The model's mean, give or take one distance for every row.
+
+    Notes
+    -----
+    If the calibration episodes and a new one are exchangeable and the model has seen none of them,
+    the new outcome lies in the interval with probability at least the level. The width is the same
+    for every row, however uncertain.
+    """
+
+    _asks: ClassVar[tuple[str, ...]] = ("predict",)
+
+    def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
+        self._distances = Ranks.of(np.abs(rows.y - np.asarray(self.model.predict(rows.X))))
+
+    def interval(
+        self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
+    ) -> Interval:
+        """The mean of each row ∓ the distance that covers the level; open for ``"at_most"``."""
+        k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
+        centre = np.asarray(self.model.predict(X), dtype=np.float64)
+        return _widened(Interval(centre, centre), self._distances.order(k))
+
+
+class CQR(Calibrator):
+    """Conformalized quantile regression: the model's own interval, widened by one distance.
+
+    Notes
+    -----
+    If the calibration episodes and a new one are exchangeable and the model has seen none of them,
+    the new outcome lies in the interval with probability at least the level. The distance differs
+    from level to level and may be negative, so intervals of different levels may coincide or
+    cross: CQR has no inverse. Where a negative distance makes the ends cross, the interval is
+    empty.
+
+    References
+    ----------
+    Romano, Patterson and Candès, "Conformalized quantile regression", 2019.
+    """
+
+    _asks: ClassVar[tuple[str, ...]] = ("quantile",)
+
+    def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
+        # The score depends on the level, so the rows are kept until a level is asked for.
+        self._rows = rows
+        self._excess: dict[tuple[float, float], Ranks] = {}
+
+    def correction(
+        self, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
+    ) -> float:
+        """c_δ: by how much the model's interval of this level is widened at either end."""
+        k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
+        tails = _tails(level)
+        if tails not in self._excess:
+            lower, upper = _central(self.model.quantile(self._rows.X, tails))
+            self._excess[tails] = Ranks.of(np.maximum(lower - self._rows.y, self._rows.y - upper))
+        return self._excess[tails].order(k)
+
+    def interval(
+        self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
+    ) -> Interval:
+        """The model's interval of this level, corrected, per row; open for ``"at_most"``."""
+        correction = self.correction(level, kind, unbounded=unbounded)
+        return _widened(_central(self.model.quantile(X, _tails(level))), correction)
+
+
+def _tails(level: Level) -> tuple[float, float]:
+    """δ/2 and 1 − δ/2, each the float nearest to the exact fraction."""
+    tail = (1 - exact_level(level)) / 2
+    return float(tail), float(1 - tail)
+
+
+def _central(quantiles: FloatArray) -> Interval:
+    return Interval(quantiles[:, 0], quantiles[:, 1])
+
+
+def _widened(interval: Interval, distance: float) -> Interval:
+    """The interval with its ends moved out; an infinite distance gives all of the line or none."""
+    if math.isinf(distance):
+        ends = np.full(interval.lower.shape, -distance), np.full(interval.upper.shape, distance)
+        return Interval(*ends)
+    return Interval(interval.lower - distance, interval.upper + distance)

@@ -1,0 +1,217 @@
+"""Venn–Abers: a calibrated probability for any one set of outcomes (M7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+
+from ontarget.conformal.calibration import CalibrationRows, checked_keys, n_rows
+from ontarget.conformal.limits import TargetEnds, checked_offset, raw_probability
+from ontarget.conformal.results import Probability
+from ontarget.conformal.venn_abers_kernels import success_slopes
+from ontarget.errors import CalibrationError, InputError, UnfittedError
+from ontarget.models.base import ConditionalDistribution
+from ontarget.target import Target
+from ontarget.typing import ArrayLike, BoolArray, FloatArray
+
+__all__ = ["Envelopes", "Predicate", "Score", "VennAbers"]
+
+Predicate: TypeAlias = Callable[[Any], ArrayLike]
+Score: TypeAlias = Callable[[Any], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Envelopes:
+    """Both isotonic envelopes of scored labels: any new score is then two lookups.
+
+    ``if_failure[j]`` is the isotonic value at a new score, were its label a failure, where j of the
+    distinct calibration scores are at most the new one; ``if_success[j]``, were it a success, where
+    j of them are below it.
+
+    Examples
+    --------
+    >>> envelopes = Envelopes.of([0.1, 0.4, 0.6, 0.9], [False, True, False, True])
+    >>> p0, p1 = envelopes.pair([0.5, 0.95])
+    >>> print(p0, p1)
+    [0.33333333 0.5       ] [0.66666667 1.        ]
+    """
+
+    scores: FloatArray
+    if_failure: FloatArray
+    if_success: FloatArray
+    n: int
+
+    @classmethod
+    def of(cls, scores: ArrayLike, labels: ArrayLike) -> Envelopes:
+        """The envelopes of labels with these scores; equal scores are one group."""
+        points, hits = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+        if points.ndim != 1 or hits.shape != points.shape:
+            raise InputError(
+                f"scores and labels need one entry each per episode, got {points.shape} and "
+                f"{hits.shape}"
+            )
+        if not np.all(np.isfinite(points)):
+            raise InputError("scores need finite numbers")
+        if hits.dtype != np.bool_ and not np.all((hits == 0) | (hits == 1)):
+            raise InputError("labels need True or False (or 1 and 0) for every episode")
+        if points.size == 0:
+            raise CalibrationError("Venn–Abers needs at least one calibration episode, got none")
+        order = np.argsort(points)
+        ordered = points[order]
+        start = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        weights = np.diff(start, append=points.size)
+        successes = np.add.reduceat(hits[order].astype(np.intp), start)
+        up = success_slopes(weights, successes)
+        # A failure is a success of the mirrored problem: scores reversed, labels swapped.
+        mirrored = success_slopes(weights[::-1].copy(), (weights - successes)[::-1].copy())[::-1]
+        if_success = np.concatenate((up[:, 0] / up[:, 1], [1.0]))
+        if_failure = np.concatenate(([0.0], (mirrored[:, 1] - mirrored[:, 0]) / mirrored[:, 1]))
+        distinct = ordered[start]
+        for array in (distinct, if_failure, if_success):
+            array.setflags(write=False)
+        return cls(distinct, if_failure, if_success, int(points.size))
+
+    def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """(p0, p1) at each score: the calibrated probability, were the label 0, and were it 1."""
+        points = np.asarray(scores, dtype=np.float64)
+        below = np.searchsorted(self.scores, points, side="left")
+        upto = below + (self.scores[np.minimum(below, self.scores.size - 1)] == points)
+        return self.if_failure[upto], self.if_success[below]
+
+    def probability(self, scores: ArrayLike) -> Probability:
+        """p0, p1 and the one number between them, p1/(1 − p0 + p1)."""
+        p0, p1 = self.pair(scores)
+        # Between p0 and p1 in exact arithmetic; the clip keeps it there in floats.
+        return Probability(p0, np.clip(p1 / (1.0 - p0 + p1), p0, p1), p1)
+
+
+class VennAbers:
+    """The calibrated probability of one event, whatever set of outcomes it is.
+
+    Parameters
+    ----------
+    model
+        A fitted conditional distribution, whose uncalibrated probability of the target is the
+        score; or any function from rows to one score per row, higher where success is likelier.
+    target
+        A `Target`, or a function from outcomes to True and False (then `model` is a function too).
+        Outcomes may then be of any shape that the function takes: several per episode, say.
+    grid
+        The grid on which outcomes and target ends are compared (M1), or None.
+
+    Notes
+    -----
+    If the calibration episodes and a new one are exchangeable, the model has seen none of them, and
+    the target was fixed before their outcomes were looked at, then one of the two numbers is
+    calibrated: with Z the new label, ``E[Z | p_Z] = p_Z``. It does not say that P(Z = 1 | x) lies
+    between `low` and `high`.
+
+    References
+    ----------
+    Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of
+    validity", 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import Target, VennAbers
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 1))
+    >>> y = X[:, 0] + rng.normal(size=400)
+    >>> venn_abers = VennAbers(lambda rows: rows[:, 0], Target.at_least(0.0)).calibrate(X, y)
+    >>> low, p, high = venn_abers.probability(np.array([[-3.0], [0.0], [3.0]]))
+    >>> bool(np.all((low <= p) & (p <= high))), bool(p[0] < p[1] < p[2])
+    (True, True)
+    """
+
+    kind: ClassVar[str] = "venn_abers"
+
+    def __init__(
+        self,
+        model: ConditionalDistribution | Score,
+        target: Target | Predicate,
+        *,
+        grid: float | None = None,
+    ) -> None:
+        is_distribution = callable(getattr(model, "cdf_limits", None))
+        if not is_distribution and not callable(model):
+            raise InputError(
+                "model needs cdf_limits or to be a function from rows to scores, "
+                f"got {type(model).__name__}"
+            )
+        if not isinstance(target, Target) and not callable(target):
+            raise InputError(f"target needs a Target or a function of outcomes, got {target!r}")
+        if not isinstance(target, Target) and is_distribution:
+            raise InputError(
+                "a target given as a function needs a model that is a function from rows to "
+                "scores: no probability of an unknown set follows from a distribution"
+            )
+        self.model: Any = model
+        self.target: Any = target
+        self._is_score = not is_distribution
+        self.grid = grid
+        self._envelopes: Envelopes | None = None
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        offset: ArrayLike = 0.0,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Itself, calibrated with episodes that the model has not seen.
+
+        ``offset`` is each episode's behavior so far, where y is counted from there.
+        """
+        rows = n_rows(X)
+        moved = checked_offset(offset, rows)
+        if isinstance(self.target, Target):
+            checked = CalibrationRows.checked(self.model, X, y, ids, self.grid)
+            ends = TargetEnds.of(self.target, self.grid)
+            labels = ends.contains(checked.y, moved)[:, 0]
+        else:
+            checked_keys(self.model, ids, rows)
+            labels = _labels(self.target, y, rows)
+        self._envelopes = Envelopes.of(self._scores(X, moved), labels)
+        return self
+
+    def probability(self, X: ArrayLike, offset: ArrayLike = 0.0) -> Probability:
+        """(p0, p, p1) of each row as `Probability(low, p, high)`."""
+        return self.envelopes.probability(self._scores(X, checked_offset(offset, n_rows(X))))
+
+    @property
+    def envelopes(self) -> Envelopes:
+        """Both isotonic envelopes of the calibration episodes."""
+        if self._envelopes is None:
+            raise UnfittedError("VennAbers is not calibrated; call calibrate(X, y)")
+        return self._envelopes
+
+    @property
+    def n_calibration(self) -> int:
+        """How many episodes calibrated this."""
+        return self.envelopes.n
+
+    def _scores(self, X: ArrayLike, offset: FloatArray) -> FloatArray:
+        if not self._is_score:
+            ends = TargetEnds.of(self.target, self.grid)
+            return raw_probability(*ends.limits(self.model, X, offset), ends.first)[:, 0]
+        scores = np.asarray(self.model(X), dtype=np.float64)
+        if scores.shape != (offset.size,):
+            raise InputError(
+                f"model needs to give one score per row ({offset.size}), gave {scores.shape}"
+            )
+        return scores
+
+
+def _labels(predicate: Predicate, y: ArrayLike, rows: int) -> BoolArray:
+    labels = np.asarray(predicate(y))
+    if labels.shape != (rows,) or labels.dtype != np.bool_:
+        raise InputError(
+            f"target needs to give True or False per row ({rows}), gave {labels.dtype} of shape "
+            f"{labels.shape}"
+        )
+    return labels
