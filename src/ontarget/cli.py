@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ontarget.errors import OntargetError
+from ontarget.errors import InputError, OntargetError
 
 app = typer.Typer(
     name="ontarget",
@@ -47,6 +47,8 @@ def simulate(
     from ontarget.domains import named
     from ontarget.domains import simulate as run
 
+    if output.suffix not in {".parquet", ".csv"}:  # told before the work, not after it
+        raise InputError(f"--output needs a file named .parquet or .csv, got {str(output)!r}")
     chosen = named(domain, preset=preset)
     columns = (
         TextColumn("{task.description}"),

@@ -17,7 +17,7 @@ def arrays(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "3"])
-@pytest.mark.parametrize("block", [1, 7, 256, 10_000])
+@pytest.mark.parametrize("block", [1, 7, 512, 10_000])
 def test_threads_and_blocks_change_no_bit(
     threads: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,7 +56,7 @@ def test_episodes_hold_what_was_simulated() -> None:
 def test_an_episode_goes_on_from_its_snapshot_as_it_went_on() -> None:
     run = simulate_with_snapshots(DOMAIN, 600, seed=4, snapshots=[0, 30])
     _, rewards = arrays(600, seed=4)
-    rows = np.array([0, 255, 256, 599])
+    rows = np.array([0, 511, 512, 599])
     state = take(run.snapshots[30], rows)
     assert np.array_equal(DOMAIN.observe(state), run.episodes.at(30).states[rows])
     keys = episode_keys(4, 0, 600, "simulate", "tamarisk")[rows]
@@ -75,7 +75,7 @@ def test_progress_counts_up_to_every_episode() -> None:
     simulate(DOMAIN, 1_000, progress=lambda done, total: seen.append((done, total)))
     assert seen == sorted(seen)
     assert seen[-1] == (1_000, 1_000)
-    assert len(seen) == 4
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("steps", [[-1], [50], [0, 99]])

@@ -188,6 +188,20 @@ def test_paper_preset_loses_early_and_then_rarely() -> None:
     assert abs((rewards[:, 5:] < 0).mean() - 0.037) < 0.003
 
 
+def test_paper_preset_has_the_tails_of_its_exact_law(agrees: Agrees) -> None:
+    # P(Y < y) and P(Y <= y) by `ExactReturns` on all seven edges, whose own test is slow; the 10 %
+    # and 90 % quantiles are -69.8 and -17.2.
+    outcomes = np.round(simulated("paper", 10_000).sum(axis=1), 6)
+    for value, below, upto in (
+        (-69.8, 0.09759, 0.10012),
+        (-67.1, 0.10487, 0.11288),
+        (-17.2, 0.87530, 0.90605),
+        (-14.5, 0.92904, 0.93959),
+    ):
+        assert agrees(int((outcomes < value).sum()), 10_000, below)
+        assert agrees(int((outcomes <= value).sum()), 10_000, upto)
+
+
 def test_costs_of_a_run_are_multiples_of_one_unit() -> None:
     episodes = simulate(Tamarisk("paper"), 200, seed=3)
     units = episodes.outcomes * 20

@@ -170,12 +170,19 @@ def test_bad_questions_are_refused(call: object, message: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dispersal", ["competition", "plain"])
-def test_simulated_outcomes_have_the_exact_law_of_seven_edges(dispersal: str) -> None:
+@pytest.mark.parametrize(
+    ("dispersal", "low", "high"), [("competition", -69.8, -17.2), ("plain", -65.75, -14.5)]
+)
+def test_simulated_outcomes_have_the_exact_law_of_seven_edges(
+    dispersal: str, low: float, high: float
+) -> None:
     domain, n = Tamarisk(TamariskParameters(dispersal=dispersal)), 50_000  # type: ignore[arg-type]
     exact = ExactReturns(domain, steps=[0], lowest=-100.0)
     law = exact.chances(0).mean(axis=0)  # the start is uniform over all rivers
     at_least = np.cumsum(law)
+    upto = 1.0 - at_least + law
+    quantiles = [exact.returns[(upto >= share) & (law > 0)].min() for share in (0.1, 0.9)]
+    assert np.allclose(quantiles, [low, high])
     cost = np.round(-simulate(domain, n, seed=77).outcomes * 20).astype(int)
     seen = np.cumsum(np.bincount(np.minimum(cost, law.size), minlength=law.size + 1))[:-1] / n
     # Dvoretzky–Kiefer–Wolfowitz at 1e-7.

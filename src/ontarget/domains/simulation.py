@@ -24,7 +24,7 @@ S = TypeVar("S")
 Progress: TypeAlias = Callable[[int, int], None]
 
 # Small enough for a block's arrays to stay in cache, large enough that a step's call costs nothing.
-_BLOCK: Final = 256
+_BLOCK: Final = 512
 
 
 @dataclass(frozen=True)

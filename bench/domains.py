@@ -1,0 +1,125 @@
+"""Speed of the simulators: python bench/domains.py.
+
+Compilation is timed apart, in processes of their own: once with an empty cache of compiled kernels,
+once with the cache that this left behind. Everything else runs in this process, kernels compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ontarget.domains import named, rollout_outcomes, simulate, simulate_with_snapshots
+from ontarget.domains.domain import Domain, take
+from ontarget.threads import n_threads
+
+EPISODES = 10_000
+REQUIRED_SECONDS = {"tamarisk": 2.0, "skirmish": 30.0}
+REPEATS = 3
+
+FIRST_USE = """
+import time
+from ontarget.domains import named, simulate
+domain = named({name!r})
+start = time.perf_counter()
+simulate(domain, 1)
+print(time.perf_counter() - start)
+"""
+
+
+def first_use(name: str, cache: str) -> float:
+    """Seconds until the first episode is there, in a new process with this cache of kernels."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_USE.format(name=name)],
+        env=os.environ | {"NUMBA_CACHE_DIR": cache},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+def best(action: Callable[[], object]) -> float:
+    """The shortest of a few runs, in seconds."""
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def with_threads(count: int, action: Callable[[], float]) -> float:
+    before = os.environ.get("ONTARGET_THREADS")
+    os.environ["ONTARGET_THREADS"] = str(count)
+    try:
+        return action()
+    finally:
+        if before is None:
+            del os.environ["ONTARGET_THREADS"]
+        else:
+            os.environ["ONTARGET_THREADS"] = before
+
+
+def rollouts_per_second(domain: Domain[Any]) -> float:
+    """Nested rollouts from the middle of the horizon, finished per second."""
+    t = domain.horizon // 2
+    run = simulate_with_snapshots(domain, 20, snapshots=[t])
+    states = take(run.snapshots[t], np.arange(20))
+    return 20 * 400 / best(lambda: rollout_outcomes(domain, states, 0.0, t, rollouts=400))
+
+
+def main() -> None:
+    table = Table(title=f"{EPISODES:,} episodes, best of {REPEATS}, {n_threads()} threads")
+    for column in (
+        "domain",
+        "seconds",
+        "required",
+        "headroom",
+        "ns per step",
+        "1 thread",
+        "gain",
+        "rollouts/s",
+        "first use, compiling",
+        "first use, cached",
+    ):
+        table.add_column(column, justify="left" if column == "domain" else "right")
+    for name, required in REQUIRED_SECONDS.items():
+        if find_spec(f"ontarget.domains.{name}") is None:
+            continue
+        domain = named(name)
+        with tempfile.TemporaryDirectory() as cache:
+            compiling, cached = first_use(name, cache), first_use(name, cache)
+        simulate(domain, 1)
+
+        def run(domain: Domain[Any] = domain) -> float:
+            return best(lambda: simulate(domain, EPISODES))
+
+        seconds, alone = run(), with_threads(1, run)
+        table.add_row(
+            name,
+            f"{seconds:.2f}",
+            f"< {required:g}",
+            f"{required / seconds:.1f}×",
+            f"{seconds / (EPISODES * domain.horizon) * 1e9:,.0f}",
+            f"{alone:.2f}",
+            f"{alone / seconds:.1f}×",
+            f"{rollouts_per_second(domain):,.0f}",
+            f"{compiling:.1f} s",
+            f"{cached:.2f} s",
+        )
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()
