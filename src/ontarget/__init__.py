@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
+    from ontarget.models.linear import LinearQuantiles
+    from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.target import Target
 
 # Public name -> the module that holds it. Nothing below is imported before it is asked for.
@@ -25,10 +27,12 @@ _PUBLIC = {
     "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
     "GroupedPCQR": "ontarget.conformal.groups",
     "Interval": "ontarget.conformal.results",
+    "LinearQuantiles": "ontarget.models.linear",
     "OntargetError": "ontarget.errors",
     "Probability": "ontarget.conformal.results",
     "QuantileRegression": "ontarget.conformal.rivals",
     "RawInverse": "ontarget.conformal.rivals",
+    "RegressorQuantiles": "ontarget.models.quantiles",
     "SplitConformal": "ontarget.conformal.rivals",
     "Target": "ontarget.target",
     "VennAbers": "ontarget.conformal.venn_abers",
@@ -41,10 +45,12 @@ __all__ = [
     "Episodes",
     "GroupedPCQR",
     "Interval",
+    "LinearQuantiles",
     "OntargetError",
     "Probability",
     "QuantileRegression",
     "RawInverse",
+    "RegressorQuantiles",
     "SplitConformal",
     "Target",
     "VennAbers",

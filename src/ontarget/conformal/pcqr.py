@@ -48,12 +48,11 @@ class PCQR(Calibrator):
     Examples
     --------
     >>> import numpy as np
-    >>> from ontarget import PCQR, Target
-    >>> from ontarget.models import Marginal
+    >>> from ontarget import PCQR, LinearQuantiles, Target
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(600, 1))
     >>> y = X[:, 0] + rng.normal(size=600)
-    >>> model = Marginal().fit(X[:300], y[:300])
+    >>> model = LinearQuantiles().fit(X[:300], y[:300])
     >>> pcqr = PCQR(model).calibrate(X[300:], y[300:])
     >>> low, p, high = pcqr.probability([[0.0]], Target.at_least(0.0))
     >>> bool(low[0] <= p[0] <= high[0]), round(float(p[0]), 1)

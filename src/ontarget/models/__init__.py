@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
+    from ontarget.models.linear import LinearQuantiles
     from ontarget.models.marginal import Marginal
+    from ontarget.models.quantiles import RegressorQuantiles
 
 # Public name -> the module that holds it; each loads scikit-learn and Numba only when asked for.
 _PUBLIC = {
     "ConditionalDistribution": "ontarget.models.base",
+    "LinearQuantiles": "ontarget.models.linear",
     "Marginal": "ontarget.models.marginal",
+    "RegressorQuantiles": "ontarget.models.quantiles",
 }
 
-__all__ = ["ConditionalDistribution", "Marginal"]
+__all__ = ["ConditionalDistribution", "LinearQuantiles", "Marginal", "RegressorQuantiles"]
 
 
 def __getattr__(name: str) -> object:

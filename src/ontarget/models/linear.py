@@ -1,0 +1,209 @@
+"""Linear quantile regression: many quantiles at once, in order, as a whole distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models.base import check_categorical
+from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor, training_keys
+from ontarget.models.knots_kernel import linear_knots
+from ontarget.models.pinball_kernel import pinball_fit
+from ontarget.models.support import read_only
+from ontarget.threads import run_blocks
+from ontarget.typing import AnyArray, ArrayLike, FloatArray
+
+__all__ = ["LinearQuantiles"]
+
+# In units of the tails' least scale, so 1e-9 of the outcomes' spread: what the solver can tell.
+_RESOLUTION = 1e-6
+
+
+class LinearQuantiles(KnotEstimator):
+    """A conditional distribution whose quantiles are linear in the features.
+
+    Parameters
+    ----------
+    n_levels
+        How many quantiles are fitted, at the levels 1/(n + 1) … n/(n + 1).
+
+    Attributes
+    ----------
+    levels_, coef_, intercept_
+        The levels, and for each of them the coefficients (one per column of the design) and the
+        intercept.
+    gaps_
+        The relative duality gap of each fit: how far its pinball loss can be from the least one.
+
+    Notes
+    -----
+    Each quantile minimises its pinball loss, solved to a relative duality gap of 1e-10. A row's
+    quantiles are then put in ascending order, so that they never cross. The CDF is straight between
+    two quantiles and exponential beyond the outermost ones. It has an atom only where quantiles of
+    several levels coincide at a row, to within 1e-9 of the outcomes' spread; all other atoms of the
+    outcomes are spread out, so a target whose ends are atoms gets wide bounds: a forest serves such
+    outcomes better.
+
+    Categorical columns become one indicator per category; a category that training never saw is an
+    error, and so is a missing feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat(np.arange(10.0), 11).reshape(-1, 1)
+    >>> spread = np.tile(np.arange(-5.0, 6.0), 10)
+    >>> model = LinearQuantiles(n_levels=9).fit(X, 2.0 * X[:, 0] + spread)
+    >>> print(model.quantile([[10.0]], [0.2, 0.5, 0.8]).round(6))
+    [[17. 20. 23.]]
+    """
+
+    kind: ClassVar[str] = "linear"
+
+    def __init__(self, n_levels: int = 49) -> None:
+        self.n_levels = n_levels
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The model of these rows. Steps make no difference: give the step as a feature."""
+        levels = even_levels(self.n_levels)
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        _refuse_missing(rows.X)
+        self.categories_ = {
+            column: read_only(np.unique(rows.X[:, column]))
+            for column in check_categorical(categorical, rows.X.shape[1])
+        }
+        design = self._design(rows.X)
+        basis, back, centre = _orthonormal(design)
+        root = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
+        weighted, outcome = np.ascontiguousarray(basis * root[:, None]), rows.y * root
+        start = np.linalg.lstsq(weighted, outcome, rcond=None)[0]
+        fitted = np.empty((levels.size, basis.shape[1] + 1))
+
+        def fit_levels(a: int, b: int) -> None:
+            for j in range(a, b):
+                fitted[j] = pinball_fit(weighted, outcome, float(levels[j]), start)
+
+        run_blocks(fit_levels, levels.size, block=1)
+        coefficients = fitted[:, :-1] @ back
+        self.coef_: FloatArray = read_only(coefficients[:, 1:])
+        self.intercept_: FloatArray = read_only(coefficients[:, 0] - self.coef_ @ centre)
+        self.gaps_: FloatArray = read_only(fitted[:, -1])
+        self.floor_ = outcome_floor(rows)
+        self.training_keys_ = training_keys(ids)
+        self.levels_ = levels
+        return self
+
+    def _knots(self, rows: FloatArray) -> FloatArray:
+        _refuse_missing(rows)
+        return linear_knots(
+            self._design(rows), self.coef_, self.intercept_, _RESOLUTION * self.floor_
+        )
+
+    def _design(self, rows: FloatArray) -> FloatArray:
+        """Plain columns first, then one indicator per category of each categorical column."""
+        if not self.categories_:
+            return rows
+        plain = [k for k in range(rows.shape[1]) if k not in self.categories_]
+        parts = [rows[:, plain]]
+        for column, categories in self.categories_.items():
+            hit = rows[:, [column]] == categories[None, :]
+            unseen = ~hit.any(axis=1)
+            if unseen.any():
+                row = int(np.argmax(unseen))
+                raise InputError(
+                    f"column {column} is categorical and training never saw "
+                    f"{rows[row, column]:g} (row {row})"
+                )
+            parts.append(hit.astype(np.float64))
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        sizes = [[column, values.size] for column, values in self.categories_.items()]
+        codes = [np.empty(0), *self.categories_.values()]
+        return {
+            "levels": self.levels_,
+            "coef": read_only(self.coef_.ravel()),
+            "intercept": self.intercept_,
+            "floor": read_only(np.array([self.floor_])),
+            "n_features": read_only(np.array([self.n_features_in_], dtype=np.int64)),
+            "category_sizes": read_only(np.array(sizes, dtype=np.int64).ravel()),
+            "categories": read_only(np.concatenate(codes)),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model that gave these arrays."""
+        names = ("levels", "coef", "intercept", "floor", "categories", "n_features")
+        missing = [name for name in (*names, "category_sizes") if name not in arrays]
+        if missing:
+            raise ModelFileError(f"the model's arrays lack {missing[0]!r}")
+        levels, coef, intercept, floor, codes = (
+            np.asarray(arrays[name], dtype=np.float64) for name in names[:5]
+        )
+        if any(a.ndim != 1 or not np.isfinite(a).all() for a in (levels, coef, intercept, codes)):
+            raise ModelFileError("a linear model needs flat arrays of finite numbers")
+        rising = levels.size >= 3 and np.all(np.diff(np.concatenate(([0.0], levels, [1.0]))) > 0.0)
+        if not rising or intercept.shape != levels.shape:
+            raise ModelFileError("levels need to rise inside (0, 1), with one intercept each")
+        if floor.shape != (1,) or not 0.0 < floor[0] < np.inf:
+            raise ModelFileError("floor needs one positive number")
+        model = cls(n_levels=int(levels.size))
+        model.n_features_in_ = int(np.asarray(arrays["n_features"]).reshape(-1)[0])
+        sizes = np.asarray(arrays["category_sizes"], dtype=np.int64).reshape(-1, 2)
+        width = model.n_features_in_ - len(sizes) + int(sizes[:, 1].sum())
+        if codes.size != sizes[:, 1].sum() or coef.size != levels.size * width:
+            raise ModelFileError("coef needs one number per level and column of the design")
+        bounds = np.concatenate(([0], np.cumsum(sizes[:, 1])))
+        model.categories_ = {
+            int(column): read_only(codes[bounds[k] : bounds[k + 1]])
+            for k, column in enumerate(sizes[:, 0])
+        }
+        model.levels_, model.intercept_ = read_only(levels), read_only(intercept)
+        model.coef_ = read_only(coef.reshape(levels.size, width))
+        model.floor_ = float(floor[0])
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+
+def _orthonormal(design: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A full-rank basis (with a constant) of the design, the way back, and the columns' centre.
+
+    ``basis @ b`` is ``[1, design − centre] @ (b @ back)``; collinear columns share their effect.
+    """
+    centre = design.mean(axis=0)
+    spread = design.std(axis=0)
+    unit = np.where(spread > 1e-12 * (1.0 + np.abs(centre)), spread, np.inf)
+    left, sizes, right = np.linalg.svd((design - centre) / unit, full_matrices=False)
+    rank = int(np.count_nonzero(sizes > 1e-10 * max(1.0, sizes.max(initial=0.0))))
+    n = design.shape[0]
+    basis = np.concatenate((np.ones((n, 1)), left[:, :rank] * np.sqrt(n)), axis=1)
+    back = np.zeros((rank + 1, design.shape[1] + 1))
+    back[0, 0] = 1.0
+    back[1:, 1:] = right[:rank] / sizes[:rank, None] / unit * np.sqrt(n)
+    return np.ascontiguousarray(basis), back, centre
+
+
+def _refuse_missing(rows: FloatArray) -> None:
+    if np.isnan(rows).any():
+        row, column = np.argwhere(np.isnan(rows))[0]
+        raise InputError(
+            f"a linear model needs every feature, got NaN in row {row}, column {column}; fill it "
+            "in, or use a forest, which takes missing features as they are"
+        )

@@ -1,0 +1,151 @@
+"""Any scikit-learn regressor that predicts quantiles, as a conditional distribution."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from ontarget.errors import InputError
+from ontarget.models.base import TrainingRows
+from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor, training_keys
+from ontarget.models.support import read_only
+from ontarget.typing import AnyArray, ArrayLike, FloatArray
+
+__all__ = ["RegressorQuantiles"]
+
+# Parameters that hold the level of a regressor with one level per fit.
+_LEVEL_NAMES = ("quantile", "alpha")
+
+
+class RegressorQuantiles(KnotEstimator):
+    """A conditional distribution through the quantiles that a regressor predicts.
+
+    Parameters
+    ----------
+    regressor
+        An unfitted regressor of one of two kinds. Either its ``predict`` takes ``quantiles=``
+        (quantile forests): it is fitted once. Or it has the level as a parameter, ``quantile``, or
+        ``alpha`` beside a quantile loss (`QuantileRegressor`, `HistGradientBoostingRegressor`,
+        `GradientBoostingRegressor`, LightGBM): a clone is fitted per level.
+    n_levels
+        How many quantiles are asked for, at the levels 1/(n + 1) … n/(n + 1).
+
+    Notes
+    -----
+    A row's quantiles are put in ascending order (monotone rearrangement). The CDF is straight
+    between two of them, exponential beyond the outermost ones, and jumps where several are equal.
+    The model cannot be stored in a model file: it holds objects of another library, and no pickle
+    is ever written or read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import QuantileRegressor
+    >>> X = np.arange(60.0).reshape(-1, 1)
+    >>> model = RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels=5).fit(X, X[:, 0] % 7)
+    >>> left, right = model.cdf_limits([[30.0]], 3.0)
+    >>> bool(0.2 < left[0] <= right[0] < 0.8)
+    True
+    """
+
+    kind: ClassVar[str] = "regressor_quantiles"
+
+    def __init__(self, regressor: Any = None, n_levels: int = 19) -> None:
+        self.regressor = regressor
+        self.n_levels = n_levels
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The model of these rows; steps and categorical are the regressor's own affair."""
+        levels = even_levels(self.n_levels)
+        level_name = _level_name(self.regressor)
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        if level_name is None:
+            self.fitted_ = [_fit(clone(self.regressor), rows)]
+        else:
+            self.fitted_ = [
+                _fit(clone(self.regressor).set_params(**{level_name: float(q)}), rows)
+                for q in levels
+            ]
+        self.by_call_ = level_name is None
+        self.floor_ = outcome_floor(rows)
+        self.training_keys_ = training_keys(ids)
+        self.levels_ = levels
+        return self
+
+    @classmethod
+    def prefit(cls, regressors: Mapping[float, Any], *, floor: float = 1e-9) -> Self:
+        """The model of regressors that are already fitted, one per level.
+
+        ``floor`` is the least scale of a tail, in units of the outcome.
+        """
+        levels = np.array(sorted(regressors), dtype=np.float64)
+        if levels.size < 3 or not (levels[0] > 0.0 and levels[-1] < 1.0):
+            raise InputError(
+                f"regressors need at least three levels inside (0, 1), got {levels.tolist()}"
+            )
+        if not (np.isfinite(floor) and floor > 0.0):
+            raise InputError(f"floor needs a positive number, got {floor}")
+        model = cls(n_levels=int(levels.size))
+        model.fitted_ = [regressors[level] for level in sorted(regressors)]
+        model.n_features_in_ = int(model.fitted_[0].n_features_in_)
+        model.by_call_, model.floor_ = False, float(floor)
+        model.training_keys_ = None
+        model.levels_ = read_only(levels)
+        return model
+
+    def _knots(self, rows: FloatArray) -> FloatArray:
+        if rows.shape[0] == 0:
+            return np.empty((0, self.levels_.size))
+        if self.by_call_:
+            table = self.fitted_[0].predict(rows, quantiles=self.levels_.tolist())
+        else:
+            table = np.column_stack([regressor.predict(rows) for regressor in self.fitted_])
+        return np.ascontiguousarray(np.sort(np.asarray(table, dtype=np.float64), axis=1))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Never: the regressor belongs to another library."""
+        self._check_fitted()
+        raise InputError(
+            "a RegressorQuantiles cannot be stored: it holds objects of another library, which "
+            "only pickle could write; use LinearQuantiles or QuantileForest for a model file"
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Never: see `to_arrays`."""
+        raise InputError("a RegressorQuantiles is in no model file; fit it again")
+
+
+def _level_name(regressor: Any) -> str | None:
+    """The parameter that holds the level, or None where ``predict`` takes the quantiles."""
+    if callable(getattr(regressor, "predict", None)):
+        if "quantiles" in inspect.signature(regressor.predict).parameters:
+            return None
+        names = regressor.get_params(deep=False) if hasattr(regressor, "get_params") else {}
+        if "quantile" in names and names.get("loss", "quantile") == "quantile":
+            return "quantile"
+        if "alpha" in names and "quantile" in (names.get("loss"), names.get("objective")):
+            return "alpha"
+    raise InputError(
+        "regressor needs predict(X, quantiles=...), or the level as a parameter "
+        f"({' or '.join(_LEVEL_NAMES)}, with the loss set to 'quantile'), got {regressor!r}"
+    )
+
+
+def _fit(regressor: Any, rows: TrainingRows) -> Any:
+    if rows.weight is None:
+        return regressor.fit(rows.X, rows.y)
+    return regressor.fit(rows.X, rows.y, sample_weight=rows.weight)

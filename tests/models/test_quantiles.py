@@ -1,0 +1,103 @@
+"""Any scikit-learn regressor that predicts quantiles becomes a model of the protocol."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from quantile_forest import RandomForestQuantileRegressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+
+from ontarget.conformal.pcqr import PCQR
+from ontarget.errors import InputError, UnfittedError
+from ontarget.models.linear import LinearQuantiles
+from ontarget.models.quantiles import RegressorQuantiles
+from ontarget.target import Target
+
+REGRESSORS = {
+    "linear": QuantileRegressor(alpha=0.0),
+    "boosted": GradientBoostingRegressor(loss="quantile", n_estimators=20, random_state=0),
+    "histogram": HistGradientBoostingRegressor(loss="quantile", max_iter=20, random_state=0),
+    "forest": RandomForestQuantileRegressor(n_estimators=20, min_samples_leaf=5, random_state=0),
+}
+
+
+def line(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    return X, X[:, 0] + (0.5 + np.abs(X[:, 1])) * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("name", list(REGRESSORS))
+def test_regressor_is_calibrated_through_the_adapter(name: str) -> None:
+    X, y = line(900, 0)
+    model = RegressorQuantiles(REGRESSORS[name], n_levels=9).fit(X[:300], y[:300])
+    pcqr = PCQR(model).calibrate(X[300:600], y[300:600])
+    covered = pcqr.interval(X[600:], 0.8).contains(y[600:]).mean()
+    # Beta(241, 60) around 0.8 and 300 fresh rows: six deviations of 0.033.
+    assert abs(covered - 0.8) < 0.2
+    assert covered < 1.0
+    low, p, high = pcqr.probability(X[600:], Target.at_least(0.0))
+    assert np.all((low <= p) & (p <= high))
+    assert np.mean(p[X[600:, 0] > 0.5]) > np.mean(p[X[600:, 0] < -0.5])
+
+
+def test_linear_regressors_quantiles_are_those_of_our_own() -> None:
+    X, y = line(200, 1)
+    ours = LinearQuantiles(n_levels=9).fit(X, y)
+    theirs = RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels=9).fit(X, y)
+    assert theirs.quantile(X, ours.levels_) == pytest.approx(
+        ours.quantile(X, ours.levels_), abs=1e-5
+    )
+
+
+def test_prefit_regressors_need_no_fit() -> None:
+    X, y = line(200, 1)
+    levels = [0.1, 0.5, 0.9]
+    fitted = {q: QuantileRegressor(quantile=q, alpha=0.0).fit(X, y) for q in levels}
+    model = RegressorQuantiles.prefit(fitted)
+    for q in levels:
+        assert model.quantile(X, q) == pytest.approx(fitted[q].predict(X), abs=1e-9)
+    with pytest.raises(InputError, match="at least three levels"):
+        RegressorQuantiles.prefit({0.5: fitted[0.5]})
+    with pytest.raises(InputError, match="floor needs a positive number"):
+        RegressorQuantiles.prefit(fitted, floor=0.0)
+
+
+def test_crossing_quantiles_are_rearranged() -> None:
+    class Constant:
+        n_features_in_ = 1
+
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            return np.full(len(X), self.value)
+
+    model = RegressorQuantiles.prefit(
+        {0.25: Constant(3.0), 0.5: Constant(1.0), 0.75: Constant(2.0)}
+    )
+    assert model.quantile([[0.0]], [0.25, 0.5, 0.75]).tolist() == [[1.0, 2.0, 3.0]]
+
+
+def test_weights_reach_the_regressor() -> None:
+    X, y = line(200, 2)
+    heavy = RegressorQuantiles(REGRESSORS["linear"], 3).fit(X, y, np.where(y > 0.0, 9.0, 1.0))
+    even = RegressorQuantiles(REGRESSORS["linear"], 3).fit(X, y)
+    assert heavy.predict(X).mean() > even.predict(X).mean()
+
+
+def test_what_cannot_work_is_refused_with_a_reason() -> None:
+    X, y = line(50, 3)
+    with pytest.raises(InputError, match="regressor needs predict"):
+        RegressorQuantiles(LinearRegression()).fit(X, y)
+    with pytest.raises(InputError, match="regressor needs predict"):
+        RegressorQuantiles(HistGradientBoostingRegressor()).fit(X, y)
+    with pytest.raises(UnfittedError, match="fit"):
+        RegressorQuantiles(REGRESSORS["linear"]).predict(X)
+    model = RegressorQuantiles(REGRESSORS["linear"], 3).fit(X, y)
+    with pytest.raises(InputError, match="cannot be stored"):
+        model.to_arrays()
+    with pytest.raises(InputError, match="in no model file"):
+        RegressorQuantiles.from_arrays({})
+    assert model.predict(np.empty((0, 2))).shape == (0,)
