@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IndexArray", "KeyArray"]
+__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IndexArray", "IntArray", "KeyArray"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IndexArray: TypeAlias = NDArray[np.intp]
+IntArray: TypeAlias = NDArray[np.integer]
 KeyArray: TypeAlias = NDArray[np.uint64]
 AnyArray: TypeAlias = NDArray[Any]

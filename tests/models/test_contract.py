@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ontarget.errors import InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.models.linear import LinearQuantiles
+from ontarget.models.forest import QuantileForest
 from ontarget.models.marginal import Marginal
 
 Factory = Callable[[], ConditionalDistribution]
@@ -24,6 +25,8 @@ MODELS: dict[str, Factory] = {
     "linear": LinearQuantiles,
     "marginal": Marginal,
     "marginal-steps": lambda: Marginal(smooth=False),
+    "forest": lambda: QuantileForest(n_trees=12, min_leaf=5),
+    "forest-steps": lambda: QuantileForest(n_trees=12, min_leaf=5, smooth=False),
 }
 # Models that put mass on training outcomes only, so that a repeated outcome stays an atom.
 KEEPS_ATOMS = [name for name in MODELS if name != "linear"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
     from ontarget.models.linear import LinearQuantiles
+    from ontarget.models.forest import QuantileForest
     from ontarget.models.marginal import Marginal
     from ontarget.models.quantiles import RegressorQuantiles
 
@@ -20,6 +21,10 @@ _PUBLIC = {
 }
 
 __all__ = ["ConditionalDistribution", "LinearQuantiles", "Marginal", "RegressorQuantiles"]
+    "QuantileForest": "ontarget.models.forest",
+}
+
+__all__ = ["ConditionalDistribution", "Marginal", "QuantileForest"]
 
 
 def __getattr__(name: str) -> object:

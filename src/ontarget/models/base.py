@@ -80,8 +80,9 @@ class ConditionalDistribution(Protocol):
 class TrainingRows:
     """Checked rows to learn from; rows of weight 0 are gone, as if they had never been there.
 
-    ``weight`` is None where all weights are equal. ``episodes`` and ``steps`` are whole numbers
-    from 0 up: without ids every row is an episode of its own, without steps all rows are one step.
+    ``weight`` is None where all weights are equal. ``episodes`` and ``steps`` count from 0 up
+    without gaps, in the order of the sorted ids and steps: without ids every row is an episode of
+    its own, without steps all rows are one step.
     """
 
     X: FloatArray
@@ -107,8 +108,8 @@ class TrainingRows:
         _check_outcomes(y, n_rows)
         weight = _check_weight(sample_weight, n_rows)
         keep = slice(None) if weight is None else np.flatnonzero(weight > 0.0)
-        episodes = _codes("ids", np.arange(n_rows) if ids is None else ids, n_rows)[keep]
-        of_step = _codes("steps", np.zeros(n_rows) if steps is None else steps, n_rows)[keep]
+        of_episode = _labels("ids", np.arange(n_rows) if ids is None else ids, n_rows)[keep]
+        of_step = _labels("steps", np.zeros(n_rows) if steps is None else steps, n_rows)[keep]
         if weight is not None:
             weight = weight[keep]
             weight = None if weight.min() == weight.max() else weight
@@ -116,8 +117,8 @@ class TrainingRows:
             X=X[keep],
             y=y[keep] + 0.0,  # so that -0.0 and 0.0 are one outcome
             weight=weight,
-            episodes=episodes,
-            steps=of_step,
+            episodes=np.unique(of_episode, return_inverse=True)[1],
+            steps=np.unique(of_step, return_inverse=True)[1],
             has_ids=ids is not None,
         )
 
@@ -207,12 +208,11 @@ def _check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | 
             f"sample_weight needs finite numbers from 0 up, got {weight[row]} in row {row}"
         )
     if not (weight > 0.0).any():
-        raise InputError("sample_weight needs at least one number above 0, got none")
+        raise InputError("sample_weight needs at least one number above 0, got zero everywhere")
     return weight
 
 
-def _codes(name: str, labels: ArrayLike, n_rows: int) -> IndexArray:
-    """Each label's place among the sorted distinct ones."""
+def _labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise InputError(
@@ -220,8 +220,7 @@ def _codes(name: str, labels: ArrayLike, n_rows: int) -> IndexArray:
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InputError(f"{name} needs a value in every row, got NaN in row {_first_nan(array)}")
-    codes: IndexArray = np.unique(array, return_inverse=True)[1].astype(np.intp)
-    return codes
+    return array
 
 
 def _first_nan(values: FloatArray) -> int:
