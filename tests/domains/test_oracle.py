@@ -17,7 +17,7 @@ from ontarget.domains.tamarisk_exact import ExactReturns, rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
 
-from .conftest import Agrees
+from .bounds import agrees
 
 SMALL = Tamarisk(TamariskParameters(edges=3, horizon=4, native_seeds=2, tamarisk_seeds=3))
 PAPER = Tamarisk("paper")
@@ -27,9 +27,7 @@ PAPER = Tamarisk("paper")
 @pytest.mark.parametrize(
     "target", [Target.at_least(-15.0), Target.at_most(-13.15), Target(-24.0, -12.0)], ids=str
 )
-def test_rollouts_agree_with_enumeration_from_every_state(
-    t: int, target: Target, agrees: Agrees
-) -> None:
+def test_rollouts_agree_with_enumeration_from_every_state(t: int, target: Target) -> None:
     rollouts, every = 2_000, rivers(3)
     exact = ExactReturns(SMALL, steps=[t], lowest=-40.0).probability(every, -1.35, t, target)
     truth = true_probability(SMALL, every, -1.35, t, target, rollouts=rollouts, seed=9)

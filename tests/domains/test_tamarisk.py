@@ -13,7 +13,7 @@ from ontarget.domains.tamarisk_parameters import EMPTY, NATIVE, PRESETS, TAMARIS
 from ontarget.errors import InputError
 from ontarget.typing import FloatArray
 
-from .conftest import Agrees
+from .bounds import agrees
 
 N, E, T = NATIVE, EMPTY, TAMARISK
 DRAWS = 200_000
@@ -92,7 +92,7 @@ def next_edges(
 
 
 @pytest.mark.parametrize("case", BY_HAND)
-def test_one_step_frequencies_agree_with_probabilities_by_hand(case: str, agrees: Agrees) -> None:
+def test_one_step_frequencies_agree_with_probabilities_by_hand(case: str) -> None:
     parameters, edges, actions, watched, chances = BY_HAND[case]
     _, after = next_edges(parameters, edges, actions)
     for code, chance in zip((N, E, T), chances, strict=True):
@@ -147,7 +147,7 @@ def test_policy_never_earns_the_penalty() -> None:
         assert rewards.min() >= -worst - 1e-9
 
 
-def test_start_is_uniform_over_the_three_codes(agrees: Agrees) -> None:
+def test_start_is_uniform_over_the_three_codes() -> None:
     rivers = Tamarisk("paper").start(episode_keys(0, 0, 30_000, "start"))
     for edge in range(7):
         for code in (N, E, T):
@@ -188,7 +188,7 @@ def test_paper_preset_loses_early_and_then_rarely() -> None:
     assert abs((rewards[:, 5:] < 0).mean() - 0.037) < 0.003
 
 
-def test_paper_preset_has_the_tails_of_its_exact_law(agrees: Agrees) -> None:
+def test_paper_preset_has_the_tails_of_its_exact_law() -> None:
     # P(Y < y) and P(Y <= y) by `ExactReturns` on all seven edges, whose own test is slow; the 10 %
     # and 90 % quantiles are -69.8 and -17.2.
     outcomes = np.round(simulated("paper", 10_000).sum(axis=1), 6)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import importlib
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import ontarget.domains.envs
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.tamarisk_env import TamariskEnv
-from ontarget.errors import InputError
+from ontarget.errors import InputError, MissingExtraError
 
 PRESETS = ["paper", "competition", "rare-deaths", "tight-budget"]
 
@@ -143,3 +146,10 @@ def test_without_a_render_mode_nothing_is_drawn() -> None:
     env = TamariskEnv()
     env.reset(seed=0)
     assert env.render() is None
+
+
+def test_without_gymnasium_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium.envs.registration", None)
+    monkeypatch.delitem(sys.modules, "ontarget.domains.envs")
+    with pytest.raises(MissingExtraError, match=r"pip install 'ontarget\[gym\]'"):
+        importlib.import_module("ontarget.domains.envs")

@@ -21,7 +21,7 @@ from ontarget.domains.tamarisk_parameters import PRESETS, dispersal_kernel
 from ontarget.errors import InputError
 from ontarget.target import Target
 
-from .conftest import Agrees
+from .bounds import agrees
 
 SMALL = TamariskParameters(edges=3, horizon=4, native_seeds=2, tamarisk_seeds=3)
 
@@ -71,7 +71,7 @@ def test_rows_of_the_transition_matrix_sum_to_one() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_simulated_steps_agree_with_every_row_of_the_matrix(preset: str, agrees: Agrees) -> None:
+def test_simulated_steps_agree_with_every_row_of_the_matrix(preset: str) -> None:
     p = PRESETS[preset].replace(edges=3)
     domain, matrix, repeats = Tamarisk(p), transition_matrix(p), 4_000
     many = take(rivers(3), np.repeat(np.arange(27), repeats))

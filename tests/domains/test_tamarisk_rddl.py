@@ -27,7 +27,7 @@ from ontarget.domains.tamarisk_parameters import (
     TAMARISK,
 )
 
-from .conftest import Agrees
+from .bounds import agrees
 
 pytestmark = pytest.mark.slow
 
@@ -148,11 +148,7 @@ def test_costs_agree_with_rddl_step_by_step(theirs: list[Step]) -> None:
     ],
 )
 def test_treatment_and_death_agree_with_rddl(
-    theirs: list[Step],
-    code: int,
-    action: int,
-    chances: tuple[float, float, float],
-    agrees: Agrees,
+    theirs: list[Step], code: int, action: int, chances: tuple[float, float, float]
 ) -> None:
     before = np.stack([edges for edges, *_ in theirs])
     actions = np.stack([actions for _, actions, *_ in theirs])
