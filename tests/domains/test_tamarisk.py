@@ -43,13 +43,6 @@ BY_HAND = {
         0,
         (A - A**2 / 2, (1 - A) ** 2, A - A**2 / 2),
     ),
-    "the same with a doubled weight of tamarisk": (
-        ONE_SEED.replace(competition=2.0),
-        [E, N, T],
-        [0, 0, 0],
-        0,
-        (A - 2 * A**2 / 3, (1 - A) ** 2, A - A**2 / 3),
-    ),
     "a failed restoration between a treated root and a native leaf": (
         ONE_SEED,
         [T, E, N],
@@ -70,6 +63,13 @@ BY_HAND = {
         [0],
         0,
         (0.375, 0.25, 0.375),
+    ),
+    "the same with a doubled weight of tamarisk": (
+        ONE_EDGE.replace(arrivals=1, competition=2.0),
+        [E],
+        [0],
+        0,
+        (1 / 3, 0.25, 5 / 12),
     ),
     "a dead native edge that arrivals settle": (
         ONE_EDGE.replace(arrivals=1),
