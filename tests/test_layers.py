@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 
 # Earlier may not import later. Names on one line are one layer and may import each other.
 LAYERS = [
-    ["errors", "typing", "extras"],
+    ["errors", "typing", "extras", "arguments", "lazy", "version"],
     ["grid", "keyed", "kernel", "threads"],
     ["target"],
     ["episodes"],

@@ -1,10 +1,8 @@
 """ontarget: the calibrated probability, at every step of a run, that it ends inside your target."""
 
-from __future__ import annotations
-
-from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
+
+from ontarget.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.conformal.groups import GroupedPCQR
@@ -15,39 +13,25 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
+    from ontarget.models.forest import QuantileForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.quantiles import RegressorQuantiles
+    from ontarget.monitor.monitor import GoalMonitor
     from ontarget.target import Target
-
-# Public name -> the module that holds it. Nothing below is imported before it is asked for.
-_PUBLIC = {
-    "Episodes": "ontarget.episodes.episodes",
-    "CQR": "ontarget.conformal.rivals",
-    "PCQR": "ontarget.conformal.pcqr",
-    "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
-    "GroupedPCQR": "ontarget.conformal.groups",
-    "Interval": "ontarget.conformal.results",
-    "LinearQuantiles": "ontarget.models.linear",
-    "OntargetError": "ontarget.errors",
-    "Probability": "ontarget.conformal.results",
-    "QuantileRegression": "ontarget.conformal.rivals",
-    "RawInverse": "ontarget.conformal.rivals",
-    "RegressorQuantiles": "ontarget.models.quantiles",
-    "SplitConformal": "ontarget.conformal.rivals",
-    "Target": "ontarget.target",
-    "VennAbers": "ontarget.conformal.venn_abers",
-}
+    from ontarget.version import __version__
 
 __all__ = [
     "CQR",
     "PCQR",
     "ConformalPredictiveSystem",
     "Episodes",
+    "GoalMonitor",
     "GroupedPCQR",
     "Interval",
     "LinearQuantiles",
     "OntargetError",
     "Probability",
+    "QuantileForest",
     "QuantileRegression",
     "RawInverse",
     "RegressorQuantiles",
@@ -57,17 +41,26 @@ __all__ = [
     "__version__",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        value: object = _version("ontarget")
-    elif name in _PUBLIC:
-        value = getattr(import_module(_PUBLIC[name]), name)
-    else:
-        raise AttributeError(f"module 'ontarget' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "__version__": "ontarget.version",
+        "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
+        "CQR": "ontarget.conformal.rivals",
+        "Episodes": "ontarget.episodes.episodes",
+        "GoalMonitor": "ontarget.monitor.monitor",
+        "GroupedPCQR": "ontarget.conformal.groups",
+        "Interval": "ontarget.conformal.results",
+        "LinearQuantiles": "ontarget.models.linear",
+        "OntargetError": "ontarget.errors",
+        "PCQR": "ontarget.conformal.pcqr",
+        "Probability": "ontarget.conformal.results",
+        "QuantileForest": "ontarget.models.forest",
+        "QuantileRegression": "ontarget.conformal.rivals",
+        "RawInverse": "ontarget.conformal.rivals",
+        "RegressorQuantiles": "ontarget.models.quantiles",
+        "SplitConformal": "ontarget.conformal.rivals",
+        "Target": "ontarget.target",
+        "VennAbers": "ontarget.conformal.venn_abers",
+    },
+)

@@ -14,7 +14,7 @@ import numpy as np
 from ontarget.errors import InputError
 from ontarget.typing import ArrayLike, FloatArray
 
-__all__ = ["grid_of", "snap"]
+__all__ = ["grid_of", "scale_of", "snap"]
 
 _DIGITS = 9
 # A power of ten up to 10**22 is exact in float64; a finer grid than that would not be decimal.
@@ -37,6 +37,18 @@ def grid_of(outcomes: ArrayLike) -> float:
     return float(f"1e{max(exponent - _DIGITS, _FINEST)}")
 
 
+def scale_of(grid: float) -> float:
+    """The exact power of ten to scale by, where the grid is a decimal fraction; else 0.
+
+    Multiplying by it and dividing by it again gives the float64 nearest to the decimal, the one
+    that a user's literal denotes; dividing by 1e-7 would not.
+    """
+    if not (math.isfinite(grid) and grid > 0.0):
+        raise InputError(f"grid needs a finite number above 0, got {grid}")
+    exponent = round(math.log10(grid))
+    return float(f"1e{-exponent}") if exponent < 0 and grid == float(f"1e{exponent}") else 0.0
+
+
 def snap(values: ArrayLike, grid: float | None) -> FloatArray:
     """Values rounded to the nearest point of the grid; infinities and NaN stay what they are.
 
@@ -50,15 +62,9 @@ def snap(values: ArrayLike, grid: float | None) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if grid is None:
         return array
-    if not (math.isfinite(grid) and grid > 0.0):
-        raise InputError(f"grid needs a finite number above 0, got {grid}")
-    # Multiplying by the exact power of ten, and dividing by it again, gives the float64 nearest to
-    # the decimal, the one that a user's literal denotes; dividing by 1e-7 would not.
-    exponent = round(math.log10(grid))
-    scale = float(f"1e{-exponent}")
-    is_fraction = exponent < 0 and grid == float(f"1e{exponent}")
+    scale = scale_of(grid)
     with np.errstate(over="ignore"):
-        snapped = np.rint(array * scale) / scale if is_fraction else np.rint(array / grid) * grid
+        snapped = np.rint(array * scale) / scale if scale else np.rint(array / grid) * grid
     # A value so large that it overflows is coarser than the grid already; adding 0 drops -0.
     kept: FloatArray = np.where(np.isfinite(snapped), snapped, array) + 0.0
     return kept

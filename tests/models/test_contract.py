@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ontarget.errors import InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
-from ontarget.models.linear import LinearQuantiles
 from ontarget.models.forest import QuantileForest
+from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
 
 Factory = Callable[[], ConditionalDistribution]

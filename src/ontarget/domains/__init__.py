@@ -3,10 +3,9 @@
 Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the environments.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ontarget.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.domains.catalogue import named
@@ -15,21 +14,6 @@ if TYPE_CHECKING:
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
     from ontarget.domains.skirmish import Skirmish
     from ontarget.domains.tamarisk import Tamarisk, TamariskParameters
-
-# Public name -> the module that holds it. Nothing below is imported before it is asked for.
-_PUBLIC = {
-    "Domain": "ontarget.domains.domain",
-    "Simulation": "ontarget.domains.simulation",
-    "Skirmish": "ontarget.domains.skirmish",
-    "Tamarisk": "ontarget.domains.tamarisk",
-    "TamariskParameters": "ontarget.domains.tamarisk",
-    "Truth": "ontarget.domains.oracle",
-    "named": "ontarget.domains.catalogue",
-    "rollout_outcomes": "ontarget.domains.oracle",
-    "simulate": "ontarget.domains.simulation",
-    "simulate_with_snapshots": "ontarget.domains.simulation",
-    "true_probability": "ontarget.domains.oracle",
-}
 
 __all__ = [
     "Domain",
@@ -45,14 +29,19 @@ __all__ = [
     "true_probability",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'ontarget.domains' has no attribute {name!r}")
-    value: object = getattr(import_module(_PUBLIC[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Domain": "ontarget.domains.domain",
+        "Simulation": "ontarget.domains.simulation",
+        "Skirmish": "ontarget.domains.skirmish",
+        "Tamarisk": "ontarget.domains.tamarisk",
+        "TamariskParameters": "ontarget.domains.tamarisk",
+        "Truth": "ontarget.domains.oracle",
+        "named": "ontarget.domains.catalogue",
+        "rollout_outcomes": "ontarget.domains.oracle",
+        "simulate": "ontarget.domains.simulation",
+        "simulate_with_snapshots": "ontarget.domains.simulation",
+        "true_probability": "ontarget.domains.oracle",
+    },
+)
