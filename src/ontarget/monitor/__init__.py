@@ -1,0 +1,1 @@
+"""A calibrated distribution per step: fit, outlook, live watch, guarantees, and the model file."""
