@@ -28,12 +28,19 @@ import math
 import mmap
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.monitor.checked_json import dump_json, parse_json, parse_json_string
+from ontarget.monitor.checked_json import (
+    MAX_DEPTH,
+    check_plain,
+    dump_json,
+    parse_json,
+    parse_json_string,
+)
 
 __all__ = [
     "ALIGNMENT",
@@ -128,25 +135,7 @@ def encode_header(
 
     Names must come sorted, as the arrays' bytes do.
     """
-    tensors: dict[str, Any] = {}
-    sections = {}
-    stop = 0
-    for section, arrays in shapes.items():
-        _check_name(section, _NAME, "section")
-        start = stop
-        for array, (code, shape) in arrays.items():
-            _check_name(array, _ARRAY_NAME, "array")
-            size = math.prod(shape) * _DTYPES[code].itemsize
-            tensors[f"{section}/{array}"] = _tensor(code, shape, stop, size)
-            stop += size
-            if gap := -stop % ALIGNMENT:
-                tensors[f"{section}/{_PADDING}{array}"] = _tensor("U8", (gap,), stop, gap)
-                stop += gap
-        sections[section] = {
-            "arrays": len(arrays),
-            "bytes": stop - start,
-            "sha256": checksums[section],
-        }
+    tensors, sections, data_bytes = _layout(shapes, checksums)
     about = {
         "checksum": "0" * 64,
         "format": FORMAT,
@@ -154,9 +143,16 @@ def encode_header(
         "user": dict(user),
         "version": VERSION,
     }
-    metadata = {"ontarget": dump_json(about, "header")}
+    try:
+        check_plain(about["user"])
+        metadata = {"ontarget": dump_json(about)}
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"header needs to be plain JSON (str keys, finite numbers, lists and dicts at most "
+            f"{MAX_DEPTH} deep): {error}"
+        ) from error
     text = json.dumps({"__metadata__": metadata, **tensors}, separators=(",", ":"))
-    return _sealed(text, stop)
+    return _sealed(text, data_bytes)
 
 
 def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
@@ -181,6 +177,7 @@ def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
     _check_keys(about, {"checksum", "format", "sections", "user", "version"}, "its header")
     if not isinstance(about["user"], dict):
         raise ValueError("its header's user part is no object")
+    check_plain(about["user"])
     lists = _lists(buffer, about["sections"], table, end)
     return Header(about["user"], _places(about["sections"], lists, end, size), checksum, size, end)
 
@@ -212,6 +209,32 @@ def decode_arrays(buffer: FileBuffer, header: Header, name: str) -> dict[str, Ar
             f"but should have {place.n_arrays} up to byte {place.stop}"
         )
     return found
+
+
+def _layout(
+    shapes: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]], checksums: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """The entries of tensors and of sections, and the length of the data."""
+    tensors: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
+    stop = 0
+    for section, arrays in shapes.items():
+        _check_name(section, _NAME, "section")
+        start = stop
+        for array, (code, shape) in arrays.items():
+            _check_name(array, _ARRAY_NAME, "array")
+            size = math.prod(shape) * _DTYPES[code].itemsize
+            tensors[f"{section}/{array}"] = _tensor(code, shape, stop, size)
+            stop += size
+            if gap := -stop % ALIGNMENT:
+                tensors[f"{section}/{_PADDING}{array}"] = _tensor("U8", (gap,), stop, gap)
+                stop += gap
+        sections[section] = {
+            "arrays": len(arrays),
+            "bytes": stop - start,
+            "sha256": checksums[section],
+        }
+    return tensors, sections, stop
 
 
 def _tensor(code: str, shape: tuple[int, ...], start: int, size: int) -> dict[str, Any]:
@@ -271,15 +294,14 @@ def _memory_for(size: int) -> int:
 
 def _about(buffer: FileBuffer, end: int, size: int) -> tuple[dict[str, Any], int]:
     """What the metadata says, and where the list of tensors begins."""
-    text = buffer[_LENGTH:end].decode("ascii")
-    inner, after = parse_json_string(text, len(_METADATA), _memory_for(size))
-    if text[after : after + 1] != "}":
-        raise ValueError("its metadata holds more than one key")
-    del text
+    # A JSON text in a JSON string: quotes inside are escaped, so the first bare one ends it.
+    start = _LENGTH + len(_METADATA)
+    stop = buffer.find(b'}"}', start, end) + 2
+    inner = parse_json_string(buffer[start:stop].decode("ascii"), _memory_for(size))
     about = parse_json(inner, _memory_for(size))
     if not isinstance(about, dict):
         raise ValueError("its metadata is no object")
-    return about, _LENGTH + after + 1
+    return about, stop + 1
 
 
 def _places(
@@ -332,11 +354,12 @@ def _lists(buffer: FileBuffer, listed: Any, table: int, end: int) -> dict[str, t
             raise ValueError(f"the tensors of section {name!r} are missing")
         starts.append(position)
         position += 1
-    if (starts[0] if starts else table_end) != table:
+    edges = [*starts, table_end]
+    if edges[0] != table:
         raise ValueError("it lists tensors that belong to no section")
-    stops = [*starts[1:], table_end]
     found = dict.fromkeys(listed, (table, table))
-    found.update((name, (a + 1, b)) for name, a, b in zip(full, starts, stops, strict=True))
+    for name, (start, stop) in zip(full, pairwise(edges), strict=True):
+        found[name] = (start + 1, stop)  # without the comma
     return found
 
 
