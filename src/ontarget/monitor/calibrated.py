@@ -1,0 +1,169 @@
+"""What a fit leaves behind: models and ranks by step, and the episodes that assure them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from ontarget.conformal.limits import TargetEnds
+from ontarget.episodes import Behavior, Episodes, Schema
+from ontarget.errors import GroupError, InputError
+from ontarget.grid import scale_of
+from ontarget.models.kinds import model_of_kind
+from ontarget.monitor.distribution import BlockDistribution, StepDistribution
+from ontarget.monitor.fitting import bad_readings
+from ontarget.monitor.plan import Block
+from ontarget.target import Target
+from ontarget.typing import AnyArray, BoolArray, FloatArray
+
+__all__ = ["Calibrated", "Sections", "SectionsInMemory", "block_name", "ends_with_complements"]
+
+
+class Sections(Protocol):
+    """Named groups of arrays: in memory, or in a model file."""
+
+    def section(self, name: str) -> Mapping[str, AnyArray]:
+        """The arrays of one section."""
+        ...
+
+
+@dataclass(frozen=True)
+class SectionsInMemory:
+    """Sections that a fit has just made."""
+
+    arrays: Mapping[str, Mapping[str, AnyArray]]
+
+    def section(self, name: str) -> Mapping[str, AnyArray]:
+        """The arrays of one section."""
+        return self.arrays[name]
+
+
+def block_name(index: int) -> str:
+    """The section that holds a block."""
+    return f"block-{index:05d}"
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A fitted monitor's contents; blocks are opened when first asked for."""
+
+    schema: Schema
+    behavior: Behavior
+    horizon: int
+    grid: float
+    seed: int
+    kind: str
+    blocks: tuple[Block, ...]
+    groups: tuple[Any, ...] | None
+    min_calibration: int
+    may_miss: BoolArray  # features that were missing in training, so that NaN is a reading
+    policy: str
+    sizes: Mapping[str, int]
+    sections: Sections
+    assure: Episodes | None
+    excess: FloatArray  # M_i, one per assure episode (M9)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "block", lru_cache(maxsize=None)(self._open_block))
+
+    block: Any = None  # set above: the opened blocks, each once
+
+    def _open_block(self, index: int) -> BlockDistribution:
+        return BlockDistribution.of(
+            self.blocks[index],
+            self.sections.section(block_name(index)),
+            model_class=model_of_kind(self.kind),
+            n_groups=1 if self.groups is None else len(self.groups),
+        )
+
+    @cached_property
+    def block_of_step(self) -> tuple[int, ...]:
+        """The block that answers for each step."""
+        return tuple(block.index for block in self.blocks for _ in block.steps)
+
+    def at(self, t: int, group: int = 0) -> StepDistribution:
+        """The calibrated distribution of step t in a group."""
+        if not 0 <= t < self.horizon:
+            raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
+        opened: BlockDistribution = self.block(self.block_of_step[t])
+        ranks = opened.ranks[t - opened.block.start][group]
+        return StepDistribution(
+            t=t,
+            model=opened.model,
+            ranks=ranks,
+            additive=self.behavior.additive,
+            pooled=opened.block.pooled,
+            grid=self.grid,
+        )
+
+    def unknown(self, step: StepDistribution) -> str:
+        """Why the step is UNKNOWN by structure; empty if it is not."""
+        if step.model is None:
+            return "no training episode reaches this step"
+        n = step.ranks.n
+        if n < self.min_calibration:
+            return f"{n} calibration episodes reach this step, fewer than {self.min_calibration}"
+        return ""
+
+    def group_of(self, group: Any) -> int:
+        """The number of a group; without groups there is one."""
+        if self.groups is None:
+            if group is not None:
+                raise GroupError(
+                    f"this monitor was calibrated without groups, got group {group!r}; fit with "
+                    "GoalMonitor(group=…) to calibrate each group"
+                )
+            return 0
+        if group not in self.groups:
+            known = ", ".join(repr(one) for one in self.groups[:10])
+            raise GroupError(f"group needs one of the calibrated groups {known}, got {group!r}")
+        return self.groups.index(group)
+
+    def groups_of(self, groups: Sequence[Any] | AnyArray | None, n: int) -> AnyArray:
+        """The number of each run's group."""
+        if groups is None or self.groups is None:
+            return np.full(n, self.group_of(groups))
+        given = np.asarray(groups)
+        if given.shape != (n,):
+            raise InputError(f"groups need one value for each of {n} runs, got {given.shape}")
+        place = {name: self.group_of(name) for name in set(given.tolist())}
+        return np.array([place[name] for name in given.tolist()], dtype=np.intp)
+
+    def bad_readings(self, states: FloatArray) -> BoolArray:
+        """Which states no probability may be given for: infinite, or missing what never was."""
+        return bad_readings(states, self.may_miss)
+
+    @cached_property
+    def grid_table(self) -> FloatArray:
+        """The grid as the kernels read it: its spacing, and the power of ten to scale by or 0."""
+        table = np.array([self.grid, scale_of(self.grid)])
+        table.setflags(write=False)
+        return table
+
+    @cached_property
+    def assure_groups(self) -> AnyArray:
+        """The number of each assure episode's group."""
+        if self.assure is None:
+            return np.empty(0, dtype=np.intp)
+        return self.groups_of(None if self.groups is None else self.assure.groups, len(self.assure))
+
+    @cached_property
+    def sorted_excess(self) -> tuple[FloatArray, ...]:
+        """M_i of the assure episodes of each group, sorted and read-only."""
+        found = []
+        for g in range(1 if self.groups is None else len(self.groups)):
+            own = np.sort(self.excess[self.assure_groups == g])
+            own.setflags(write=False)
+            found.append(own)
+        return tuple(found)
+
+
+def ends_with_complements(targets: Target | Sequence[Target], grid: float) -> TargetEnds:
+    """The ends of the targets and then of their complements, so that one descent serves both."""
+    several = (targets,) if isinstance(targets, Target) else tuple(targets)
+    snapped = [target.shift(0.0, grid) for target in several]
+    return TargetEnds.of([*snapped, *(target.complement() for target in snapped)], grid)

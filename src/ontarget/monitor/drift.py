@@ -1,0 +1,164 @@
+"""Is the calibration still valid? A test that may be read after every episode (M10)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ontarget.conformal.ranks import draw_ranks
+from ontarget.episodes import Episodes
+from ontarget.errors import CalibrationError, InputError
+from ontarget.keyed import keyed_uniform, keys_of
+from ontarget.monitor.calibrated import Calibrated
+from ontarget.typing import ArrayLike
+
+__all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
+
+RankOf: TypeAlias = Callable[[Episodes], tuple[list[object], list[float]]]
+
+_SLOPES = (-1.0, 0.0, 1.0)
+_JUMP = 0.01
+
+
+class DriftReading(NamedTuple):
+    """What is known of drift after an episode.
+
+    Attributes
+    ----------
+    n
+        How many episodes were observed.
+    p
+        The episode's place among those before it: uniform while nothing drifts.
+    evidence
+        The wealth of a bet against "nothing drifts" that started at 1. While nothing drifts it
+        ever reaches 1/ε with probability at most ε.
+    alarm
+        Whether it ever did.
+    """
+
+    n: int
+    p: float
+    evidence: float
+    alarm: bool
+
+
+class _Jumper:
+    """A test martingale that bets on low, high or uniform numbers, and may change its mind."""
+
+    def __init__(self) -> None:
+        self._log = np.log(np.full(3, 1.0 / 3.0))
+
+    def bet(self, u: float) -> float:
+        """The log of the wealth after one more number from (0, 1)."""
+        total = float(np.logaddexp.reduce(self._log))
+        moved = np.logaddexp(self._log + math.log1p(-_JUMP), total + math.log(_JUMP / len(_SLOPES)))
+        self._log = moved + np.log1p(np.array(_SLOPES) * (u - 0.5))
+        return float(np.logaddexp.reduce(self._log))
+
+
+class DriftBet:
+    """Two bets on ranks of finished episodes, one on their level and one on their spread.
+
+    Parameters
+    ----------
+    ranks
+        The calibration ranks of the declared step.
+    seed
+        Keys the tie-breaking, with each episode's id.
+    epsilon
+        The probability of ever raising a false alarm.
+    """
+
+    def __init__(self, ranks: ArrayLike, *, seed: int = 0, epsilon: float = 0.01) -> None:
+        if not 0.0 < epsilon < 1.0:
+            raise InputError(f"epsilon needs a number strictly between 0 and 1, got {epsilon!r}")
+        self._bag: list[float] = np.sort(np.asarray(ranks, dtype=np.float64)).tolist()
+        self._seed = seed
+        self._log_limit = -math.log(epsilon)
+        self._level, self._spread = _Jumper(), _Jumper()
+        self._n = 0
+        self._alarm = False
+
+    def observe(self, rank: float, episode_id: object) -> DriftReading:
+        """The evidence after one more finished episode; feed them in the order they started."""
+        below, upto = bisect_left(self._bag, rank), bisect_right(self._bag, rank)
+        tie = float(keyed_uniform(keys_of(np.array([episode_id])), self._seed, "drift")[0])
+        p = (below + tie * (upto - below + 1)) / (len(self._bag) + 1)
+        insort(self._bag, rank)  # a bag that does not grow raises false alarms (M10)
+        self._n += 1
+        logs = (self._level.bet(p), self._spread.bet(abs(2.0 * p - 1.0)))
+        log_evidence = float(np.logaddexp(*logs)) - math.log(2.0)
+        self._alarm = self._alarm or log_evidence >= self._log_limit
+        evidence = math.exp(min(log_evidence, 700.0))
+        return DriftReading(self._n, p, evidence, self._alarm)
+
+
+class DriftGuard:
+    """Watches finished episodes for a sign that the calibration no longer holds; see `DriftBet`.
+
+    Episodes that overlap in time must be fed in the order in which they **started**: announce each
+    with `begin`, and `observe` holds back early finishers until those before them are in.
+
+    Examples
+    --------
+    See `GoalMonitor.drift_guard`.
+    """
+
+    def __init__(self, bet: DriftBet, rank: RankOf, step: int) -> None:
+        self._bet = bet
+        self._rank = rank
+        self.step = step
+        self._order: list[object] = []
+        self._held: dict[object, float] = {}
+        self.reading = DriftReading(0, math.nan, 1.0, alarm=False)
+
+    def begin(self, episode_id: object) -> None:
+        """Announce an episode that starts now."""
+        if episode_id in self._order:
+            raise InputError(f"episode {episode_id!r} has begun already")
+        self._order.append(episode_id)
+
+    def observe(self, episodes: Episodes) -> DriftReading:
+        """The evidence after these finished episodes, one or more, in the order they started."""
+        if self.step >= episodes.horizon:
+            raise InputError(f"the episodes end before the guarded step {self.step}")
+        ids, ranks = self._rank(episodes)
+        for episode_id, rank in zip(ids, ranks, strict=True):
+            if not self._order:
+                self.reading = self._bet.observe(rank, episode_id)
+                continue
+            if episode_id not in self._order:
+                raise InputError(
+                    f"episode {episode_id!r} never began; announce all with begin, or none"
+                )
+            self._held[episode_id] = rank
+            self._release()
+        return self.reading
+
+    def _release(self) -> None:
+        while self._order and self._order[0] in self._held:
+            episode_id = self._order.pop(0)
+            self.reading = self._bet.observe(self._held.pop(episode_id), episode_id)
+
+
+def guard_of(fitted: Calibrated, *, step: int, epsilon: float, group: int) -> DriftGuard:
+    """The guard of one step's calibration."""
+    at = fitted.at(step, group)
+    trouble = fitted.unknown(at)
+    if trouble:
+        raise CalibrationError(f"step {step} cannot be guarded: {trouble}")
+    model = at.model
+    assert model is not None
+
+    def rank(episodes: Episodes) -> tuple[list[object], list[float]]:
+        rows = episodes.at(step, grid=fitted.grid)
+        left, right = model.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
+        ranks = draw_ranks(left, right, keys_of(rows.ids), seed=fitted.seed, step=step)
+        return rows.ids.tolist(), ranks.tolist()
+
+    bet = DriftBet(at.ranks.values, seed=fitted.seed, epsilon=epsilon)
+    return DriftGuard(bet, rank, step)

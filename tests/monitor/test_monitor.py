@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ontarget import Episodes, Target
+from ontarget.errors import (
+    CalibrationError,
+    EpisodesError,
+    GroupError,
+    InputError,
+    OntargetError,
+    UnfittedError,
+)
+from ontarget.grid import snap
+from ontarget.models import Marginal, QuantileForest
+from ontarget.monitor import GoalMonitor, State
+
+from .walks import replay, walks
+
+FOREST = QuantileForest(n_trees=12, min_leaf=5)
+TARGETS = [Target.at_least(0.3), Target(-0.4, 0.4), Target(-1, -0.2) | Target(0.1, 0.5, "left")]
+BEHAVIORS = ["sum", "discounted:0.9", "last", "max", "min", "mean"]
+
+
+def fitted(model=FOREST, **options) -> tuple[GoalMonitor, Episodes]:
+    fit_options = {
+        k: options.pop(k) for k in ("steps_per_model", "window", "group") if k in options
+    }
+    monitor = GoalMonitor(model, min_calibration=5, **fit_options)
+    return monitor.fit(walks(**options), progress=False), walks(**{**options, "seed": 9, "n": 40})
+
+
+MONITORS = {behavior: fitted(behavior=behavior) for behavior in BEHAVIORS[:3]}
+
+
+@pytest.mark.parametrize("behavior", BEHAVIORS)
+@pytest.mark.parametrize("ragged", [False, True])
+def test_live_equals_batch_bit_for_bit(behavior: str, ragged: bool) -> None:
+    monitor, new = fitted(behavior=behavior, ragged=ragged, steps_per_model=2)
+    for target in TARGETS:
+        watch = monitor.watch(target, alarm_below=0.5)
+        for i in range(12):
+            live = replay(watch, new, i)
+            for t, outlook in enumerate(live[:-1]):
+                step = new.at(t)
+                row = np.flatnonzero(step.index == i)
+                batch = monitor.outlook(t, step.states[row], step.behavior[row], target)
+                for name in ("low", "p", "high", "plausibility", "assurance"):
+                    one, other = getattr(outlook, name), getattr(batch, name)[0]
+                    assert one == other or (math.isnan(one) and math.isnan(other))
+                assert outlook.n_calibration == batch.n_calibration[0] or not outlook.known
+                assert outlook.known == batch.known[0]
+            met = float(target.contains(new.outcomes[i], monitor.fitted.grid))
+            assert (live[-1].state, live[-1].p) == (State.DONE, met)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 39), st.floats(-2, 2), st.floats(0.01, 2), st.sampled_from(BEHAVIORS[:3]))
+def test_live_equals_batch_for_any_target(i: int, low: float, width: float, behavior: str) -> None:
+    monitor, new = MONITORS[behavior]
+    target = Target(low, low + width)
+    live = replay(monitor.watch(target), new, i)
+    for t, outlook in enumerate(live[:-1]):
+        step = new.at(t)
+        batch = monitor.outlook(t, step.states[[i]], step.behavior[[i]], [target, ~target])
+        assert (outlook.low, outlook.p, outlook.high) == tuple(
+            field[0, 0] for field in (batch.low, batch.p, batch.high)
+        )
+        assert outlook.assurance == 1 - batch.plausibility[0, 1]
+
+
+def test_a_fleet_is_judged_as_each_agent_alone() -> None:
+    monitor, new = fitted(ragged=True, groups=2, group="group", n=400)
+    target = Target.at_least(0.2)
+    groups = new.groups.tolist()
+    options = {"alarm_below": 0.5, "for_steps": 2, "clear_above": 0.6}
+    fleet = monitor.fleet(target, len(new), groups=groups, **options)
+    alone = [monitor.watch(target, group=g, **options) for g in groups]
+    rng = np.random.default_rng(0)
+    finished = np.zeros(len(new), dtype=bool)
+    while not finished.all():
+        # Agents move at their own pace, so that they stand at different steps.
+        moving = np.flatnonzero(~finished & (rng.random(len(new)) < 0.6))
+        times = fleet.steps[moving]
+        going = moving[times < new.lengths[moving]]
+        ending = moving[times == new.lengths[moving]]
+        if going.size:
+            states = np.array(
+                [
+                    new.take([i]).at(t).states[0]
+                    for i, t in zip(going, fleet.steps[going], strict=True)
+                ]
+            )
+            rewards = [
+                new.take([i]).rewards_at(t - 1)[0] if t else 0.0
+                for i, t in zip(going, fleet.steps[going], strict=True)
+            ]
+            if rng.random() < 0.3:
+                states[0, 1] = np.nan
+            together = fleet.step(states, rewards, agents=going)
+            for k, i in enumerate(going):
+                one = alone[i].step(states[k], rewards[k])
+                assert one.state == together.state[k]
+                assert one.p == together.p[k] or not one.known
+        if ending.size:
+            last = [new.take([i]).rewards_at(int(new.lengths[i]) - 1)[0] for i in ending]
+            together = fleet.end(last, agents=ending)
+            for k, i in enumerate(ending):
+                one = alone[i].end(last[k])
+                assert (one.state, one.p) == (together.state[k], together.p[k])
+            finished[ending] = True
+
+
+def test_horizon_of_one_and_of_a_thousand() -> None:
+    monitor, new = fitted(Marginal(), horizon=1)
+    assert [o.state for o in replay(monitor.watch(TARGETS[0], alarm_below=0), new, 0)] == [
+        State.OK,
+        State.DONE,
+    ]
+    monitor, new = fitted(Marginal(), horizon=1000, n=30)
+    assert len(monitor.fitted.blocks) == 100
+    outlooks = replay(monitor.watch(Target.at_least(0), alarm_below=0), new, 3)
+    assert len(outlooks) == 1001
+    assert outlooks[-1].state is State.DONE
+
+
+def test_late_steps_that_few_episodes_reach_are_unknown_and_say_so() -> None:
+    episodes = walks(60, ragged=True)
+    monitor = GoalMonitor(FOREST, min_calibration=10).fit(episodes, progress=False)
+    new = walks(20, seed=3)
+    live = replay(monitor.watch(Target.at_least(0)), new, 0)
+    assert live[0].known
+    assert live[5].state is State.UNKNOWN
+    assert "calibration episodes reach this step, fewer than 10" in live[5].reason
+    batch = monitor.outlook(5, new.at(5).states, new.at(5).behavior, Target.at_least(0))
+    assert not batch.known.any()
+    assert 0 < batch.n_calibration[0] < 10
+    assert np.isnan(batch.p).all()
+
+
+def test_a_step_that_no_training_episode_reaches_is_unknown() -> None:
+    states = [np.zeros((2, 1))] * 90
+    runs = Episodes.from_arrays(states, [np.ones(2)] * 90, horizon=8)
+    monitor = GoalMonitor(Marginal(), steps_per_model=1).fit(runs, progress=False)
+    batch = monitor.outlook(5, [[0.0]], 0.0, Target.at_least(0))
+    assert batch.reason == "no training episode reaches this step"
+    with pytest.raises(CalibrationError, match="step 5 is unknown: no training episode"):
+        monitor.interval(5, [[0.0]], 0.0, 0.9)
+
+
+def test_at_the_horizon_everything_is_known() -> None:
+    monitor, _ = fitted()
+    found = monitor.outlook(6, np.zeros((3, 2)), [0.3, 0.2, math.nan], Target.at_least(0.3))
+    assert found.p[:2].tolist() == [1.0, 0.0]
+    assert found.state.tolist() == [State.DONE, State.DONE, State.UNKNOWN]
+
+
+def test_wider_target_never_lowers_probability() -> None:
+    monitor, new = fitted()
+    step = new.at(2)
+    nested = [Target(-0.1 * k, 0.1 * k) for k in range(1, 12)]
+    found = monitor.outlook(2, step.states, step.behavior, nested)
+    for field in (found.p, found.low, found.high, found.plausibility, found.assurance):
+        assert np.all(np.diff(field, axis=1) >= 0)
+
+
+def test_interval_promise_and_band_hold_the_outcomes_they_promise() -> None:
+    monitor = GoalMonitor(FOREST).fit(walks(1500, atoms=False), progress=False)
+    new = walks(800, seed=4, atoms=False)
+    step = new.at(2)
+    interval = monitor.interval(2, step.states, step.behavior, 0.8)
+    assert 0.74 < interval.contains(new.outcomes).mean() < 0.86
+    promise = monitor.promise(2, step.states, step.behavior, 0.9)
+    assert 0.86 < np.mean(new.outcomes >= promise) < 0.95
+    held = np.ones(800, dtype=bool)
+    for t in range(6):
+        rows = new.at(t)
+        held &= monitor.band(t, rows.states, rows.behavior, 0.8).contains(new.outcomes)
+    assert 0.74 < held.mean() < 0.88
+
+
+def test_band_holds_exactly_the_outcomes_that_stay_plausible() -> None:
+    monitor, new = fitted()
+    for t in (0, 3, 5):
+        step = new.at(t)
+        band = monitor.band(t, step.states, step.behavior, 0.8)
+        points = snap(new.outcomes, monitor.fitted.grid)
+        depth = np.sort(monitor.fitted.excess)
+        k = math.ceil(0.8 * (depth.size + 1))
+        for i in range(10):
+            plausible = monitor.outlook(
+                t, step.states[[i]], step.behavior[[i]], [Target(y, y) for y in points]
+            ).plausibility[0]
+            # d(y) <= M_(k) exactly when at least m + 1 - k of the M_i reach d(y).
+            inside = np.rint(plausible * (depth.size + 1)) >= depth.size + 2 - k
+            assert inside.tolist() == band_contains(band, i, points)
+
+
+def band_contains(band, i: int, points) -> list[bool]:
+    return ((points >= band.lower[i]) & (points <= band.upper[i])).tolist()
+
+
+def test_pooled_models_read_the_step() -> None:
+    monitor, _ = fitted(steps_per_model=3, window=1)
+    assert [b.pooled for b in monitor.fitted.blocks] == [True, True]
+    assert monitor.fitted.at(4).model.n_features_in_ == 3
+    paper = GoalMonitor(preset="paper").fit(walks(), progress=False)
+    assert len(paper.fitted.blocks) == 6
+    assert paper.fitted.at(4).model.n_features_in_ == 2
+
+
+def test_row_order_of_the_recording_does_not_matter() -> None:
+    episodes = walks(200)
+    shuffled = episodes.take(np.random.default_rng(1).permutation(200))
+    probe = walks(20, seed=5).at(1)
+    found = [
+        GoalMonitor(Marginal())
+        .fit(runs, progress=False)
+        .outlook(1, probe.states, probe.behavior, TARGETS)
+        for runs in (episodes, shuffled)
+    ]
+    np.testing.assert_array_equal(found[0].p, found[1].p)
+    np.testing.assert_array_equal(found[0].plausibility, found[1].plausibility)
+
+
+def test_groups_are_calibrated_by_themselves() -> None:
+    monitor, new = fitted(groups=3, group="group", n=600)
+    step = new.at(1)
+    found = monitor.outlook(1, step.states, step.behavior, TARGETS[0], groups=step.groups)
+    assert found.n_calibration.tolist() == [80] * 40
+    alone = monitor.outlook(1, step.states[:1], step.behavior[:1], TARGETS[0], groups=["0"])
+    assert alone.p[0] == found.p[0]
+    with pytest.raises(GroupError, match="one of the calibrated groups '0', '1', '2', got '7'"):
+        monitor.watch(TARGETS[0], group="7")
+    with pytest.raises(GroupError, match="got None"):
+        monitor.watch(TARGETS[0])
+    with pytest.raises(GroupError, match="without groups"):
+        fitted(Marginal())[0].watch(TARGETS[0], group="0")
+    with pytest.raises(GroupError, match="needs episodes with that group column"):
+        GoalMonitor(group="team").fit(walks(groups=2), progress=False)
+    with pytest.raises(GroupError, match="fewer than min_calibration=20"):
+        GoalMonitor(group="group").fit(walks(60, groups=3), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda m: m.outlook(7, np.zeros((1, 2)), 0, TARGETS[0]), InputError, "0 <= t < 6"),
+        (lambda m: m.outlook(0, np.zeros((1, 3)), 0, TARGETS[0]), InputError, r"\(runs, 2\)"),
+        (
+            lambda m: m.outlook(0, np.zeros((1, 2)), [0, 1], TARGETS[0]),
+            InputError,
+            "behavior needs",
+        ),
+        (lambda m: m.watch(TARGETS[0], alarm_below=2), InputError, "from 0 to 1, got 2"),
+        (
+            lambda m: m.watch(TARGETS[0], alarm_below=0.5, false_alarm_rate=0.1),
+            InputError,
+            "not both",
+        ),
+        (lambda m: m.watch(TARGETS[0], for_steps=0), InputError, "for_steps needs"),
+        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs at least"),
+        (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "on_bad needs"),
+        (
+            lambda m: m.watch(TARGETS[0], false_alarm_rate=0.001),
+            CalibrationError,
+            "needs at least 999 assure episodes that met the target, has",
+        ),
+        (lambda m: m.interval(0, np.zeros((1, 2)), 0, 1.5), OntargetError, "level"),
+        (lambda m: m.fleet(TARGETS[0], 0), InputError, "agents needs"),
+        (lambda m: m.drift_guard(epsilon=2), InputError, "epsilon needs"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(ask, error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        ask(MONITORS["sum"][0])
+
+
+def test_an_unfitted_monitor_says_so() -> None:
+    with pytest.raises(UnfittedError, match="not fitted yet"):
+        GoalMonitor().watch(TARGETS[0])
+    with pytest.raises(InputError, match="preset"):
+        GoalMonitor(preset="best")
+    with pytest.raises(InputError, match="fit needs episodes"):
+        GoalMonitor().fit()
+
+
+def test_parts_of_a_split_need_to_be_alike() -> None:
+    split = walks(100).split()._replace(calibrate=walks(50, horizon=4))
+    with pytest.raises(EpisodesError, match="need one horizon, got 6 and 4"):
+        GoalMonitor(Marginal()).fit(split=split, progress=False)
