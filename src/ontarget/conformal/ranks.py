@@ -38,10 +38,13 @@ def draw_ranks(
             "the model's cdf_limits need 0 <= left <= right <= 1 for every calibration row; "
             f"{np.count_nonzero(broken)} rows do not"
         )
+    atom = left < right
+    if not atom.any():
+        return left
     inside = left + keyed_uniform(keys, seed, "rank", step) * (right - left)
     # Rounding may land on a limit; an atom's rank there would count as outside its own atom.
     inside = np.clip(inside, np.nextafter(left, math.inf), np.nextafter(right, -math.inf))
-    return np.where(left < right, inside, left)
+    return np.where(atom, inside, left)
 
 
 @dataclass(frozen=True, eq=False)
