@@ -14,6 +14,7 @@ from known import Atoms, Shifted, Uniform
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.ranks import Ranks
 from ontarget.errors import CalibrationError, InputError, TargetError, UnfittedError
+from ontarget.models.marginal import Marginal
 from ontarget.target import Target
 
 ROW = np.zeros((1, 1))
@@ -324,6 +325,8 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         PCQR(object())
     with pytest.raises(UnfittedError, match="not calibrated; call calibrate"):
         PCQR(Uniform()).probability(ROW, Target())
+    with pytest.raises(UnfittedError, match="not fitted yet"):
+        PCQR(Marginal()).calibrate(X, [0.1, 0.2])
     with pytest.raises(InputError, match="got nan at row 1"):
         PCQR(Uniform()).calibrate(X, [0.1, math.nan])
     with pytest.raises(InputError, match="one outcome per row"):

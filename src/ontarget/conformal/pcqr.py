@@ -105,6 +105,12 @@ class PCQR(Calibrator):
         offset
             Behavior so far, one number or one per row: the model's outcome is counted from there,
             so the target is shifted by ``-offset``.
+
+        Notes
+        -----
+        A wider target never gets less. For two targets that meet without overlap, ``p`` of their
+        union is the sum of theirs, while ``low`` may gain and ``high`` may lose what the common end
+        was uncertain by: two ranks, 2/(n + 1), and the ties there.
         """
         return self.counts(X, target, offset).probability()
 

@@ -38,7 +38,7 @@ class QuantileRegression(Calibrator):
     wherever a calibrated rival does.
     """
 
-    _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
+    _asks: ClassVar[tuple[str, ...]] = ("quantile",)
 
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
         """Nothing to learn."""
@@ -56,6 +56,8 @@ class RawInverse(QuantileRegression):
     -----
     Nothing is promised; ``low``, ``p`` and ``high`` are one number.
     """
+
+    _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
 
     def probability(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
