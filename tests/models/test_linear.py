@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.linear_model import QuantileRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models.linear import LinearQuantiles
@@ -22,6 +23,22 @@ def line(n: int = 300, d: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 def pinball(y: np.ndarray, fitted: np.ndarray, level: float, weight: object = None) -> float:
     over = y - fitted
     return float(np.average(np.maximum(level * over, (level - 1.0) * over), weights=weight))
+
+
+SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API"}
+EXPECTED_TO_FAIL = {
+    "check_sample_weight_equivalence_on_dense_data": "the least pinball loss has many minimisers, "
+    "and the interior point method settles in the middle of them"
+}
+
+
+@parametrize_with_checks(
+    [LinearQuantiles(n_levels=5)], expected_failed_checks=lambda _: EXPECTED_TO_FAIL
+)
+def test_scikit_learn_accepts_the_estimator(estimator: object, check: object) -> None:
+    if check.func.__name__ in SKIPPED:  # type: ignore[attr-defined]
+        pytest.skip(SKIPPED[check.func.__name__])  # type: ignore[attr-defined]
+    check(estimator)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("weighted", [False, True])

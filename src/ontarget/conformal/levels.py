@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from ontarget.errors import CalibrationError, InputError
@@ -34,14 +35,18 @@ def exact_level(level: Level) -> Fraction:
     >>> exact_level(0.9)
     Fraction(9, 10)
     """
+    return _fraction(str(level))
+
+
+@lru_cache(maxsize=256)
+def _fraction(text: str) -> Fraction:
     try:
-        exact = Fraction(str(level))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"level needs a number strictly between 0 and 1, got {level!r}") from error
+        exact = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        exact = Fraction(0)
     if not 0 < exact < 1:
         raise InputError(
-            f"level needs a number strictly between 0 and 1, got {level!r}; "
-            "0.9 asks for nine in ten"
+            f"level needs a number strictly between 0 and 1, got {text}; 0.9 asks for nine in ten"
         )
     return exact
 
