@@ -26,15 +26,9 @@ def pinball(y: np.ndarray, fitted: np.ndarray, level: float, weight: object = No
 
 
 SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API"}
-EXPECTED_TO_FAIL = {
-    "check_sample_weight_equivalence_on_dense_data": "the least pinball loss has many minimisers, "
-    "and the interior point method settles in the middle of them"
-}
 
 
-@parametrize_with_checks(
-    [LinearQuantiles(n_levels=5)], expected_failed_checks=lambda _: EXPECTED_TO_FAIL
-)
+@parametrize_with_checks([LinearQuantiles(n_levels=5)])
 def test_scikit_learn_accepts_the_estimator(estimator: object, check: object) -> None:
     if check.func.__name__ in SKIPPED:  # type: ignore[attr-defined]
         pytest.skip(SKIPPED[check.func.__name__])  # type: ignore[attr-defined]

@@ -90,7 +90,10 @@ def even_levels(n_levels: int) -> FloatArray:
 
 def outcome_floor(rows: TrainingRows) -> float:
     """The least scale of a tail: a thousandth of the outcomes' spread, above 0 in any case."""
-    quarter, three_quarters = np.quantile(rows.y, [0.25, 0.75])
+    order = np.argsort(rows.y)
+    mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])
+    spots = np.searchsorted(mass, [0.25 * mass[-1], 0.75 * mass[-1]])
+    quarter, three_quarters = rows.y[order][spots]
     spreads = (three_quarters - quarter, np.ptp(rows.y), abs(rows.y[0]), 1.0)
     return 1e-3 * next(float(spread) for spread in spreads if spread > 0.0)
 

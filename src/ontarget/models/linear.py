@@ -84,9 +84,9 @@ class LinearQuantiles(KnotEstimator):
             for column in check_categorical(categorical, rows.X.shape[1])
         }
         design = self._design(rows.X)
-        basis, back, centre = _orthonormal(design)
-        root = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
-        weighted, outcome = np.ascontiguousarray(basis * root[:, None]), rows.y * root
+        weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
+        basis, back, centre = _orthonormal(design, weight)
+        weighted, outcome = np.ascontiguousarray(basis * weight[:, None]), rows.y * weight
         start = np.linalg.lstsq(weighted, outcome, rcond=None)[0]
         fitted = np.empty((levels.size, basis.shape[1] + 1))
 
@@ -182,13 +182,15 @@ class LinearQuantiles(KnotEstimator):
         return tags
 
 
-def _orthonormal(design: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _orthonormal(
+    design: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """A full-rank basis (with a constant) of the design, the way back, and the columns' centre.
 
     ``basis @ b`` is ``[1, design − centre] @ (b @ back)``; collinear columns share their effect.
     """
-    centre = design.mean(axis=0)
-    spread = design.std(axis=0)
+    centre = np.average(design, axis=0, weights=weight)
+    spread = np.sqrt(np.average((design - centre) ** 2, axis=0, weights=weight))
     unit = np.where(spread > 1e-12 * (1.0 + np.abs(centre)), spread, np.inf)
     left, sizes, right = np.linalg.svd((design - centre) / unit, full_matrices=False)
     rank = int(np.count_nonzero(sizes > 1e-10 * max(1.0, sizes.max(initial=0.0))))
