@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontarget.errors import InputError, UnfittedError
+from ontarget.conformal.pcqr import PCQR
+from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.models.forest import QuantileForest
 from ontarget.models.linear import LinearQuantiles
@@ -275,6 +276,17 @@ def test_ids_and_steps_need_one_value_per_row(name: str) -> None:
         MODELS[name]().fit(FEATURES, outcomes("continuous"), ids=[1, 2])
     with pytest.raises(InputError, match="steps needs a value in every row"):
         MODELS[name]().fit(FEATURES, outcomes("continuous"), steps=np.full(N_ROWS, np.nan))
+
+
+@each_model
+def test_episodes_that_trained_the_model_are_refused_in_calibration(name: str) -> None:
+    y, ids = outcomes("continuous"), np.array([f"run-{i}" for i in range(N_ROWS)])
+    weight = np.where(np.arange(N_ROWS) < 100, 1.0, 0.0)
+    model = MODELS[name]().fit(FEATURES, y, weight, ids=ids)
+    PCQR(model).calibrate(FEATURES[100:], y[100:], ids=ids[100:])  # these weighed nothing
+    with pytest.raises(CalibrationError, match="10 of 20 calibration episodes trained the model"):
+        PCQR(model).calibrate(FEATURES[90:110], y[90:110], ids=ids[90:110])
+    PCQR(fitted(name, "continuous")).calibrate(FEATURES, y, ids=ids)  # fitted without ids
 
 
 @each_model

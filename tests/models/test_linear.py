@@ -116,14 +116,6 @@ def test_coinciding_quantiles_are_an_atom() -> None:
     assert right[0] == pytest.approx(0.7, abs=0.051)
 
 
-def test_training_episodes_are_kept_as_keys() -> None:
-    X, y = line(20, 1)
-    assert LinearQuantiles(3).fit(X, y).training_keys_ is None
-    keys = LinearQuantiles(3).fit(X, y, ids=np.arange(20) // 2).training_keys_
-    assert keys.size == 10
-    assert np.all(np.diff(keys.astype(float)) > 0)
-
-
 def test_missing_features_and_bad_settings_are_refused() -> None:
     X, y = line(20, 2)
     with pytest.raises(InputError, match="got NaN in row 0, column 1"):

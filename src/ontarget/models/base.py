@@ -9,7 +9,8 @@ from typing import ClassVar, Literal, Protocol, Self, TypeAlias, get_args, runti
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray
+from ontarget.keyed import keys_of
+from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 
 __all__ = [
     "ConditionalDistribution",
@@ -91,6 +92,7 @@ class TrainingRows:
     episodes: IndexArray
     steps: IndexArray
     has_ids: bool
+    keys: KeyArray | None  # of the episodes, sorted; None without ids
 
     @classmethod
     def of(
@@ -120,6 +122,7 @@ class TrainingRows:
             episodes=np.unique(of_episode, return_inverse=True)[1],
             steps=np.unique(of_step, return_inverse=True)[1],
             has_ids=ids is not None,
+            keys=None if ids is None else np.unique(keys_of(of_episode)),
         )
 
 

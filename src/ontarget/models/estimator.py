@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ontarget.errors import InputError, UnfittedError
 from ontarget.models.base import TrainingRows, check_features
-from ontarget.typing import ArrayLike, FloatArray
+from ontarget.typing import ArrayLike, FloatArray, KeyArray
 
 __all__ = ["DistributionEstimator"]
 
@@ -27,6 +27,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
     """
 
     n_features_in_: int
+    training_keys_: KeyArray | None
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
@@ -55,7 +56,10 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             outcomes = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(f"y needs a flat list of numbers: {error}") from error
-        return TrainingRows.of(rows, outcomes, sample_weight, ids=ids, steps=steps)
+        checked = TrainingRows.of(rows, outcomes, sample_weight, ids=ids, steps=steps)
+        # So that calibration can refuse the episodes that the model has seen.
+        self.training_keys_ = checked.keys
+        return checked
 
     def _query_rows(self, X: ArrayLike) -> FloatArray:
         """Checked rows to answer for. A float64 matrix of the right width takes no detour."""

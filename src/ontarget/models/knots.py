@@ -7,15 +7,14 @@ from abc import abstractmethod
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.keyed import keys_of
 from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
 from ontarget.models.estimator import DistributionEstimator
 from ontarget.models.knots_kernel import knot_limits, knot_means, knot_quantiles
 from ontarget.models.support import read_only
 from ontarget.threads import run_blocks
-from ontarget.typing import ArrayLike, FloatArray, KeyArray
+from ontarget.typing import ArrayLike, FloatArray
 
-__all__ = ["KnotEstimator", "even_levels", "outcome_floor", "training_keys"]
+__all__ = ["KnotEstimator", "even_levels", "outcome_floor"]
 
 _BLOCK = 4096
 
@@ -96,8 +95,3 @@ def outcome_floor(rows: TrainingRows) -> float:
     quarter, three_quarters = rows.y[order][spots]
     spreads = (three_quarters - quarter, np.ptp(rows.y), abs(rows.y[0]), 1.0)
     return 1e-3 * next(float(spread) for spread in spreads if spread > 0.0)
-
-
-def training_keys(ids: ArrayLike | None) -> KeyArray | None:
-    """Keys of the episodes that train a model, sorted: calibration refuses to see them again."""
-    return None if ids is None else read_only(np.unique(keys_of(np.asarray(ids))))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models.base import check_categorical
-from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor, training_keys
+from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models.knots_kernel import linear_knots
 from ontarget.models.pinball_kernel import pinball_fit
 from ontarget.models.support import read_only
@@ -100,7 +100,6 @@ class LinearQuantiles(KnotEstimator):
         self.intercept_: FloatArray = read_only(coefficients[:, 0] - self.coef_ @ centre)
         self.gaps_: FloatArray = read_only(fitted[:, -1])
         self.floor_ = outcome_floor(rows)
-        self.training_keys_ = training_keys(ids)
         self.levels_ = levels
         return self
 

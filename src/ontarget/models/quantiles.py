@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from ontarget.errors import InputError
 from ontarget.models.base import TrainingRows
-from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor, training_keys
+from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models.support import read_only
 from ontarget.typing import AnyArray, ArrayLike, FloatArray
 
@@ -81,7 +81,6 @@ class RegressorQuantiles(KnotEstimator):
             ]
         self.by_call_ = level_name is None
         self.floor_ = outcome_floor(rows)
-        self.training_keys_ = training_keys(ids)
         self.levels_ = levels
         return self
 
