@@ -1,1 +1,89 @@
-"""How good the probabilities and intervals are: measures and figures, on arrays only."""
+"""How good the probabilities and intervals are: measures and figures, on arrays only.
+
+Figures are in `ontarget.evaluation.figures`, which loads matplotlib when one is drawn.
+"""
+
+from ontarget.evaluation.alarms import (
+    NO_ALARM,
+    AlarmCurve,
+    AlarmPoint,
+    AlarmQuality,
+    alarm_curve,
+    alarm_quality,
+    first_alarms,
+)
+from ontarget.evaluation.binomial import Rate, exact_interval
+from ontarget.evaluation.calibration import Reliability, ece, reliability
+from ontarget.evaluation.distributions import crps, crps_of_points
+from ontarget.evaluation.intervals import Band, Width, coverage, coverage_band, covered, width
+from ontarget.evaluation.pit import PitHistogram, pit_histogram, rank_histogram
+from ontarget.evaluation.resampling import (
+    CalibrationEstimate,
+    Estimate,
+    Forecasts,
+    Resampling,
+    by_step,
+    ece_by_step,
+    mean_by_step,
+    pool,
+    pooled_ece,
+    pooled_mean,
+    stack_steps,
+)
+from ontarget.evaluation.scores import (
+    BrierParts,
+    absolute_error,
+    brier,
+    excess_brier,
+    excess_errors,
+    log_loss,
+    log_losses,
+    murphy,
+    squared_errors,
+)
+
+__all__ = [
+    "NO_ALARM",
+    "AlarmCurve",
+    "AlarmPoint",
+    "AlarmQuality",
+    "Band",
+    "BrierParts",
+    "CalibrationEstimate",
+    "Estimate",
+    "Forecasts",
+    "PitHistogram",
+    "Rate",
+    "Reliability",
+    "Resampling",
+    "Width",
+    "absolute_error",
+    "alarm_curve",
+    "alarm_quality",
+    "brier",
+    "by_step",
+    "coverage",
+    "coverage_band",
+    "covered",
+    "crps",
+    "crps_of_points",
+    "ece",
+    "ece_by_step",
+    "exact_interval",
+    "excess_brier",
+    "excess_errors",
+    "first_alarms",
+    "log_loss",
+    "log_losses",
+    "mean_by_step",
+    "murphy",
+    "pit_histogram",
+    "pool",
+    "pooled_ece",
+    "pooled_mean",
+    "rank_histogram",
+    "reliability",
+    "squared_errors",
+    "stack_steps",
+    "width",
+]

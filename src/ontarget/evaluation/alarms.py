@@ -1,0 +1,287 @@
+"""What an alarm buys: false alarms, failures detected, and how long before the end (M8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.binomial import Rate, exact_interval
+from ontarget.evaluation.inputs import (
+    check_flags,
+    check_fraction,
+    check_numbers,
+    check_panel,
+    check_same_size,
+    freeze,
+)
+from ontarget.typing import ArrayLike, FloatArray, IndexArray
+
+__all__ = [
+    "NO_ALARM",
+    "AlarmCurve",
+    "AlarmPoint",
+    "AlarmQuality",
+    "alarm_curve",
+    "alarm_quality",
+    "first_alarms",
+]
+
+NO_ALARM = -1
+_MOST_THRESHOLDS = 500
+_QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmQuality:
+    """How good one alarm rule was over whole episodes.
+
+    ``false_alarms`` is the share with an alarm among episodes that met the target,
+    ``detections`` that among those that missed it, ``precision`` the share of misses among
+    episodes with an alarm. ``lead_steps`` holds, in ascending order, how many steps before its
+    end each detected episode's first alarm came.
+    """
+
+    false_alarms: Rate
+    detections: Rate
+    precision: Rate
+    lead_steps: IndexArray
+
+    def __post_init__(self) -> None:
+        freeze(self, lead_steps=self.lead_steps)
+
+    @property
+    def median_lead_steps(self) -> float:
+        """The median of the lead times; NaN where nothing was detected."""
+        return float(np.median(self.lead_steps)) if self.lead_steps.size else np.nan
+
+
+class AlarmPoint(NamedTuple):
+    """One point of an alarm curve; lead times are quartiles over detected failures."""
+
+    threshold: float
+    false_alarm_rate: float
+    detection_rate: float
+    lead_steps: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmCurve:
+    """What each threshold would have given, thresholds ascending.
+
+    ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
+    (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
+    (thresholds, 3), NaN where there are none.
+    """
+
+    threshold: FloatArray
+    false_alarm_rate: FloatArray
+    false_alarm_interval: FloatArray
+    detection_rate: FloatArray
+    detection_interval: FloatArray
+    lead_steps: FloatArray
+    n_met: int
+    n_missed: int
+    level: float
+
+    def __post_init__(self) -> None:
+        names = ("threshold", "false_alarm_rate", "detection_rate")
+        flat = {name: np.asarray(getattr(self, name)) for name in names}
+        check_same_size(**flat)
+        tables = ("false_alarm_interval", "detection_interval", "lead_steps")
+        freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
+
+    def at(self, false_alarm_rate: float) -> AlarmPoint:
+        """The point with the highest threshold whose false-alarm rate here was at most this.
+
+        It looks at these very episodes, so on others the rate may be higher; a promised rate is
+        found on episodes of its own (M8).
+        """
+        allowed = np.flatnonzero(self.false_alarm_rate <= check_fraction("rate", false_alarm_rate))
+        if allowed.size == 0:
+            raise InputError(
+                f"no threshold of the curve has a false-alarm rate of {false_alarm_rate} or less; "
+                "pass lower thresholds to alarm_curve"
+            )
+        i = allowed[-1]
+        rates = float(self.false_alarm_rate[i]), float(self.detection_rate[i])
+        low, middle, high = self.lead_steps[i].tolist()
+        return AlarmPoint(float(self.threshold[i]), *rates, (low, middle, high))
+
+
+def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
+    """The first step at which each episode's p (steps, episodes) lies below the threshold.
+
+    `NO_ALARM` (−1) where it never does. NaN raises no alarm.
+
+    Examples
+    --------
+    >>> print(first_alarms([[0.9, 0.9], [0.4, 0.8], [0.1, float("nan")]], 0.5))
+    [ 1 -1]
+    """
+    below = check_panel("p", p, unit=True) < threshold
+    return np.where(below.any(axis=0), below.argmax(axis=0), NO_ALARM)
+
+
+def alarm_quality(
+    first_alarm: ArrayLike, met: ArrayLike, end: ArrayLike, *, level: float = 0.95
+) -> AlarmQuality:
+    """False alarms, detections and lead times of episodes whose first alarm is known.
+
+    Parameters
+    ----------
+    first_alarm
+        The step of each episode's first alarm, `NO_ALARM` (−1) where there was none.
+    met
+        Whether each episode ended inside the target.
+    end
+        The number of steps of each episode: its outcome is known at this step.
+    level
+        Confidence level of the exact intervals.
+
+    Examples
+    --------
+    >>> found = alarm_quality([-1, 3, 2, -1], [1, 1, 0, 0], [10, 10, 10, 10])
+    >>> print(found.false_alarms.value, found.detections.value, found.lead_steps)
+    0.5 0.5 [8]
+    """
+    alarm, ends, success = _whole("first_alarm", first_alarm), _ends(end), check_flags("met", met)
+    check_same_size(first_alarm=alarm, met=success, end=ends)
+    raised = alarm != NO_ALARM
+    wrong = raised & ((alarm < 0) | (alarm >= ends))
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise InputError(
+            f"first_alarm needs a step before its episode's end ({ends[i]}) or {NO_ALARM}, "
+            f"got {alarm[i]} at position {i}"
+        )
+    caught = raised & ~success
+    n_met, n_raised, n_caught = (int(flags.sum()) for flags in (success, raised, caught))
+    return AlarmQuality(
+        Rate.of(n_raised - n_caught, n_met, level=level),
+        Rate.of(n_caught, success.size - n_met, level=level),
+        Rate.of(n_caught, n_raised, level=level),
+        np.sort((ends - alarm)[caught]),
+    )
+
+
+def alarm_curve(
+    p: ArrayLike,
+    met: ArrayLike,
+    end: ArrayLike,
+    *,
+    thresholds: ArrayLike | None = None,
+    level: float = 0.95,
+) -> AlarmCurve:
+    """What an alarm at ``p < threshold`` would have given, for each threshold.
+
+    Parameters
+    ----------
+    p
+        What the alarm compares, (steps, episodes), NaN where an episode is not alive or the step
+        raises nothing. For an alarm after f consecutive steps pass the maximum over the last f.
+    met, end
+        As in `alarm_quality`.
+    thresholds
+        The thresholds, ascending. By default the values at which a rate changes, at most 500.
+    level
+        Confidence level of the exact intervals, each threshold by itself.
+
+    Examples
+    --------
+    >>> curve = alarm_curve([[0.9, 0.8, 0.7], [0.8, 0.6, 0.1]], [1, 1, 0], [2, 2, 2])
+    >>> print(curve.at(0.1))
+    AlarmPoint(threshold=0.6, false_alarm_rate=0.0, detection_rate=1.0, lead_steps=(1.0, 1.0, 1.0))
+    """
+    panel, success, ends = check_panel("p", p, unit=True), check_flags("met", met), _ends(end)
+    check_same_size(p=panel, met=success, end=ends)
+    _check_alive(panel, ends)
+    # The lowest p so far decides: an alarm has been raised by step t exactly if it lies below.
+    lowest = np.fmin.accumulate(panel, axis=0)
+    lowest[np.isnan(lowest)] = np.inf
+    taus = _thresholds(thresholds, lowest[-1])
+    quiet, failing = np.sort(lowest[-1, success]), np.sort(lowest[-1, ~success])
+    false = np.searchsorted(quiet, taus, side="left")
+    caught = np.searchsorted(failing, taus, side="left")
+    return AlarmCurve(
+        taus,
+        false / quiet.size if quiet.size else np.full(taus.size, np.nan),
+        np.column_stack(exact_interval(false, quiet.size, level=level)),
+        caught / failing.size if failing.size else np.full(taus.size, np.nan),
+        np.column_stack(exact_interval(caught, failing.size, level=level)),
+        _lead_quartiles(lowest[:, ~success], ends[~success], taus),
+        quiet.size,
+        failing.size,
+        level,
+    )
+
+
+def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> FloatArray:
+    """Quartiles of lead time at each threshold, from each failure's lowest p so far.
+
+    At step t an episode has raised its alarm for every threshold from index ``since[t]`` on, so
+    its first alarm is at t exactly for the indices from ``since[t]`` to ``since[t - 1]``. Marking
+    where these runs begin and stop in a table (threshold, lead) and summing along thresholds
+    gives the histogram of lead times at every threshold in one pass.
+    """
+    longest = int(ends.max(initial=0))
+    since = np.searchsorted(taus, lowest, side="right")
+    before = np.vstack((np.full((1, ends.size), taus.size), since[:-1]))
+    steps, episodes = np.nonzero(since < before)
+    lead = ends[episodes] - steps
+    table = np.zeros((taus.size + 1, longest + 1), dtype=np.int64)
+    np.add.at(table, (since[steps, episodes], lead), 1)
+    np.add.at(table, (before[steps, episodes], lead), -1)
+    # Along leads: how many alarms came at most this long before the end.
+    upto = np.cumsum(np.cumsum(table[:-1], axis=0), axis=1)
+    n_caught = upto[:, -1]
+    found = np.full((taus.size, len(_QUARTILES)), np.nan)
+    for column, share in enumerate(_QUARTILES):
+        spot = share * (n_caught - 1)
+        below, above = np.floor(spot).astype(np.intp), np.ceil(spot).astype(np.intp)
+        first = (upto <= below[:, None]).sum(axis=1)
+        second = (upto <= above[:, None]).sum(axis=1)
+        found[:, column] = first + (spot - below) * (second - first)
+    found[n_caught == 0] = np.nan
+    return found
+
+
+def _thresholds(asked: ArrayLike | None, minima: FloatArray) -> FloatArray:
+    if asked is not None:
+        taus = check_numbers("thresholds", asked)
+        if (np.diff(taus) <= 0.0).any():
+            raise InputError("thresholds needs strictly ascending numbers")
+        return taus
+    # An alarm needs p strictly below, so just above each minimum one more episode is caught.
+    finite = np.unique(minima[np.isfinite(minima)])
+    values = np.unique(np.concatenate(([0.0], finite, [1.0])))
+    if values.size > _MOST_THRESHOLDS:
+        spots = np.linspace(0, values.size - 1, _MOST_THRESHOLDS).round().astype(np.intp)
+        values = values[spots]
+    return values
+
+
+def _check_alive(panel: FloatArray, ends: IndexArray) -> None:
+    beyond = ~np.isnan(panel) & (np.arange(panel.shape[0])[:, None] >= ends)
+    if beyond.any():
+        t, i = (int(place) for place in np.argwhere(beyond)[0])
+        raise InputError(
+            f"p needs NaN from its episode's end on, got {panel[t, i]} at step {t} "
+            f"of episode {i}, which ends at {ends[i]}"
+        )
+
+
+def _whole(name: str, values: ArrayLike) -> IndexArray:
+    array = check_numbers(name, values)
+    if (array != np.rint(array)).any() or np.isinf(array).any():
+        raise InputError(f"{name} needs whole numbers, got {values!r}")
+    return array.astype(np.intp)
+
+
+def _ends(end: ArrayLike) -> IndexArray:
+    ends = _whole("end", end)
+    if ends.min() < 1:
+        raise InputError(f"end needs whole numbers from 1 up, got {ends.min()}")
+    return ends

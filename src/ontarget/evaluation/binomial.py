@@ -1,0 +1,101 @@
+"""Exact intervals of a counted share, and the spread a calibrated count should have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, betaln, gammaln, xlog1py, xlogy
+
+from ontarget.errors import InputError
+from ontarget.evaluation.inputs import check_count, check_fraction
+from ontarget.typing import ArrayLike, FloatArray
+
+__all__ = ["Rate", "beta_binomial_band", "binomial_band", "exact_interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share of independent trials, with its exact (Clopper–Pearson) interval.
+
+    Without trials the share is NaN and the interval the whole of [0, 1].
+
+    Examples
+    --------
+    >>> print(Rate.of(8, 10))
+    0.800 (0.444 to 0.975, 8 of 10)
+    """
+
+    count: int
+    n: int
+    low: float
+    high: float
+    level: float
+
+    @classmethod
+    def of(cls, count: int, n: int, *, level: float = 0.95) -> Rate:
+        """The share of ``count`` among ``n``, with its interval at this level."""
+        whole, trials = check_count("count", count, least=0), check_count("n", n, least=0)
+        if whole > trials:
+            raise InputError(f"count needs to be at most n, got {whole} of {trials}")
+        low, high = exact_interval(whole, trials, level=level)
+        return cls(whole, trials, float(low), float(high), level)
+
+    @property
+    def value(self) -> float:
+        """The share itself; NaN without trials."""
+        return self.count / self.n if self.n else math.nan
+
+    def __str__(self) -> str:
+        interval = f"{self.low:.3f} to {self.high:.3f}"
+        return f"{self.value:.3f} ({interval}, {self.count} of {self.n})"
+
+
+def exact_interval(
+    count: ArrayLike, n: ArrayLike, *, level: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    """Clopper–Pearson interval of each share count/n; [0, 1] where n is 0.
+
+    Notes
+    -----
+    It covers the true share with at least this level, whatever the share, if the trials are
+    independent. ``n`` may be fractional: an effective number of trials.
+    """
+    tail = (1.0 - check_fraction("level", level)) / 2.0
+    hits, trials = np.broadcast_arrays(
+        np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    )
+    misses = trials - hits
+    # At the ends one parameter is 0 and the quantile is known; the 1 put there only avoids NaN.
+    low = np.where(hits > 0, betaincinv(np.where(hits > 0, hits, 1.0), misses + 1.0, tail), 0.0)
+    high = np.where(
+        misses > 0, betaincinv(hits + 1.0, np.where(misses > 0, misses, 1.0), 1.0 - tail), 1.0
+    )
+    return low, high
+
+
+def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
+    """The counts between which Binomial(n, share) lies with at least this probability.
+
+    The band leaves at most half of the rest on each side.
+    """
+    counts = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
+    return _central(np.exp(ways + xlogy(counts, share) + xlog1py(n - counts, -share)), band)
+
+
+def beta_binomial_band(n: int, a: float, b: float, *, band: float) -> tuple[int, int]:
+    """The counts between which BetaBinomial(n, a, b) lies with at least this probability."""
+    counts = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
+    return _central(np.exp(ways + betaln(counts + a, n - counts + b) - betaln(a, b)), band)
+
+
+def _central(mass: FloatArray, band: float) -> tuple[int, int]:
+    tail = (1.0 - check_fraction("band", band)) / 2.0
+    below, above = np.cumsum(mass), np.cumsum(mass[::-1])
+    last = mass.size - 1
+    low = int(np.searchsorted(below, tail, side="right"))
+    high = last - int(np.searchsorted(above, tail, side="right"))
+    return min(low, last), max(high, 0)

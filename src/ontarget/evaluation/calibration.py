@@ -1,0 +1,170 @@
+"""Reliability: how often the target was met, among forecasts that said about the same (M12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.binomial import exact_interval
+from ontarget.evaluation.inputs import (
+    check_count,
+    check_flags,
+    check_fraction,
+    check_probabilities,
+    check_same_size,
+    freeze,
+)
+from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray
+
+__all__ = ["Reliability", "bin_of", "ece", "reliability"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """Forecasts in bins of equal width: how many, what they said on average, what came true.
+
+    ``mean_p``, ``rate_met`` and the interval ``low`` to ``high`` of the rate are NaN where a bin
+    is empty.
+    """
+
+    count: IndexArray
+    mean_p: FloatArray
+    rate_met: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+
+    def __post_init__(self) -> None:
+        names = ("count", "mean_p", "rate_met", "low", "high")
+        arrays = {name: np.asarray(getattr(self, name)) for name in names}
+        if arrays["count"].ndim != 1 or arrays["count"].sum() == 0:
+            raise InputError("reliability needs at least one forecast in its bins, got none")
+        check_same_size(**arrays)
+        freeze(self, **arrays)
+
+    @property
+    def n(self) -> int:
+        """How many forecasts there are."""
+        return int(self.count.sum())
+
+    @property
+    def edges(self) -> FloatArray:
+        """The ends of the bins, from 0 to 1."""
+        return np.linspace(0.0, 1.0, self.count.size + 1)
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error: the mean over forecasts of their bin's gap (M12)."""
+        gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
+        return float(self.count @ gap / self.n)
+
+
+def reliability(
+    p: ArrayLike,
+    met: ArrayLike,
+    *,
+    bins: int = 30,
+    level: float = 0.95,
+    episode: ArrayLike | None = None,
+) -> Reliability:
+    """Forecasts p in bins of equal width, each with the rate at which the target was met.
+
+    Parameters
+    ----------
+    p
+        Forecast probabilities, of one step or of many.
+    met
+        Whether each forecast's run ended inside the target.
+    bins
+        How many bins; a forecast falls into bin ``min(floor(bins * p), bins - 1)``.
+    level
+        Confidence level of each bin's interval, taken by itself.
+    episode
+        Which episode each forecast belongs to. Give it when steps of one episode are pooled:
+        they share an outcome, so they are fewer trials than they seem.
+
+    Notes
+    -----
+    Without ``episode`` a bin's interval is the exact (Clopper–Pearson) one and assumes that the
+    forecasts are independent. With it, the exact interval is taken at the effective number of
+    trials, from the spread of the rate between episodes (Korn and Graubard, 1998); where all
+    forecasts of a bin agree, the effective number is that of its episodes.
+
+    Examples
+    --------
+    >>> found = reliability([0.1, 0.9, 0.9, 0.9], [0, 1, 1, 0], bins=2)
+    >>> print(found.count, found.rate_met.round(2), round(found.ece, 3))
+    [1 3] [0.   0.67] 0.2
+    """
+    forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
+    check_same_size(p=forecasts, met=outcomes)
+    check_fraction("level", level)
+    places = bin_of(forecasts, bins)
+    count = np.bincount(places, minlength=bins)
+    hits = np.bincount(places, weights=outcomes, minlength=bins)
+    safe = np.maximum(count, 1)
+    total_p = np.bincount(places, weights=forecasts, minlength=bins)
+    mean_p = np.where(count > 0, total_p / safe, np.nan)
+    rate = np.where(count > 0, hits / safe, np.nan)
+    trials = count.astype(np.float64)
+    if episode is not None:
+        owners = np.asarray(episode)
+        if owners.ndim != 1:
+            raise InputError(f"episode needs 1 dimension, got shape {owners.shape}")
+        check_same_size(p=forecasts, episode=owners)
+        trials = _effective_trials(places, outcomes.astype(np.float64), owners, count)
+    low, high = exact_interval(np.nan_to_num(rate) * trials, trials, level=level)
+    low, high = (np.where(count > 0, end, np.nan) for end in (low, high))
+    return Reliability(count, mean_p, rate, low, high, level)
+
+
+def ece(p: ArrayLike, met: ArrayLike, *, bins: int = 30) -> float:
+    """Expected calibration error: Σ_b (n_b/N) |mean p − mean met|, empty bins 0 (M12).
+
+    Notes
+    -----
+    It is never quite 0: chance alone leaves a gap in every bin. `pooled_ece` says how much.
+
+    Examples
+    --------
+    >>> ece([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 0])
+    0.25
+    """
+    forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
+    check_same_size(p=forecasts, met=outcomes)
+    gaps = np.bincount(bin_of(forecasts, bins), weights=forecasts - outcomes)
+    return float(np.abs(gaps).sum() / forecasts.size)
+
+
+def bin_of(p: FloatArray, bins: int) -> IndexArray:
+    """The bin of each forecast: ``min(floor(bins * p), bins - 1)``."""
+    width = check_count("bins", bins)
+    places: IndexArray = np.minimum(np.floor(width * p).astype(np.intp), width - 1)
+    return places
+
+
+def _effective_trials(
+    places: IndexArray, met: FloatArray, owners: AnyArray, count: IndexArray
+) -> FloatArray:
+    """How many independent trials would give each bin's rate its spread between episodes."""
+    bins = count.size
+    # One cluster is one episode's share of one bin.
+    clusters, cluster_of = np.unique(
+        np.unique(owners, return_inverse=True)[1] * bins + places, return_inverse=True
+    )
+    bin_of_cluster = clusters % bins
+    size = np.bincount(cluster_of).astype(np.float64)
+    hits = np.bincount(cluster_of, weights=met)
+    episodes = np.bincount(bin_of_cluster, minlength=bins).astype(np.float64)
+    total = np.maximum(count, 1).astype(np.float64)
+    rate = np.bincount(bin_of_cluster, weights=hits, minlength=bins) / total
+    residual = np.bincount(
+        bin_of_cluster, weights=(hits - rate[bin_of_cluster] * size) ** 2, minlength=bins
+    )
+    spread = rate * (1.0 - rate)
+    variance = residual / total**2
+    trials = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), episodes)
+    # Forecasts of one episode share their outcome: more trials than episodes there are not.
+    return np.clip(trials, np.minimum(1.0, episodes), episodes)

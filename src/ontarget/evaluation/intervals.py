@@ -1,0 +1,139 @@
+"""Prediction intervals: how often they hold the outcome, and how wide they are (M12)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.binomial import Rate, beta_binomial_band
+from ontarget.evaluation.inputs import (
+    check_count,
+    check_fraction,
+    check_numbers,
+    check_same_size,
+)
+from ontarget.typing import ArrayLike, BoolArray, FloatArray
+
+__all__ = ["Band", "Width", "coverage", "coverage_band", "covered", "width"]
+
+
+class Band(NamedTuple):
+    """The shares between which a calibrated method's share lies with a stated probability."""
+
+    low: float
+    high: float
+
+    def __contains__(self, share: object) -> bool:
+        return isinstance(share, int | float) and self.low <= share <= self.high
+
+
+class Width(NamedTuple):
+    """How wide intervals are: mean of the finite ones, median of all, share of infinite ones."""
+
+    mean: float
+    median: float
+    share_infinite: float
+
+
+def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
+    """Whether each closed interval holds its outcome; an interval with lower > upper is empty."""
+    low, high = _ends(lower, upper)
+    outcomes = check_numbers("y", y)
+    check_same_size(lower=low, y=outcomes)
+    held: BoolArray = (low <= outcomes) & (outcomes <= high)
+    return held
+
+
+def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Rate:
+    """The share of closed intervals that hold their outcome, with its exact interval.
+
+    Notes
+    -----
+    The exact interval is for independent runs, so for the intervals of one step. ``level`` is
+    that of this interval, not the level that the prediction intervals were asked for.
+
+    Examples
+    --------
+    >>> print(coverage([0, 0, 0, 0], [1, 1, 1, 1], [0.5, 1.0, 0.2, 3.0]))
+    0.750 (0.194 to 0.994, 3 of 4)
+    """
+    held = covered(lower, upper, y)
+    return Rate.of(int(held.sum()), held.size, level=level)
+
+
+def coverage_band(
+    n_calibration: int, n_test: int, level: float | str, *, band: float = 0.99
+) -> Band:
+    """The band of coverages that a valid conformal method gives at this level.
+
+    Parameters
+    ----------
+    n_calibration, n_test
+        How many calibration and test episodes there are.
+    level
+        The level asked for, as typed: 0.8 means exactly eight in ten (M5).
+    band
+        The probability that the measured coverage lies in the band.
+
+    Notes
+    -----
+    Given exchangeable episodes without ties, the coverage of one calibration set follows
+    Beta(k, n + 1 − k) with k = ⌈level (n + 1)⌉, so the count among fresh test episodes is
+    Beta-binomial. With ties it is the same or higher.
+
+    Examples
+    --------
+    >>> low, high = coverage_band(2500, 5000, 0.8)
+    >>> print(round(low, 4), round(high, 4))
+    0.7744 0.8248
+    """
+    n, tests = check_count("n_calibration", n_calibration), check_count("n_test", n_test)
+    check_fraction("band", band)
+    rank = _rank(level, n)
+    if rank == n + 1:  # the whole line
+        return Band(1.0, 1.0)
+    fewest, most = beta_binomial_band(tests, rank, n + 1 - rank, band=band)
+    return Band(fewest / tests, most / tests)
+
+
+def width(lower: ArrayLike, upper: ArrayLike) -> Width:
+    """How wide intervals are; an empty one has width 0.
+
+    The mean is NaN where all are infinite.
+
+    Examples
+    --------
+    >>> width([0.0, 0.0, 0.0], [1.0, 2.0, float("inf")])
+    Width(mean=1.5, median=2.0, share_infinite=0.3333333333333333)
+    """
+    low, high = _ends(lower, upper)
+    # The ends of an empty interval may both be the same infinity.
+    empty = low >= high
+    size = np.where(empty, 0.0, np.where(empty, 0.0, high) - np.where(empty, 0.0, low))
+    finite = np.isfinite(size)
+    mean = float(size[finite].mean()) if finite.any() else math.nan
+    # np.median subtracts infinities on its way to the middle; the two middle values do not.
+    ordered = np.sort(size)
+    below, above = ordered[(size.size - 1) // 2], ordered[size.size // 2]
+    return Width(mean, float(below / 2 + above / 2), float(np.mean(~finite)))
+
+
+def _ends(lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    low, high = check_numbers("lower", lower), check_numbers("upper", upper)
+    check_same_size(lower=low, upper=high)
+    return low, high
+
+
+def _rank(level: float | str, n: int) -> int:
+    """The rank ⌈level (n + 1)⌉ in exact arithmetic: the float expression picks a wrong one (M5)."""
+    try:
+        exact = Fraction(str(level))
+    except (ValueError, ZeroDivisionError) as error:
+        raise InputError(f"level needs a number strictly between 0 and 1, got {level!r}") from error
+    if not 0 < exact < 1:
+        raise InputError(f"level needs a number strictly between 0 and 1, got {level!r}")
+    return math.ceil(exact * (n + 1))

@@ -1,0 +1,131 @@
+"""The histogram of probability integral transforms: flat where the distribution is right (M12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
+from ontarget.evaluation.calibration import bin_of
+from ontarget.evaluation.inputs import (
+    check_count,
+    check_fraction,
+    check_probabilities,
+    check_same_size,
+    freeze,
+)
+from ontarget.typing import ArrayLike, FloatArray, IndexArray
+
+__all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class PitHistogram:
+    """Counts of PIT values in bins of [0, 1], with the band in which calibrated counts lie.
+
+    All bars together lie between ``low`` and ``high`` with probability at least ``band``.
+    """
+
+    edges: FloatArray
+    count: IndexArray
+    expected: FloatArray
+    low: FloatArray
+    high: FloatArray
+    band: float
+
+    def __post_init__(self) -> None:
+        names = ("count", "expected", "low", "high")
+        arrays = {name: np.asarray(getattr(self, name)) for name in names}
+        check_same_size(**arrays)
+        if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
+            raise InputError("edges needs one number more than there are bins")
+        freeze(self, edges=self.edges, **arrays)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every bar lies in the band."""
+        return bool(((self.low <= self.count) & (self.count <= self.high)).all())
+
+
+def pit_histogram(
+    pit: ArrayLike, *, bins: int = 20, n_calibration: int | None = None, band: float = 0.95
+) -> PitHistogram:
+    """Histogram of PIT values F(y), with the band that uniform ones keep to.
+
+    Parameters
+    ----------
+    pit
+        One value in [0, 1] per episode, ties broken at random: all of one step.
+    bins
+        How many bars.
+    n_calibration
+        How many calibration ranks the values were computed with. The same ranks serve every test
+        episode, which makes the bars swing more; without it they are taken as given and exact.
+    band
+        The probability that all bars of a calibrated method lie in the band together
+        (Bonferroni's bound).
+
+    Examples
+    --------
+    >>> found = pit_histogram([0.1, 0.3, 0.6, 1.0], bins=2)
+    >>> print(found.count, found.low, found.high, found.is_flat)
+    [2 2] [0 0] [4 4] True
+    """
+    values = check_probabilities("pit", pit)
+    places = bin_of(values, bins)
+    shares = np.full(bins, 1.0 / bins)
+    return _histogram(places, shares, np.linspace(0.0, 1.0, bins + 1), (n_calibration, band))
+
+
+def rank_histogram(
+    ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
+) -> PitHistogram:
+    """Histogram of ranks 1 to n + 1 of test scores among n calibration scores.
+
+    Bins hold whole ranks, so they may be of unequal width; the band is exact for each of them.
+
+    Examples
+    --------
+    >>> found = rank_histogram([1, 4, 7, 10], 9, bins=3)
+    >>> print(found.count, found.edges.round(2), found.expected)
+    [2 1 1] [0.  0.4 0.7 1. ] [1.6 1.2 1.2]
+    """
+    n = check_count("n_calibration", n_calibration)
+    wanted = check_count("bins", bins)
+    if wanted > n + 1:
+        raise InputError(f"bins needs at most n_calibration + 1 = {n + 1}, got {wanted}")
+    given = np.asarray(ranks)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        raise InputError(f"ranks needs whole numbers in 1 dimension, got {ranks!r}")
+    if given.min() < 1 or given.max() > n + 1:
+        raise InputError(f"ranks needs numbers from 1 to {n + 1}, got {given.min()}..{given.max()}")
+    bin_of_rank = np.arange(n + 1) * wanted // (n + 1)
+    shares = np.bincount(bin_of_rank, minlength=wanted) / (n + 1)
+    edges = np.concatenate(([0.0], np.cumsum(shares)))
+    edges[-1] = 1.0
+    return _histogram(bin_of_rank[given - 1], shares, edges, (n, band))
+
+
+def _histogram(
+    places: IndexArray, shares: FloatArray, edges: FloatArray, asked: tuple[int | None, float]
+) -> PitHistogram:
+    n_calibration, band = asked
+    total, bins = places.size, shares.size
+    # Bonferroni: each bar may leave its band with a share 1/bins of what all may together.
+    each = 1.0 - (1.0 - check_fraction("band", band)) / bins
+    limits = {}
+    for share in np.unique(shares):
+        if bins == 1:
+            limits[share] = (total, total)
+        elif n_calibration is None:
+            limits[share] = binomial_band(total, share, band=each)
+        else:
+            # Of the n + 1 gaps between ranks, share · (n + 1) fall into the bin: their joint mass.
+            gaps = share * (check_count("n_calibration", n_calibration) + 1)
+            rest = n_calibration + 1 - gaps
+            limits[share] = beta_binomial_band(total, gaps, rest, band=each)
+    low, high = np.array([limits[share] for share in shares]).T
+    count = np.bincount(places, minlength=bins)
+    return PitHistogram(edges, count, shares * total, low, high, band)

@@ -1,0 +1,306 @@
+"""Measures over (steps, episodes): at each step and pooled, with intervals over whole episodes.
+
+Steps of one episode share its outcome, so only episodes are independent: a resample takes or
+leaves an episode with all its steps. Every measure here is a function of sums over episodes, so a
+resample is one row of a matrix product and no forecast is looked at twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.calibration import bin_of
+from ontarget.evaluation.inputs import (
+    check_count,
+    check_flags,
+    check_fraction,
+    check_panel,
+    check_same_size,
+)
+from ontarget.keyed import keyed_uniform, keys_of
+from ontarget.typing import ArrayLike, BoolArray, FloatArray, IndexArray
+
+__all__ = [
+    "CalibrationEstimate",
+    "Estimate",
+    "Forecasts",
+    "Resampling",
+    "by_step",
+    "ece_by_step",
+    "mean_by_step",
+    "pool",
+    "pooled_ece",
+    "pooled_mean",
+    "stack_steps",
+]
+
+T = TypeVar("T")
+
+# P(Poisson(1) <= k); a weight of 18 or more has a probability below 1e-16.
+_POISSON_CDF = np.cumsum(np.exp(-1.0) / np.cumprod(np.concatenate(([1.0], np.arange(1.0, 18.0)))))
+
+
+class Estimate(NamedTuple, Generic[T]):
+    """A measure with the interval of its resamples: numbers when pooled, arrays by step."""
+
+    value: T
+    low: T
+    high: T
+
+
+class CalibrationEstimate(NamedTuple, Generic[T]):
+    """An ECE with its interval, and the ECE that chance alone would show (``floor``)."""
+
+    value: T
+    low: T
+    high: T
+    floor: T
+
+
+class Forecasts(NamedTuple):
+    """Forecasts of many steps laid end to end, each with its run's outcome and its episode."""
+
+    p: FloatArray
+    met: BoolArray
+    episode: IndexArray
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals over whole episodes are found: a Poisson bootstrap keyed on episode ids.
+
+    Parameters
+    ----------
+    resamples
+        How many resamples.
+    level
+        Confidence level of the intervals.
+    seed
+        Together with an episode's id it decides how often each resample holds that episode, so
+        that results do not depend on the order of the episodes.
+    """
+
+    resamples: int = 200
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("resamples", self.resamples, least=2)
+        check_fraction("level", self.level)
+
+    def weights(self, n_episodes: int, ids: ArrayLike | None = None) -> FloatArray:
+        """How often each resample holds each episode, (resamples, episodes)."""
+        names = np.arange(n_episodes) if ids is None else np.asarray(ids)
+        if names.shape != (n_episodes,):
+            raise InputError(f"ids needs one id per episode ({n_episodes}), got {names.shape}")
+        keys = keys_of(names)
+        draws = (keyed_uniform(keys, self.seed, "bootstrap", r) for r in range(self.resamples))
+        counts = np.empty((self.resamples, n_episodes))
+        for row, draw in zip(counts, draws, strict=True):
+            row[:] = np.searchsorted(_POISSON_CDF, draw, side="right")
+        return counts
+
+
+def stack_steps(
+    values: Sequence[ArrayLike], episodes: Sequence[ArrayLike], *, n_episodes: int
+) -> FloatArray:
+    """(steps, episodes) of one array per step, NaN where an episode is not alive.
+
+    ``episodes`` says, for each step, which episodes its values belong to.
+
+    Examples
+    --------
+    >>> print(stack_steps([[0.5, 0.6], [0.9]], [[0, 1], [1]], n_episodes=2))
+    [[0.5 0.6]
+     [nan 0.9]]
+    """
+    if len(values) != len(episodes):
+        raise InputError(
+            f"values and episodes need one array per step, got {len(values)} and {len(episodes)}"
+        )
+    panel = np.full((len(values), check_count("n_episodes", n_episodes)), np.nan)
+    for t, (row, owners) in enumerate(zip(values, episodes, strict=True)):
+        numbers, places = np.asarray(row, dtype=np.float64), np.asarray(owners, dtype=np.intp)
+        if numbers.shape != places.shape or numbers.ndim != 1:
+            raise InputError(
+                f"step {t} needs one episode for each value, "
+                f"got shapes {numbers.shape} and {places.shape}"
+            )
+        if places.size and (places.min() < 0 or places.max() >= n_episodes):
+            raise InputError(f"step {t} needs episodes from 0 to {n_episodes - 1}")
+        panel[t, places] = numbers
+    return panel
+
+
+def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
+    """All forecasts of p (steps, episodes) laid end to end, for measures that take flat arrays.
+
+    Examples
+    --------
+    >>> found = pool([[0.5, 0.6], [float("nan"), 0.9]], [False, True])
+    >>> print(found.p, found.met, found.episode)
+    [0.5 0.6 0.9] [False  True  True] [0 1 1]
+    """
+    panel, outcomes = _forecasts(p, met)
+    steps, episodes = np.nonzero(~np.isnan(panel))
+    return Forecasts(panel[steps, episodes], outcomes[episodes], episodes)
+
+
+def by_step(
+    measure: Callable[[FloatArray, BoolArray], float], p: ArrayLike, met: ArrayLike
+) -> FloatArray:
+    """Any measure of (p, met) at each step; NaN at a step where no episode is alive.
+
+    Examples
+    --------
+    >>> from ontarget.evaluation import brier
+    >>> print(by_step(brier, [[0.5, 0.5], [float("nan"), 1.0]], [False, True]))
+    [0.25 0.  ]
+    """
+    panel, outcomes = _forecasts(p, met)
+    found = np.full(panel.shape[0], np.nan)
+    for t, row in enumerate(panel):
+        alive = ~np.isnan(row)
+        if alive.any():
+            found[t] = measure(row[alive], outcomes[alive])
+    return found
+
+
+def pooled_mean(
+    values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
+) -> Estimate[float]:
+    """Mean of values (steps, episodes) over all that are not NaN, with its interval.
+
+    Values are anything that is averaged: `squared_errors` for the Brier score, `log_losses`, a
+    CRPS, whether an interval covered, or the difference of two methods' losses.
+
+    Examples
+    --------
+    >>> print(pooled_mean([[1.0, 3.0], [float("nan"), 5.0]]).value)
+    3.0
+    """
+    plan = resampling or Resampling()
+    total, alive = _sums(check_panel("values", values))
+    weights = plan.weights(total.shape[1], ids)
+    sums, sizes = weights @ total.sum(axis=0), weights @ alive.sum(axis=0)
+    low, high = _percentiles(_ratio(sums, sizes), plan.level)
+    return Estimate(float(total.sum() / alive.sum()), float(low), float(high))
+
+
+def mean_by_step(
+    values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
+) -> Estimate[FloatArray]:
+    """Mean of values (steps, episodes) at each step, with its interval; NaN at empty steps."""
+    plan = resampling or Resampling()
+    total, alive = _sums(check_panel("values", values))
+    weights = plan.weights(total.shape[1], ids)
+    low, high = _percentiles(_ratio(weights @ total.T, weights @ alive.T), plan.level)
+    return Estimate(_ratio(total.sum(axis=1), alive.sum(axis=1)), low, high)
+
+
+def pooled_ece(
+    p: ArrayLike,
+    met: ArrayLike,
+    *,
+    bins: int = 30,
+    ids: ArrayLike | None = None,
+    resampling: Resampling | None = None,
+) -> CalibrationEstimate[float]:
+    """ECE over the forecasts of all steps, p (steps, episodes), with its interval and floor.
+
+    Notes
+    -----
+    Chance adds to every bin's gap and never cancels, so the ECE of a resample lies above the ECE
+    itself, and percentiles of resamples would leave it out. Instead, the interval reaches as far
+    to both sides as the gaps of resamples move, Σ_b |g*_b − g_b|, with the stated probability:
+    no ECE can move further than its gaps do. ``floor`` is the mean of that sum: about the ECE
+    that a perfectly calibrated forecast would show on as many episodes.
+
+    Examples
+    --------
+    >>> found = pooled_ece([[0.5] * 100, [1.0] * 50 + [0.0] * 50], [True] * 50 + [False] * 50)
+    >>> print(found.value, found.low, found.floor < 0.05)
+    0.0 0.0 True
+    """
+    plan = resampling or Resampling()
+    panel, outcomes = _forecasts(p, met)
+    alive = ~np.isnan(panel)
+    steps, owners = np.nonzero(alive)
+    forecasts = panel[steps, owners]
+    cell = owners * bins + bin_of(forecasts, bins)
+    gaps = np.zeros(outcomes.size * bins)
+    gaps += np.bincount(cell, weights=forecasts - outcomes[owners], minlength=gaps.size)
+    sizes = alive.sum(axis=0, dtype=np.float64)
+    weights = plan.weights(outcomes.size, ids)
+    found = _calibration(weights, gaps.reshape(-1, bins), sizes, plan.level)
+    return CalibrationEstimate(*(float(part) for part in found))
+
+
+def ece_by_step(
+    p: ArrayLike,
+    met: ArrayLike,
+    *,
+    bins: int = 30,
+    ids: ArrayLike | None = None,
+    resampling: Resampling | None = None,
+) -> CalibrationEstimate[FloatArray]:
+    """ECE at each step of p (steps, episodes), with intervals and floors as in `pooled_ece`."""
+    plan = resampling or Resampling()
+    panel, outcomes = _forecasts(p, met)
+    weights = plan.weights(outcomes.size, ids)
+    found = np.full((4, panel.shape[0]), np.nan)
+    for t, row in enumerate(panel):
+        alive = ~np.isnan(row)
+        if alive.any():
+            gaps = np.zeros((outcomes.size, bins))
+            places = np.flatnonzero(alive), bin_of(row[alive], bins)
+            gaps[places] = row[alive] - outcomes[alive]
+            found[:, t] = _calibration(weights, gaps, alive.astype(np.float64), plan.level)
+    return CalibrationEstimate(*found)
+
+
+def _calibration(
+    weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
+) -> tuple[float, float, float, float]:
+    """ECE, its interval and its floor, from each episode's gap in each bin and its size."""
+    gap = gaps.sum(axis=0) / sizes.sum()
+    value = float(np.abs(gap).sum())
+    moved = np.abs(_ratio(weights @ gaps, (weights @ sizes)[:, None]) - gap).sum(axis=1)
+    moved = moved[~np.isnan(moved)]
+    if moved.size == 0:
+        return value, 0.0, 1.0, np.nan
+    reach = float(np.quantile(moved, level))
+    return value, max(0.0, value - reach), min(1.0, value + reach), float(moved.mean())
+
+
+def _forecasts(p: ArrayLike, met: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    panel, outcomes = check_panel("p", p, unit=True), check_flags("met", met)
+    check_same_size(p=panel, met=outcomes)
+    return panel, outcomes
+
+
+def _sums(panel: FloatArray) -> tuple[FloatArray, FloatArray]:
+    alive = ~np.isnan(panel)
+    return np.where(alive, panel, 0.0), alive.astype(np.float64)
+
+
+def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
+    """The quotient, NaN where a resample holds no value."""
+    shape = np.broadcast_shapes(sums.shape, sizes.shape)
+    quotient: FloatArray = np.full(shape, np.nan)
+    np.divide(sums, sizes, out=quotient, where=sizes > 0.0)
+    return quotient
+
+
+def _percentiles(resamples: FloatArray, level: float) -> FloatArray:
+    """The central interval of the resamples along the first axis; NaN where there are none."""
+    tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
+    ends = np.full((2, *resamples.shape[1:]), np.nan)
+    some = ~np.isnan(resamples).all(axis=0)
+    ends[..., some] = np.nanquantile(resamples[..., some], tails, axis=0)
+    return ends

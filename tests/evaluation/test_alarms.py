@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ontarget.errors import InputError
+from ontarget.evaluation import (
+    NO_ALARM,
+    alarm_curve,
+    alarm_quality,
+    exact_interval,
+    first_alarms,
+)
+from tests.evaluation.forecasts import panels
+
+GRID = np.arange(0, 18) / 16
+
+
+@given(panels(), st.sampled_from(GRID.tolist()))
+def test_first_alarm_is_the_first_step_below_the_threshold(panel, threshold) -> None:
+    p, _, _ = panel
+    for episode, step in zip(p.T, first_alarms(p, threshold), strict=True):
+        below = [t for t, value in enumerate(episode) if value < threshold]
+        assert step == (below[0] if below else NO_ALARM)
+
+
+@given(panels())
+def test_curve_gives_at_every_threshold_what_the_rule_itself_gives(panel) -> None:
+    p, met, ends = panel
+    curve = alarm_curve(p, met, ends, thresholds=GRID)
+    for k, threshold in enumerate(GRID):
+        rule = alarm_quality(first_alarms(p, threshold), met, ends)
+        np.testing.assert_equal(curve.false_alarm_rate[k], rule.false_alarms.value)
+        np.testing.assert_equal(curve.detection_rate[k], rule.detections.value)
+        interval = (rule.detections.low, rule.detections.high)
+        np.testing.assert_allclose(curve.detection_interval[k], interval)
+        if rule.lead_steps.size:
+            quartiles = np.quantile(rule.lead_steps, [0.25, 0.5, 0.75])
+            np.testing.assert_allclose(curve.lead_steps[k], quartiles)
+            assert rule.median_lead_steps == pytest.approx(curve.lead_steps[k, 1])
+        else:
+            assert np.isnan(curve.lead_steps[k]).all()
+            assert np.isnan(rule.median_lead_steps)
+
+
+@given(panels())
+def test_a_higher_threshold_never_alarms_less(panel) -> None:
+    curve = alarm_curve(*panel)
+    if curve.n_met:
+        assert (np.diff(curve.false_alarm_rate) >= 0).all()
+    if curve.n_missed:
+        assert (np.diff(curve.detection_rate) >= 0).all()
+
+
+@given(panels())
+def test_default_thresholds_hold_every_value_at_which_a_rate_changes(panel) -> None:
+    p, met, ends = panel
+    fine = alarm_curve(p, met, ends, thresholds=np.unique(np.r_[GRID, GRID + 1e-9]))
+    curve = alarm_curve(p, met, ends)
+    kept = fine.threshold <= 1.0
+    if curve.n_missed:
+        assert set(curve.detection_rate) == set(fine.detection_rate[kept])
+
+
+def test_many_distinct_minima_are_thinned_evenly() -> None:
+    rng = np.random.default_rng(0)
+    curve = alarm_curve(rng.random((2, 3000)), rng.random(3000) < 0.5, np.full(3000, 2))
+    assert curve.threshold.size == 500
+    assert curve.threshold[0] == 0.0
+    assert curve.threshold[-1] == 1.0
+
+
+def test_rates_carry_exact_intervals_and_lead_times_ascend() -> None:
+    found = alarm_quality([0, 4, -1, 2, -1, 9], [0, 0, 0, 1, 1, 0], [10] * 6)
+    assert found.lead_steps.tolist() == [1, 6, 10]
+    assert (found.detections.count, found.detections.n) == (3, 4)
+    assert (found.precision.count, found.precision.n) == (3, 4)
+    low, high = exact_interval(1, 2)
+    assert (found.false_alarms.low, found.false_alarms.high) == (low, high)
+
+
+def test_point_of_a_curve_is_the_highest_threshold_within_the_rate() -> None:
+    p = np.array([[0.2, 0.5, 0.9, 0.1, 0.4, 0.6]])
+    curve = alarm_curve(p, [1, 1, 1, 0, 0, 0], [1] * 6)
+    point = curve.at(0.4)
+    assert point.false_alarm_rate == pytest.approx(1 / 3)
+    assert point.threshold == 0.5
+    assert point.detection_rate == pytest.approx(2 / 3)
+    assert point.lead_steps == (1.0, 1.0, 1.0)
+    always = alarm_curve(p, [1, 1, 1, 0, 0, 0], [1] * 6, thresholds=[0.95])
+    with pytest.raises(InputError, match=r"no threshold .* has a false-alarm rate of 0\.1 or"):
+        always.at(0.1)
+
+
+def test_all_met_and_all_missed_give_nan_for_what_cannot_be_known() -> None:
+    all_met = alarm_curve([[0.5, 0.9]], [1, 1], [1, 1])
+    assert np.isnan(all_met.detection_rate).all()
+    assert np.isnan(all_met.lead_steps).all()
+    assert (all_met.detection_interval == [0.0, 1.0]).all()
+    all_missed = alarm_curve([[0.5, 0.9]], [0, 0], [1, 1])
+    assert np.isnan(all_missed.false_alarm_rate).all()
+
+
+def test_bad_alarms_are_named() -> None:
+    with pytest.raises(InputError, match=r"end \(3\) or -1, got 3 at position 0"):
+        alarm_quality([3], [1], [3])
+    with pytest.raises(InputError, match="end needs whole numbers from 1 up, got 0"):
+        alarm_quality([-1], [1], [0])
+    with pytest.raises(InputError, match="first_alarm needs whole numbers"):
+        alarm_quality([0.5], [1], [3])
+    with pytest.raises(InputError, match=r"NaN from its episode's end on, got 0\.5 at step 1"):
+        alarm_curve([[0.5], [0.5]], [1], [1])
+    with pytest.raises(InputError, match="thresholds needs strictly ascending"):
+        alarm_curve([[0.5]], [1], [1], thresholds=[0.5, 0.5])

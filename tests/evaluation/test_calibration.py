@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+
+from ontarget.errors import InputError
+from ontarget.evaluation import ece, exact_interval, pool, reliability
+from tests.evaluation.forecasts import calibrated, forecasts
+
+
+def slow_ece(p, met, bins):
+    """M12, bin by bin."""
+    total = 0.0
+    for b in range(bins):
+        inside = [i for i, value in enumerate(p) if min(int(np.floor(bins * value)), bins - 1) == b]
+        if inside:
+            gap = abs(np.mean([p[i] for i in inside]) - np.mean([met[i] for i in inside]))
+            total += len(inside) / len(p) * gap
+    return total
+
+
+@given(forecasts(), st.sampled_from([1, 2, 10, 30]))
+def test_ece_is_its_definition(sample, bins) -> None:
+    p, met = sample
+    assert ece(p, met, bins=bins) == pytest.approx(slow_ece(p, met, bins), abs=1e-12)
+    assert reliability(p, met, bins=bins).ece == pytest.approx(ece(p, met, bins=bins), abs=1e-12)
+
+
+@given(st.integers(1, 30), st.integers(1, 10), st.integers(0, 2**32))
+def test_a_forecast_equal_to_its_bins_rate_has_no_error(bins, per_bin, seed) -> None:
+    rng = np.random.default_rng(seed)
+    met = rng.random((bins, per_bin)) < 0.5
+    rate = met.mean(axis=1)
+    chosen = np.unique(np.minimum(np.floor(bins * rate), bins - 1), return_index=True)[1]
+    p = np.repeat(rate[chosen], per_bin)
+    assert ece(p, met[chosen].ravel(), bins=bins) == pytest.approx(0.0, abs=1e-12)
+
+
+@given(forecasts(), st.integers(0, 2**32))
+def test_ece_does_not_depend_on_the_order_of_the_forecasts(sample, seed) -> None:
+    p, met = sample
+    order = np.random.default_rng(seed).permutation(p.size)
+    assert ece(p[order], met[order]) == pytest.approx(ece(p, met), abs=1e-12)
+
+
+@given(forecasts(), st.integers(1, 8), st.integers(1, 6))
+def test_finer_bins_never_lower_the_error(sample, bins, finer) -> None:
+    p, met = sample
+    grid = (
+        np.floor(p * 2**20) / 2**20
+    )  # so that ⌊bins·p⌋ of nested bins cannot disagree by rounding
+    assert ece(grid, met, bins=bins * finer) >= ece(grid, met, bins=bins) - 1e-12
+
+
+@given(forecasts())
+def test_bins_agree_with_scikit_learn(sample) -> None:
+    p, met = sample
+    p = np.clip(p, 1e-6, 1.0)
+    # scikit-learn puts a forecast on an edge into the bin below it; M12 into the one above.
+    p = np.where(np.isclose(p * 10, np.round(p * 10)), p * 0.999, p)
+    rate, mean_p = calibration_curve(met, p, n_bins=10, strategy="uniform")
+    found = reliability(p, met, bins=10)
+    np.testing.assert_allclose(found.rate_met[found.count > 0], rate)
+    np.testing.assert_allclose(found.mean_p[found.count > 0], mean_p)
+
+
+def test_a_forecast_on_an_edge_falls_into_the_bin_above_and_one_into_the_last() -> None:
+    found = reliability([0.0, 0.5, 1.0], [0, 1, 1], bins=4)
+    assert found.count.tolist() == [1, 0, 1, 1]
+
+
+def test_empty_bins_are_nan_and_cost_nothing() -> None:
+    found = reliability([0.05, 0.95], [0, 1], bins=10)
+    assert np.isnan(found.rate_met[1:9]).all()
+    assert np.isnan(found.low[1:9]).all()
+    assert found.ece == pytest.approx(0.05)
+
+
+@given(forecasts())
+def test_each_bins_interval_is_exact_and_holds_its_rate(sample) -> None:
+    p, met = sample
+    found = reliability(p, met, bins=5, level=0.9)
+    for count, rate, low, high in zip(
+        found.count, found.rate_met, found.low, found.high, strict=True
+    ):
+        if count:
+            assert 0.0 <= low <= rate <= high <= 1.0
+            np.testing.assert_allclose(
+                (low, high), exact_interval(round(rate * count), count, level=0.9), atol=1e-12
+            )
+
+
+@given(forecasts())
+def test_one_forecast_per_episode_changes_no_interval(sample) -> None:
+    p, met = sample
+    plain, owned = reliability(p, met), reliability(p, met, episode=np.arange(p.size))
+    np.testing.assert_allclose(owned.low, plain.low, atol=1e-9)
+    np.testing.assert_allclose(owned.high, plain.high, atol=1e-9)
+
+
+def test_repeating_every_forecast_at_more_steps_changes_no_interval_of_pooled_bins() -> None:
+    once, met = calibrated(0, n=500)
+    often, _ = calibrated(0, n=500, steps=20)
+    one, many = pool(once, met), pool(often, met)
+    plain = reliability(one.p, one.met, bins=10)
+    pooled = reliability(many.p, many.met, bins=10, episode=many.episode)
+    np.testing.assert_allclose(pooled.low, plain.low, atol=1e-9)
+    np.testing.assert_allclose(pooled.high, plain.high, atol=1e-9)
+    naive = reliability(many.p, many.met, bins=10)
+    assert (naive.high - naive.low < 0.5 * (pooled.high - pooled.low)).all()
+
+
+def test_values_of_reliability_are_read_only() -> None:
+    found = reliability([0.2, 0.8], [0, 1])
+    with pytest.raises(ValueError, match="read-only"):
+        found.count[0] = 5
+
+
+@pytest.mark.parametrize(
+    ("p", "met", "message"),
+    [
+        ([], [], "p needs at least one value, got none"),
+        ([0.5, float("nan")], [0, 1], "p needs numbers, got nan at position 1"),
+        ([0.5, 1.2, -1.0], [0, 1, 1], r"\[0, 1\], got 1.2 at position 1 and 1 more"),
+        ([0.5, 0.5], [0], "p and met need the same length, got p 2, met 1"),
+        ([0.5], [0.7], "met needs true and false only, or 1 and 0, got 0.7 at position 0"),
+        ([[0.5]], [0], r"p needs 1 dimension, got shape \(1, 1\)"),
+        (["high"], [0], "p needs numbers, got"),
+    ],
+)
+def test_bad_forecasts_are_named(p, met, message) -> None:
+    with pytest.raises(InputError, match=message):
+        reliability(p, met)
+    with pytest.raises(InputError, match=message):
+        ece(p, met)
+
+
+def test_bins_and_level_must_make_sense() -> None:
+    with pytest.raises(InputError, match="bins needs a whole number from 1 up, got 0"):
+        ece([0.5], [1], bins=0)
+    with pytest.raises(InputError, match="level needs a number strictly between 0 and 1, got 95"):
+        reliability([0.5], [1], level=95)
+    with pytest.raises(InputError, match="p and episode need the same length"):
+        reliability([0.5], [1], episode=[1, 2])
