@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.errors import InputError
+from ontarget.conformal.levels import Level, ceil_rank
 from ontarget.evaluation.binomial import Rate, beta_binomial_band
 from ontarget.evaluation.inputs import (
     check_count,
@@ -65,9 +64,7 @@ def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float =
     return Rate.of(int(held.sum()), held.size, level=level)
 
 
-def coverage_band(
-    n_calibration: int, n_test: int, level: float | str, *, band: float = 0.99
-) -> Band:
+def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float = 0.99) -> Band:
     """The band of coverages that a valid conformal method gives at this level.
 
     Parameters
@@ -93,7 +90,7 @@ def coverage_band(
     """
     n, tests = check_count("n_calibration", n_calibration), check_count("n_test", n_test)
     check_fraction("band", band)
-    rank = _rank(level, n)
+    rank = ceil_rank(level, n)
     if rank == n + 1:  # the whole line
         return Band(1.0, 1.0)
     fewest, most = beta_binomial_band(tests, rank, n + 1 - rank, band=band)
@@ -126,14 +123,3 @@ def _ends(lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArray]:
     low, high = check_numbers("lower", lower), check_numbers("upper", upper)
     check_same_size(lower=low, upper=high)
     return low, high
-
-
-def _rank(level: float | str, n: int) -> int:
-    """The rank ⌈level (n + 1)⌉ in exact arithmetic: the float expression picks a wrong one (M5)."""
-    try:
-        exact = Fraction(str(level))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"level needs a number strictly between 0 and 1, got {level!r}") from error
-    if not 0 < exact < 1:
-        raise InputError(f"level needs a number strictly between 0 and 1, got {level!r}")
-    return math.ceil(exact * (n + 1))
