@@ -8,9 +8,9 @@ import pytest
 from ontarget import Episodes, Target
 from ontarget.episodes import Column
 from ontarget.errors import InputError
+from ontarget.evaluation import first_alarms, sustained
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor, State
-from ontarget.monitor.alarm import first_alarms
 from ontarget.monitor.guarantee import alarm_scores
 
 from .walks import walks
@@ -176,12 +176,12 @@ def test_alarm_scores_say_exactly_when_an_alarm_is_raised() -> None:
     for for_steps in (1, 2, 3):
         scores = alarm_scores(p, for_steps)
         for threshold in (0.0, 0.3, 0.5, 1.0):
-            raised = first_alarms(p, threshold, for_steps) >= 0
+            raised = first_alarms(sustained(p, for_steps), threshold) >= 0
             assert raised.tolist() == (scores < threshold).tolist()
 
 
 def test_alarm_curve_rises_with_the_false_alarm_rate() -> None:
     curve = MONITOR.alarm_curve(Target.at_least(0.0))
     assert np.all(np.diff(curve.threshold) >= 0)
-    assert np.all(np.diff(curve.detection) >= 0)
-    assert curve.n_met + curve.n_failed == 60
+    assert np.all(np.diff(curve.detection_rate) >= 0)
+    assert curve.n_met + curve.n_missed == 60

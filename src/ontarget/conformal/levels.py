@@ -35,20 +35,22 @@ def exact_level(level: Level) -> Fraction:
     >>> exact_level(0.9)
     Fraction(9, 10)
     """
-    return _fraction(str(level))
+    exact = _fraction(str(level))
+    if not 0 < exact < 1:
+        raise InputError(
+            f"level needs a number strictly between 0 and 1, got {level!r}; "
+            "0.9 asks for nine in ten"
+        )
+    return exact
 
 
 @lru_cache(maxsize=256)
 def _fraction(text: str) -> Fraction:
+    """The number that the text spells; 0, which is no level, where it spells none."""
     try:
-        exact = Fraction(text)
+        return Fraction(text)
     except (ValueError, ZeroDivisionError):
-        exact = Fraction(0)
-    if not 0 < exact < 1:
-        raise InputError(
-            f"level needs a number strictly between 0 and 1, got {text}; 0.9 asks for nine in ten"
-        )
-    return exact
+        return Fraction(0)
 
 
 def ceil_rank(level: Level, n: int) -> int:

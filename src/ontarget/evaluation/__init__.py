@@ -11,6 +11,7 @@ from ontarget.evaluation.alarms import (
     alarm_curve,
     alarm_quality,
     first_alarms,
+    sustained,
 )
 from ontarget.evaluation.binomial import Rate, exact_interval
 from ontarget.evaluation.calibration import Reliability, ece, reliability
@@ -85,5 +86,6 @@ __all__ = [
     "reliability",
     "squared_errors",
     "stack_steps",
+    "sustained",
     "width",
 ]

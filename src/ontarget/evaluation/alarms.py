@@ -10,6 +10,7 @@ import numpy as np
 from ontarget.errors import InputError
 from ontarget.evaluation.binomial import Rate, exact_interval
 from ontarget.evaluation.inputs import (
+    check_count,
     check_flags,
     check_fraction,
     check_numbers,
@@ -27,6 +28,7 @@ __all__ = [
     "alarm_curve",
     "alarm_quality",
     "first_alarms",
+    "sustained",
 ]
 
 NO_ALARM = -1
@@ -111,6 +113,41 @@ class AlarmCurve:
         return AlarmPoint(float(self.threshold[i]), *rates, (low, middle, high))
 
 
+def sustained(p: ArrayLike, for_steps: int = 1) -> FloatArray:
+    """What an alarm after several consecutive steps compares: the largest of the last known p.
+
+    Parameters
+    ----------
+    p
+        (steps, episodes); NaN where a step is left out: dead, or unknown.
+    for_steps
+        How many consecutive known steps below the threshold raise the alarm.
+
+    Returns
+    -------
+    (steps, episodes); NaN until an episode has so many known steps, and where p is NaN.
+
+    Examples
+    --------
+    >>> print(sustained([[0.9, 0.8], [0.2, float("nan")], [0.6, 0.1]], 2))
+    [[nan nan]
+     [0.9 nan]
+     [0.6 0.8]]
+    """
+    panel = check_panel("p", p, unit=True)
+    length = check_count("for_steps", for_steps)
+    # The last known values of each episode, the oldest overwritten first.
+    recent = np.full((length, panel.shape[1]), np.nan)
+    seen = np.zeros(panel.shape[1], dtype=np.intp)
+    found = np.full(panel.shape, np.nan)
+    for t, now in enumerate(panel):
+        known = np.flatnonzero(~np.isnan(now))
+        recent[seen[known] % length, known] = now[known]
+        seen[known] += 1
+        found[t, known] = recent[:, known].max(axis=0)
+    return found
+
+
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
     """The first step at which each episode's p (steps, episodes) lies below the threshold.
 
@@ -181,7 +218,7 @@ def alarm_curve(
     ----------
     p
         What the alarm compares, (steps, episodes), NaN where an episode is not alive or the step
-        raises nothing. For an alarm after f consecutive steps pass the maximum over the last f.
+        raises nothing. For an alarm after several consecutive steps pass `sustained`.
     met, end
         As in `alarm_quality`.
     thresholds

@@ -1,6 +1,6 @@
 """The product: a calibrated distribution per step, live watches, alarms and model files."""
 
-from ontarget.monitor.alarm import AlarmCurve, AlarmRule
+from ontarget.monitor.alarm import AlarmRule, PromisedAlarms
 from ontarget.monitor.drift import DriftGuard, DriftReading
 from ontarget.monitor.fleet import FleetWatch
 from ontarget.monitor.monitor import GoalMonitor
@@ -8,7 +8,6 @@ from ontarget.monitor.state import Change, Outlook, Outlooks, State
 from ontarget.monitor.watch import Watch
 
 __all__ = [
-    "AlarmCurve",
     "AlarmRule",
     "Change",
     "DriftGuard",
@@ -17,6 +16,7 @@ __all__ = [
     "GoalMonitor",
     "Outlook",
     "Outlooks",
+    "PromisedAlarms",
     "State",
     "Watch",
 ]

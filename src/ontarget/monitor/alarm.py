@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from ontarget.arguments import whole_number
 from ontarget.conformal.levels import Level
-from ontarget.errors import InputError
+from ontarget.errors import CalibrationError, InputError
+from ontarget.evaluation import alarm_curve, sustained
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.guarantee import Threshold, alarm_scores, promised_threshold
 from ontarget.target import Target
 from ontarget.typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["AlarmCurve", "AlarmRule", "alarm_curve", "rule_of"]
+__all__ = ["AlarmRule", "PromisedAlarms", "promised_alarms", "rule_of"]
 
 
 @dataclass(frozen=True)
@@ -77,74 +81,69 @@ def rule_of(
 
 
 @dataclass(frozen=True, eq=False)
-class AlarmCurve:
+class PromisedAlarms:
     """What each promised false-alarm rate buys, measured on the assure episodes.
 
     Attributes
     ----------
     false_alarm_rate
-        The promised rates.
+        The promised rates, ascending.
     threshold
         The threshold that each promise gives; NaN where there are too few successes for it.
-    detection
-        The share of failing episodes that raise an alarm.
-    lead
+    detection_rate, detection_interval
+        The share of failing episodes that raise an alarm, with its exact interval (rates, 2).
+    lead_steps
         (rates, 3): quartiles of how many steps before its end a detected failure raises it.
-    n_met, n_failed
+    n_met, n_missed
         How many assure episodes met and missed the target.
     """
 
     false_alarm_rate: FloatArray
     threshold: FloatArray
-    detection: FloatArray
-    lead: FloatArray
+    detection_rate: FloatArray
+    detection_interval: FloatArray
+    lead_steps: FloatArray
     n_met: int
-    n_failed: int
+    n_missed: int
 
 
-def alarm_curve(
+def promised_alarms(
     calibrated: Calibrated,
     target: Target,
     *,
-    rates: FloatArray | None = None,
+    rates: Sequence[Level] | None = None,
     for_steps: int = 1,
     group: int = 0,
-) -> AlarmCurve:
-    """The curve over promised false-alarm rates; by default every rate the data can promise."""
+) -> PromisedAlarms:
+    """What each promised rate buys; by default every rate that the data can promise."""
     p, met, lengths = _assured(calibrated, target, group)
     scores = alarm_scores(p, for_steps)
-    kept, n_failed = np.sort(scores[met]), int(np.count_nonzero(~met))
-    if rates is None:
-        rates = np.arange(1, kept.size + 1) / (kept.size + 1)
-    counts = np.floor(np.asarray(rates) * (kept.size + 1) * (1 + 1e-12)).astype(np.intp)
-    known = (counts >= 1) & (counts <= kept.size)
-    threshold = np.full(len(rates), math.nan)
-    threshold[known] = kept[counts[known] - 1]
-    detection = np.array(
-        [np.mean(scores[~met] < tau) if n_failed else math.nan for tau in threshold]
+    m = int(np.count_nonzero(met))
+    asked = [Fraction(k, m + 1) for k in range(1, m + 1)] if rates is None else list(rates)
+    threshold = np.full(len(asked), math.nan)
+    for i, rate in enumerate(asked):
+        with suppress(CalibrationError):
+            threshold[i] = promised_threshold(scores, met, rate).value
+    # A threshold of +inf (episodes too short to alarm) catches what one above every p does.
+    taus = np.unique(np.minimum(threshold[~np.isnan(threshold)], 2.0))
+    detection = np.full((len(asked), 3), math.nan)
+    lead = np.full((len(asked), 3), math.nan)
+    if taus.size and met.size > m:
+        curve = alarm_curve(sustained(p, for_steps), met, lengths, thresholds=taus)
+        known = np.flatnonzero(~np.isnan(threshold))
+        place = np.searchsorted(taus, np.minimum(threshold[known], 2.0))
+        detection[known, 0] = curve.detection_rate[place]
+        detection[known, 1:] = curve.detection_interval[place]
+        lead[known] = curve.lead_steps[place]
+    return PromisedAlarms(
+        false_alarm_rate=np.array([float(Fraction(str(rate))) for rate in asked]),
+        threshold=threshold,
+        detection_rate=detection[:, 0],
+        detection_interval=detection[:, 1:],
+        lead_steps=lead,
+        n_met=m,
+        n_missed=int(met.size) - m,
     )
-    detection[~known] = math.nan
-    lead = np.full((len(rates), 3), math.nan)
-    for i in np.flatnonzero(known):
-        first = first_alarms(p[:, ~met], threshold[i], for_steps)
-        found = first >= 0
-        if found.any():
-            ahead = lengths[~met][found] - first[found]
-            lead[i] = np.quantile(ahead, [0.25, 0.5, 0.75])
-    return AlarmCurve(
-        np.asarray(rates, dtype=np.float64), threshold, detection, lead, int(kept.size), n_failed
-    )
-
-
-def first_alarms(p: FloatArray, threshold: float, for_steps: int = 1) -> IndexArray:
-    """The step at which each episode first raises an alarm; -1 where it never does."""
-    run = np.zeros(p.shape[1], dtype=np.intp)
-    first = np.full(p.shape[1], -1, dtype=np.intp)
-    for t, now in enumerate(p):
-        known = ~np.isnan(now)
-        run = np.where(known, np.where(now < threshold, run + 1, 0), run)
-        first[(first < 0) & known & (run >= for_steps)] = t
-    return first
 
 
 def _assured(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from ontarget.arguments import whole_number
 from ontarget.conformal.levels import Level, ceil_rank, exact_level
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.errors import CalibrationError
+from ontarget.evaluation import sustained
 from ontarget.typing import BoolArray, FloatArray
 
 __all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised_threshold"]
@@ -41,17 +41,8 @@ class Threshold:
 def alarm_scores(p: FloatArray, for_steps: int = 1) -> FloatArray:
     """The threshold above which each episode would have raised an alarm (M8).
 
-    Parameters
-    ----------
-    p
-        (steps, episodes); NaN where a step is left out: dead, or UNKNOWN by structure.
-    for_steps
-        How many consecutive known steps below the threshold raise the alarm.
-
-    Returns
-    -------
-    The least, over windows of that many known steps, of the window's largest p; +inf where an
-    episode has no such window.
+    ``p`` is (steps, episodes), NaN where a step is left out: dead, or UNKNOWN by structure. +inf
+    where an episode never has so many known steps.
 
     Examples
     --------
@@ -59,17 +50,8 @@ def alarm_scores(p: FloatArray, for_steps: int = 1) -> FloatArray:
     >>> print(alarm_scores(p), alarm_scores(p, for_steps=2))
     [0.2 0.7] [0.6 0.8]
     """
-    whole_number("for_steps", for_steps, least=1)
-    # The last `for_steps` known values of each episode, oldest overwritten first.
-    recent = np.full((for_steps, p.shape[1]), math.inf)
-    seen = np.zeros(p.shape[1], dtype=np.intp)
-    scores = np.full(p.shape[1], math.inf)
-    for now in p:
-        known = np.flatnonzero(~np.isnan(now))
-        recent[seen[known] % for_steps, known] = now[known]
-        seen[known] += 1
-        scores[known] = np.minimum(scores[known], recent[:, known].max(axis=0))
-    return scores
+    lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps), axis=0)
+    return np.where(np.isnan(lowest), math.inf, lowest)
 
 
 def promised_threshold(scores: FloatArray, met: BoolArray, rate: Level) -> Threshold:

@@ -15,7 +15,7 @@ from ontarget.conformal.results import Interval
 from ontarget.episodes import Episodes, Split
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.grid import snap
-from ontarget.monitor.alarm import AlarmCurve, alarm_curve, rule_of
+from ontarget.monitor.alarm import PromisedAlarms, promised_alarms, rule_of
 from ontarget.monitor.calibrated import Calibrated
 from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.monitor.engine import Engine
@@ -300,15 +300,15 @@ class GoalMonitor:
         self,
         target: Target,
         *,
-        rates: ArrayLike | None = None,
+        rates: Sequence[Level] | None = None,
         for_steps: int = 1,
         group: Any = None,
-    ) -> AlarmCurve:
+    ) -> PromisedAlarms:
         """What each promised false-alarm rate buys: threshold, detection rate, lead time (M8)."""
-        return alarm_curve(
+        return promised_alarms(
             self.fitted,
             target,
-            rates=None if rates is None else np.asarray(rates, dtype=np.float64),
+            rates=rates,
             for_steps=for_steps,
             group=self.fitted.group_of(group),
         )
