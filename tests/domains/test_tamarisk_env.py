@@ -33,12 +33,12 @@ def test_under_the_fixed_policy_it_is_the_simulators_episode(preset: str) -> Non
     env = TamariskEnv(preset)
     for number in (0, 3):
         observation, _ = env.reset(seed=5, options={"episode": number})
-        total, terminated, t = 0.0, False, 0
-        while not terminated:
+        total, truncated, t = 0.0, False, 0
+        while not truncated:
             assert np.array_equal(observation, episodes.at(t).states[number])
             observation, reward, terminated, truncated, info = env.step(env.policy())
             assert info["legal"]
-            assert not truncated
+            assert not terminated
             total, t = total + reward, t + 1
         assert (t, total) == (50, episodes.outcomes[number])
 
@@ -111,7 +111,7 @@ def test_a_step_needs_an_episode_under_way() -> None:
     with pytest.raises(InputError, match="under way"):
         env.step(np.zeros(1, dtype=np.int64))
     env.reset(seed=0, options={"edges": [0]})
-    assert env.step(np.zeros(1, dtype=np.int64))[2]
+    assert env.step(np.zeros(1, dtype=np.int64))[3]
     with pytest.raises(InputError, match="under way"):
         env.step(np.zeros(1, dtype=np.int64))
 

@@ -29,8 +29,8 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
 
     An observation is the edges' codes (0 native, 1 empty, 2 tamarisk), an action one code per edge
     (0 nothing, 1 eradicate, 2 restore, 3 eradicate-and-restore). Illegal actions, and actions that
-    cost more than the budget, earn the penalty and leave the river as it is. An episode terminates
-    at the horizon and never earlier: the horizon is part of the task.
+    cost more than the budget, earn the penalty and leave the river as it is. An episode is cut
+    off (truncated) at the horizon and never ends earlier.
 
     ``info`` holds ``legal`` (no illegal action and within the budget), ``spent`` (what the actions
     cost) and ``action_mask`` (edges, 4): the actions that are legal at each edge now.
@@ -116,7 +116,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         self._total += reward
         self._actions = actions
         info = self._info(legal=legal, spent=spent / tables.units)
-        return self._observation(), reward, self._t == self.domain.horizon, False, info
+        return self._observation(), reward, False, self._t == self.domain.horizon, info
 
     def policy(self) -> Codes:
         """The actions of the domain's fixed policy in the current state."""

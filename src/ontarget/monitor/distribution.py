@@ -53,20 +53,30 @@ class StepDistribution:
 
         ``ends`` are those of the targets and then of their complements.
         """
+        left, right = self.limits(states, behavior, ends)
+        return self.outlook_of(left, right, ends, excess)
+
+    def limits(
+        self, states: FloatArray, behavior: FloatArray, ends: TargetEnds
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of F̃ at every finite end, counted from the behavior so far."""
         assert self.model is not None
-        n_targets = len(ends.targets) // 2
-        out = np.empty((behavior.size, n_targets, 5))
         shifted = ends.shifted(self.offset(behavior))
-        if shifted.shape[1]:
-            left, right = self.model.cdf_limits(self.inputs(states, behavior), shifted)
-        else:
-            left = right = shifted
+        if not shifted.shape[1]:
+            return shifted, shifted
+        return self.model.cdf_limits(self.inputs(states, behavior), shifted)
+
+    def outlook_of(
+        self, left: FloatArray, right: FloatArray, ends: TargetEnds, excess: FloatArray
+    ) -> FloatArray:
+        """The outlook of rows whose limits are known."""
+        out = np.empty((left.shape[0], len(ends.targets) // 2, 5))
         columns, first = np.stack(ends.columns()), ends.first
         run_blocks(
             lambda a, b: outlook_of_rows(
                 self.ranks.values, excess, left[a:b], right[a:b], columns, first, out[a:b]
             ),
-            behavior.size,
+            left.shape[0],
             block=_BLOCK,
         )
         return out

@@ -14,11 +14,13 @@ from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Episodes, Split
 from ontarget.errors import CalibrationError, InputError, UnfittedError
+from ontarget.evaluation import Resampling
 from ontarget.grid import snap
 from ontarget.monitor.alarm import PromisedAlarms, promised_alarms, rule_of
 from ontarget.monitor.calibrated import Calibrated
 from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.monitor.engine import Engine
+from ontarget.monitor.evaluation import Evaluation, evaluate
 from ontarget.monitor.fit import Recipe, fit_monitor
 from ontarget.monitor.fleet import FleetWatch
 from ontarget.monitor.guarantee import band_depth, band_interval
@@ -311,6 +313,23 @@ class GoalMonitor:
             rates=rates,
             for_steps=for_steps,
             group=self.fitted.group_of(group),
+        )
+
+    def evaluate(
+        self, episodes: Episodes, target: Target, *, resamples: int = 200, seed: int = 0
+    ) -> Evaluation:
+        """How good the monitor is on episodes it has never seen: measures by step and pooled.
+
+        Intervals come from so many resamples of whole episodes.
+        """
+        fitted = self.fitted
+        of_run = None if fitted.groups is None else episodes.groups
+        return evaluate(
+            fitted,
+            episodes,
+            target,
+            groups=fitted.groups_of(of_run, len(episodes)),
+            resampling=Resampling(resamples, seed=seed),
         )
 
     def save(self, path: str | Path) -> None:

@@ -43,13 +43,16 @@ def test_a_mistake_is_told_in_one_line(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["ontarget", *arguments])
-    with pytest.raises(SystemExit) as told:
+    with pytest.raises(SystemExit) as stopped:
         main()
-    assert message in str(told.value)
-    assert "\n" not in str(told.value)
+    assert stopped.value.code == 1
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

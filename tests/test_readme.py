@@ -1,0 +1,53 @@
+"""What the README shows, run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from ontarget.cli import app
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
+
+
+def python_blocks() -> list[str]:
+    return [code for language, code in BLOCKS if language == "python"]
+
+
+def test_the_ten_lines_run_and_show_a_probability(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(python_blocks()[0], "README", "exec"), {})  # our own README
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 10
+    assert all(re.fullmatch(r"t = \d: p = [01]\.\d{3} (OK|ALARM)", line) for line in shown)
+
+
+def test_the_frame_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    log = pl.DataFrame(
+        {
+            "run": [i for i in range(10) for _ in range(3)],
+            "tick": [0, 1, 2] * 10,
+            "speed": [0.5 * i for i in range(30)],
+            "gain": [1.0] * 30,
+        }
+    )
+    exec(compile(python_blocks()[1], "README", "exec"), {"log": log})
+    assert "episodes   10" in capsys.readouterr().out
+
+
+def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    block = next(code for _, code in BLOCKS if "ontarget inspect" in code)
+    live = '{"agent": "a", "state": [0, 0, 0, 0, 0, 0, 1]}\n{"agent": "a", "end": true}\n'
+    for line in block.strip().splitlines():
+        command = line.split("#")[0].split("<")[0]
+        # As many episodes as a quick test can take; the rest is as shown.
+        words = shlex.split(re.sub(r"-n \d+", "-n 400", command))[1:]
+        done = CliRunner().invoke(app, words, input=live)
+        assert done.exit_code == 0, done.output
+    assert '"state": "DONE"' in done.output
