@@ -22,23 +22,28 @@ CHANCE = 5e-8
 REPLICATES = 4400
 
 
-def left_out(model: object, outcomes: np.ndarray) -> list[tuple[PCQR, float]]:
-    """Every outcome in turn as the new one, with the PCQR that the others calibrate."""
+def left_out(
+    model: object, outcomes: np.ndarray, X: np.ndarray | None = None
+) -> list[tuple[PCQR, np.ndarray, float]]:
+    """Every episode in turn as the new one, with the PCQR that the others calibrate."""
     ids = np.arange(outcomes.size)
+    X = np.zeros((outcomes.size, 1)) if X is None else X
     found = []
     for i in ids:
         rest = np.delete(ids, i)
-        X = np.zeros((rest.size, 1))
-        found.append((PCQR(model).calibrate(X, outcomes[rest], ids=rest), float(outcomes[i])))
+        pcqr = PCQR(model).calibrate(X[rest], outcomes[rest], ids=rest)
+        found.append((pcqr, X[[i]], float(outcomes[i])))
     return found
 
 
-def check_interval_identity(model: object, outcomes: np.ndarray, level: str, *, ties: bool) -> None:
+def check_interval_identity(
+    model: object, outcomes: np.ndarray, level: str, *, ties: bool, X: np.ndarray | None = None
+) -> None:
     """At level k/(n + 1) exactly k of n + 1 outcomes are covered; with ties at least k."""
-    row, whole = np.zeros((1, 1)), outcomes.size
+    whole = outcomes.size
     exact = Fraction(level) * whole
     least = most = 0
-    for pcqr, y in left_out(model, outcomes):
+    for pcqr, row, y in left_out(model, outcomes, X):
         least += int(pcqr.interval(row, level, unbounded=True).contains(y)[0])
         most += int(pcqr.interval(row, level, "at_most").contains(y, closed=False)[0])
     if ties:
@@ -50,29 +55,32 @@ def check_interval_identity(model: object, outcomes: np.ndarray, level: str, *, 
         assert (most, least) == (math.floor(exact), math.ceil(exact)), (most, least, exact)
 
 
-def check_promise_identity(model: object, outcomes: np.ndarray, level: str, *, ties: bool) -> None:
+def check_promise_identity(
+    model: object, outcomes: np.ndarray, level: str, *, ties: bool, X: np.ndarray | None = None
+) -> None:
     """A one-sided promise fails for exactly ⌊δ(n + 1)⌋ of n + 1 outcomes; with ties for fewer."""
-    row, whole = np.zeros((1, 1)), outcomes.size
-    allowed = math.floor((1 - Fraction(level)) * whole)
+    allowed = math.floor((1 - Fraction(level)) * outcomes.size)
     for side in ("lower", "upper"):
         broken = 0
-        for pcqr, y in left_out(model, outcomes):
+        for pcqr, row, y in left_out(model, outcomes, X):
             bound = float(pcqr.promise(row, level, side, unbounded=True)[0])
             broken += y < bound if side == "lower" else y > bound
         assert broken <= allowed if ties else broken == allowed, (side, broken, allowed)
 
 
-def check_cdf_identity(model: object, outcomes: np.ndarray) -> None:
+def check_cdf_identity(
+    model: object, outcomes: np.ndarray, *, ties: bool, X: np.ndarray | None = None
+) -> None:
     """Without ties the n + 1 calibrated CDFs are each point of the grid, once; with ties valid."""
-    row, whole = np.zeros((1, 1)), outcomes.size
+    whole = outcomes.size
     hi, lo = [], []
-    for pcqr, y in left_out(model, outcomes):
+    for pcqr, row, y in left_out(model, outcomes, X):
         hi.append(round(float(pcqr.cdf(row, y).high[0]) * whole))
         lo.append(round(float(pcqr.cdf(row, y, side="left").low[0]) * whole))
     for j in range(whole + 1):
         assert sum(h <= j for h in hi) <= j, f"P(hi <= {j}/{whole}) is too large"
         assert sum(at >= j for at in lo) <= whole - j, f"P(lo >= {j}/{whole}) is too large"
-    if np.unique(outcomes).size == whole and not hasattr(model, "upto"):
+    if not ties:
         assert sorted(hi) == list(range(1, whole + 1))
         assert sorted(lo) == list(range(whole))
 

@@ -36,6 +36,17 @@ class QuantileRegression(Calibrator):
     -----
     Nothing is promised. `calibrate` only checks and counts the episodes, so that this can stand in
     wherever a calibrated rival does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import QuantileRegression
+    >>> from ontarget.models import Marginal
+    >>> X, y = np.zeros((99, 1)), np.arange(99.0)
+    >>> model = Marginal().fit(X, y)
+    >>> lower, upper = QuantileRegression(model).interval([[0.0]], level=0.8)
+    >>> print(lower.round(), upper.round())
+    [9.] [88.]
     """
 
     _asks: ClassVar[tuple[str, ...]] = ("quantile",)
@@ -55,6 +66,16 @@ class RawInverse(QuantileRegression):
     Notes
     -----
     Nothing is promised; ``low``, ``p`` and ``high`` are one number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import RawInverse, Target
+    >>> from ontarget.models import Marginal
+    >>> X, y = np.zeros((99, 1)), np.arange(99.0)
+    >>> model = Marginal().fit(X, y)
+    >>> print(RawInverse(model).probability([[0.0]], Target.at_least(49.5)).p.round(2))
+    [0.49]
     """
 
     _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
@@ -78,6 +99,17 @@ class SplitConformal(Calibrator):
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
     the new outcome lies in the interval with probability at least the level. The width is the same
     for every row, however uncertain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import SplitConformal
+    >>> from ontarget.models import Marginal
+    >>> X, y = np.zeros((99, 1)), np.arange(99.0)
+    >>> model = Marginal().fit(X, y)
+    >>> lower, upper = SplitConformal(model).calibrate(X, y).interval([[0.0]], level=0.8)
+    >>> print(lower, upper)
+    [9.] [89.]
     """
 
     _asks: ClassVar[tuple[str, ...]] = ("predict",)
@@ -108,6 +140,18 @@ class CQR(Calibrator):
     References
     ----------
     Romano, Patterson and Candès, "Conformalized quantile regression", 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import CQR
+    >>> from ontarget.models import Marginal
+    >>> X, y = np.zeros((99, 1)), np.arange(99.0)
+    >>> model = Marginal().fit(X, y)
+    >>> cqr = CQR(model).calibrate(X, 2.0 * y)
+    >>> lower, upper = cqr.interval([[0.0]], level=0.8)
+    >>> print((upper - lower).round())
+    [219.]
     """
 
     _asks: ClassVar[tuple[str, ...]] = ("quantile",)
