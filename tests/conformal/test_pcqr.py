@@ -59,6 +59,25 @@ def test_probability_is_the_papers_as_rationals_and_as_floats(
     assert high[0] == pytest.approx(float(middle + slack), abs=2e-16)
 
 
+@given(distinct, st.integers(1, 99), st.sampled_from(["at_least", "at_most"]))
+def test_interval_is_the_papers_as_rationals_and_as_floats(
+    alphas: list[float], hundredths: int, kind: str
+) -> None:
+    whole = len(alphas) + 1
+    share = Fraction(hundredths, 100) * whole
+    k = math.ceil(share) if kind == "at_least" else math.floor(share)
+    lower, upper = calibrated(alphas).interval(ROW, hundredths / 100, kind, unbounded=True)
+    half = Fraction(1, 2)
+    scores = sorted(abs(half - Fraction(a)) for a in alphas)
+    if not 1 <= k < whole or scores[k - 1] == half:
+        return
+    assert Fraction(float(lower[0])) == half - scores[k - 1]
+    assert float(upper[0]) == pytest.approx(float(half + scores[k - 1]), abs=2e-16)
+    # Never past a float CDF value that the exact end tells apart.
+    assert (Fraction(float(upper[0])) <= half + scores[k - 1]) or kind == "at_most"
+    assert (Fraction(float(upper[0])) >= half + scores[k - 1]) or kind == "at_least"
+
+
 @given(distinct, unit)
 def test_cdf_is_the_papers_without_ties(alphas: list[float], y: float) -> None:
     if y in alphas:

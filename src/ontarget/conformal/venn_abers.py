@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -126,8 +126,6 @@ class VennAbers:
     >>> bool(np.all((low <= p) & (p <= high))), bool(p[0] < p[1] < p[2])
     (True, True)
     """
-
-    kind: ClassVar[str] = "venn_abers"
 
     def __init__(
         self,
