@@ -37,7 +37,13 @@ class CalibrationRows:
 
     @classmethod
     def checked(
-        cls, model: object, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None, grid: float | None
+        cls,
+        model: object,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ids: ArrayLike | None,
+        grid: float | None,
     ) -> CalibrationRows:
         """The rows, or an error that says which of them cannot be used and why."""
         rows = n_rows(X)
@@ -127,7 +133,7 @@ class Calibrator(ABC):
         seed, step
             With the id, the key of whatever is drawn at random: ranks within an atom (M3).
         """
-        self._learn(CalibrationRows.checked(self.model, X, y, ids, self.grid), seed, step)
+        self._learn(CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid), seed, step)
         self._n = n_rows(X)
         return self
 

@@ -81,7 +81,7 @@ class GroupedPCQR:
         step: int = 0,
     ) -> Self:
         """Itself, calibrated group by group; a group below `min_size` is an error."""
-        rows = CalibrationRows.checked(self.model, X, y, ids, self.grid)
+        rows = CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid)
         labels, codes = _coded(groups, rows.y.size)
         sizes = np.bincount(codes, minlength=len(labels))
         small = [f"{g!r} ({n})" for g, n in zip(labels, sizes, strict=True) if n < self.min_size]

@@ -23,16 +23,12 @@ from ontarget.typing import ArrayLike, BoolArray, FloatArray, IndexArray
 __all__ = ["TargetEnds", "checked_offset", "raw_probability"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TargetEnds:
     """The finite ends of some targets, each once, and where each component finds its limits.
 
-    Parameters
-    ----------
-    targets
-        One target, or several.
-    grid
-        The grid on which outcomes are compared (M1), or None.
+    Built by `of`. ``values`` are the ends in ascending order; ``single`` says that one target was
+    asked for, not a list of one; ``grid`` is the grid of M1, or None.
     """
 
     targets: tuple[Target, ...]
@@ -51,7 +47,9 @@ class TargetEnds:
         # Snapped before any shift, so that components which meet on the grid are one.
         snapped = tuple(target.shift(0.0, grid) for target in several)
         ends = {end for t in snapped for c in t for end in (c.lower, c.upper) if math.isfinite(end)}
-        return cls(snapped, single, grid, np.array(sorted(ends), dtype=np.float64))
+        values = np.array(sorted(ends), dtype=np.float64)
+        values.setflags(write=False)
+        return cls(snapped, single, grid, values)
 
     @property
     def components(self) -> list[Component]:

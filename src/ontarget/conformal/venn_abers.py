@@ -168,7 +168,7 @@ class VennAbers:
         rows = n_rows(X)
         moved = checked_offset(offset, rows)
         if isinstance(self.target, Target):
-            checked = CalibrationRows.checked(self.model, X, y, ids, self.grid)
+            checked = CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid)
             ends = TargetEnds.of(self.target, self.grid)
             labels = ends.contains(checked.y, moved)[:, 0]
         else:
