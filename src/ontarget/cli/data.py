@@ -44,7 +44,8 @@ def simulate(
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as bar:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(f"simulating {domain}", total=episodes)
         recorded = run(
             chosen, episodes, seed, progress=lambda done, _: bar.update(task, completed=done)

@@ -127,6 +127,7 @@ def _progress(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
     if not shown:
         yield lambda: None
         return
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -142,6 +143,9 @@ def _progress(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
         TextColumn("blocks of steps, remaining"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("fitting", total=total)
         yield lambda: bar.advance(task)
