@@ -173,7 +173,7 @@ def test_the_cdf_follows_mean_and_spread(split: str) -> None:
     for z, level in ((-1.2816, 0.1), (0.0, 0.5), (1.2816, 0.9)):
         found = forest.cdf(asked, (mean + z * spread)[3000:])
         assert found[wide].mean() == pytest.approx(level, abs=0.03)
-        assert found[~wide].mean() == pytest.approx(level, abs=0.1)
+        assert found[~wide].mean() == pytest.approx(level, abs=0.15)
 
 
 def test_held_out_ranks_of_continuous_outcomes_are_distinct() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ontarget.models.binning import bin_features, choose_bins
 from ontarget.models.draw_kernel import draw_below, draw_with_replacement, draw_without_replacement
 from ontarget.models.growing import SPLIT_SCORES
-from ontarget.models.growing_kernel import GrowthRules, TrainingTable, grow_tree
+from ontarget.models.growing_kernel import grow_tree
+from ontarget.models.split_kernel import GrowthRules, TrainingTable
 
 LOW32 = 0xFFFF_FFFF
 

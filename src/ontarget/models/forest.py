@@ -22,9 +22,9 @@ from ontarget.models.base import Side, check_categorical, check_levels, check_si
 from ontarget.models.binning import MAX_BINS
 from ontarget.models.estimator import DistributionEstimator
 from ontarget.models.growing import SPLIT_SCORES, GrowthPlan, grow_forest
-from ontarget.models.growing_kernel import GrowthRules
 from ontarget.models.node_kernel import LOW31, LOW32, MAX_SLOTS
 from ontarget.models.sklearn_trees import table_of_sklearn
+from ontarget.models.split_kernel import GrowthRules
 from ontarget.models.store import table_from_arrays, table_to_arrays
 from ontarget.threads import run_blocks
 from ontarget.typing import AnyArray, ArrayLike, FloatArray

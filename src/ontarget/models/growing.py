@@ -13,7 +13,8 @@ from ontarget.models.asking_kernel import ForestTable
 from ontarget.models.base import TrainingRows
 from ontarget.models.binning import bin_features, choose_bins
 from ontarget.models.draw_kernel import draw_with_replacement, draw_without_replacement
-from ontarget.models.growing_kernel import GrowthRules, TrainingTable, grow_tree
+from ontarget.models.growing_kernel import grow_tree
+from ontarget.models.split_kernel import GrowthRules, TrainingTable
 from ontarget.models.store import Tree, assemble
 from ontarget.models.support import Support, find_atoms, read_only
 from ontarget.threads import run_blocks

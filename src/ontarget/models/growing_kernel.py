@@ -4,75 +4,50 @@ A tree is grown on the distinct rows that its sample drew, each weighing as ofte
 Rows are sorted by outcome and every partition is stable, so the rows of a leaf come out sorted and
 a node whose first and last outcome agree is done.
 
-A split is judged by two scores per row: the one that explains most of their variance wins. With
-the outcome as the only score that is the classic rule; a second score for the spread of the
-outcome aims the trees at the whole distribution. Each row carries four sums (one, weight, two
-weighted scores), and each kernel adds them in one vector instruction: that is why they are
-written out.
+A node with many rows is split by histograms: its rows are summed by code in one sequential pass per
+feature. As soon as a node is small it is copied together and its whole part of the tree is grown
+there (`presorted_kernel`), out of the cache.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from ontarget.kernel import kernel
-from ontarget.models.draw_kernel import draw_below
 from ontarget.models.node_kernel import pack_leaf, pack_split
+from ontarget.models.presorted_kernel import (
+    SMALL,
+    Growth,
+    SmallPart,
+    grow_small,
+    new_small_part,
+    write_leaf,
+)
+from ontarget.models.split_kernel import (
+    NO_SPLIT,
+    GrowthRules,
+    Index,
+    Split,
+    Sums,
+    TrainingTable,
+    draw_feature,
+    gain_of,
+    least_gain,
+)
 from ontarget.typing import FloatArray, IntArray, KeyArray
 
-__all__ = ["GrowthRules", "TrainingTable", "grow_tree"]
-
-# An unsigned index spares the question whether it counts from the end.
-Index: TypeAlias = int | np.unsignedinteger
-
-_ONE = np.uint64(1)
-_LOW6 = np.uint64(63)
-_SIX = np.uint64(6)
-# The lowest set bit of a word w is bit _DE_BRUIJN_BIT[((w & -w) * _DE_BRUIJN) >> 58].
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_TOP6 = np.uint64(58)
-_DE_BRUIJN_BIT = np.zeros(64, dtype=np.int64)
-for _bit in range(64):
-    _DE_BRUIJN_BIT[((1 << _bit) * int(_DE_BRUIJN) & (2**64 - 1)) >> 58] = _bit
-
-
-class TrainingTable(NamedTuple):
-    """All training rows, sorted by outcome. A missing feature has the code after the last bin."""
-
-    codes: IntArray  # (features, rows) uint16
-    n_bins: IntArray  # (features,)
-    scores: FloatArray  # (rows, 2)
-    weight: FloatArray  # (rows,), empty where all rows weigh the same
-    ranks: IntArray  # (rows,) place among the distinct outcomes
-
-
-class GrowthRules(NamedTuple):
-    """When to split, and how many features to try."""
-
-    min_leaf: int
-    max_depth: int
-    n_tried: int
+__all__ = ["grow_tree"]
 
 
 class _Bag(NamedTuple):
-    """The rows of one tree. `order` and `stats` are kept in the order of the nodes."""
+    """The rows of one tree, in the order of its nodes."""
 
-    codes: IntArray  # (features, bag) uint16
-    order: IntArray  # (bag,) uint32, row of the bag
-    stats: FloatArray  # (bag, 4): one, weight, two weighted scores
+    order: IntArray  # (bag,) uint32, row of the table
+    sums: FloatArray  # (bag, 4): one, weight, two weighted scores
     spare_order: IntArray
-    spare_stats: FloatArray
-
-
-class _Histogram(NamedTuple):
-    """Sums per bin, and which bins are occupied: a bit per bin, and a bit per word of bits."""
-
-    sums: FloatArray  # (bins, 4)
-    words: KeyArray
-    summary: KeyArray
-    occupied: IntArray  # codes, ascending
+    spare_sums: FloatArray
 
 
 @kernel
@@ -83,309 +58,216 @@ def grow_tree(
 
     ``counts[i]`` says how often row i was drawn.
     """
-    rows, bag, hist = _prepare(table, counts)
-    n_bag = rows.size
-    capacity = max(1, 2 * (n_bag // max(1, rules.min_leaf)) - 1)
-    nodes = np.empty(capacity, dtype=np.int64)
-    n_entries = 0
-    for i in range(n_bag):
-        n_entries += counts[rows[i]]
-    entries = np.empty(n_entries, dtype=np.uint32)
-    shares = np.empty(n_entries if table.weight.size > 0 else 0)
-    features = np.arange(table.codes.shape[0])
-
-    stack = np.empty((capacity + 1, 4), dtype=np.int64)  # node, first row, last row, depth
+    n_features = table.codes.shape[0]
+    bag, n_entries = _draw_bag(table, counts)
+    n_bag = bag.order.size
+    capacity = max(1, 2 * (n_bag // rules.min_leaf) - 1)
+    growth = Growth(
+        np.empty(capacity, dtype=np.int64),
+        np.empty(n_entries, dtype=np.uint32),
+        np.empty(n_entries if table.weight.size > 0 else 0),
+        np.array([1, 0]),
+        np.arange(n_features),
+        state,
+    )
+    part = new_small_part(n_features, n_bag)
+    stack = np.empty((capacity // 2 + 2, 4), dtype=np.int64)  # node, first, last, depth
     stack[0] = 0, 0, n_bag, 0
-    n_stack, n_nodes, written = 1, 1, 0
+    n_stack = 1
+    histogram = np.zeros((table.n_bins.max() + 1 if n_bag > SMALL else 0, 4))
     while n_stack > 0:
         n_stack -= 1
         node, first, last, depth = stack[n_stack]
-        feature, code, missing_left = -1, 0, False
-        done = (
-            last - first < 2 * rules.min_leaf
-            or depth >= rules.max_depth
-            or table.ranks[rows[bag.order[first]]] == table.ranks[rows[bag.order[last - 1]]]
-        )
-        if not done:
-            feature, code, missing_left = _best_split(
-                (first, last), bag, hist, (table.n_bins, features, rules, state)
-            )
-        if feature < 0:
-            size = _write_leaf(
-                (first, last), (rows, bag.order, counts), table, (written, entries, shares)
-            )
-            nodes[node] = pack_leaf(written, size)
-            written += size
+        split = NO_SPLIT
+        if (
+            last - first > SMALL
+            and last - first >= 2 * rules.min_leaf
+            and depth < rules.max_depth
+            and table.ranks[bag.order[first]] != table.ranks[bag.order[last - 1]]
+        ):
+            split = _best_split((table, bag, (first, last)), growth, histogram, rules)
+        if split.feature < 0:
+            _finish((table, bag, counts), growth, part, ((node, first, last, depth), rules))
             continue
-        n_bins = table.n_bins[feature]
-        middle = _partition((first, last), bag, (feature, code, missing_left, n_bins))
-        slot = feature + (features.size if missing_left else 0)
-        nodes[node] = pack_split(slot, code, n_nodes)
-        stack[n_stack] = n_nodes + 1, middle, last, depth + 1
-        stack[n_stack + 1] = n_nodes, first, middle, depth + 1
+        missing = table.n_bins[split.feature]
+        middle = _partition((table.codes[split.feature], missing), bag, (first, last), split)
+        child = growth.cursor[0]
+        growth.cursor[0] += 2
+        slot = split.feature + (n_features if split.missing_left else 0)
+        growth.nodes[node] = pack_split(slot, split.code, child)
+        stack[n_stack] = child + 1, middle, last, depth + 1
+        stack[n_stack + 1] = child, first, middle, depth + 1
         n_stack += 2
-        n_nodes += 2
-    return nodes[:n_nodes].copy(), entries, shares
+    return growth.nodes[: growth.cursor[0]].copy(), growth.entries, growth.shares
 
 
 @kernel
-def _prepare(table: TrainingTable, counts: IntArray) -> tuple[IntArray, _Bag, _Histogram]:
-    """The drawn rows, copied side by side, and an empty histogram."""
-    n_features, n_rows = table.codes.shape
-    n_bag = 0
-    for i in range(n_rows):
+def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
+    """The rows that were drawn, and how often altogether."""
+    n_bag, n_entries = 0, 0
+    for i in range(counts.size):
         n_bag += 1 if counts[i] > 0 else 0
-    rows = np.empty(n_bag, dtype=np.uint32)
-    k = 0
-    for i in range(n_rows):
-        if counts[i] > 0:
-            rows[k] = i
-            k += 1
-    codes = np.empty((n_features, n_bag), dtype=np.uint16)
-    for f in range(n_features):
-        for k in range(n_bag):
-            codes[f, k] = table.codes[f, rows[k]]
-    stats = np.empty((n_bag, 4))
+        n_entries += counts[i]
+    order = np.empty(n_bag, dtype=np.uint32)
+    sums = np.empty((n_bag, 4))
     weighted = table.weight.size > 0
-    for k in range(n_bag):
-        row = rows[k]
-        weight = counts[row] * (table.weight[row] if weighted else 1.0)
-        stats[k, 0] = 1.0
-        stats[k, 1] = weight
-        stats[k, 2] = weight * table.scores[row, 0]
-        stats[k, 3] = weight * table.scores[row, 1]
-    bag = _Bag(
-        codes,
-        np.arange(n_bag).astype(np.uint32),
-        stats,
-        np.empty(n_bag, dtype=np.uint32),
-        np.empty_like(stats),
-    )
-    n_codes = table.n_bins.max() + 1
-    n_words = (n_codes >> 6) + 1
-    hist = _Histogram(
-        np.zeros((n_codes, 4)),
-        np.zeros(n_words, dtype=np.uint64),
-        np.zeros((n_words >> 6) + 1, dtype=np.uint64),
-        np.empty(n_codes, dtype=np.uint32),
-    )
-    return rows, bag, hist
+    k = 0
+    for i in range(counts.size):
+        if counts[i] > 0:
+            weight = counts[i] * (table.weight[i] if weighted else 1.0)
+            order[k] = i
+            sums[k, 0] = 1.0
+            sums[k, 1] = weight
+            sums[k, 2] = weight * table.scores[i, 0]
+            sums[k, 3] = weight * table.scores[i, 1]
+            k += 1
+    n_spare = n_bag if n_bag > SMALL else 0
+    return _Bag(order, sums, np.empty(n_spare, dtype=np.uint32), np.empty((n_spare, 4))), n_entries
+
+
+@kernel
+def _finish(
+    rows: tuple[TrainingTable, _Bag, IntArray],
+    growth: Growth,
+    part: SmallPart,
+    root: tuple[tuple[int, int, int, int], GrowthRules],
+) -> None:
+    """Grow what is below a small node, or make a leaf of a large one that nothing splits."""
+    table, bag, counts = rows
+    (node, first, last, depth), rules = root
+    order = bag.order[first:last]
+    n_rows = order.size
+    if n_rows > SMALL:
+        size = write_leaf(growth, order, (table.ranks, counts, table.weight))
+        growth.nodes[node] = pack_leaf(growth.cursor[1], size)
+        growth.cursor[1] += size
+        return
+    for f in range(table.codes.shape[0]):
+        for i in range(n_rows):
+            part.codes[f, i] = table.codes[f, order[i]]
+    weighted = table.weight.size > 0
+    ranks, drawn = np.empty(n_rows, dtype=np.uint32), np.empty(n_rows, dtype=np.int64)
+    weight = np.empty(n_rows if weighted else 0)
+    for i in range(n_rows):
+        part.sums[i, 0] = bag.sums[first + i, 1]
+        part.sums[i, 1] = bag.sums[first + i, 2]
+        part.sums[i, 2] = bag.sums[first + i, 3]
+        ranks[i] = table.ranks[order[i]]
+        drawn[i] = counts[order[i]]
+        if weighted:
+            weight[i] = table.weight[order[i]]
+    grow_small(growth, part, (node, n_rows, depth), (table.n_bins, rules, ranks, drawn, weight))
 
 
 @kernel
 def _best_split(
-    span: tuple[int, int],
-    bag: _Bag,
-    hist: _Histogram,
-    search: tuple[IntArray, IntArray, GrowthRules, KeyArray],
-) -> tuple[int, int, bool]:
-    """Feature, code and side of missing values of the best split; feature -1 if there is none.
-
-    Features are drawn one after another until enough of them were not constant in the node.
-    """
-    first, last = span
-    n_bins, features, rules, state = search
+    node: tuple[TrainingTable, _Bag, tuple[int, int]],
+    growth: Growth,
+    histogram: FloatArray,
+    rules: GrowthRules,
+) -> Split:
+    """The best split over enough features that are not constant in the node."""
+    table, bag, (first, last) = node
     count, weight, one, two = 0.0, 0.0, 0.0, 0.0
     for i in range(np.uint64(first), np.uint64(last)):
-        count += bag.stats[i, 0]
-        weight += bag.stats[i, 1]
-        one += bag.stats[i, 2]
-        two += bag.stats[i, 3]
+        count += bag.sums[i, 0]
+        weight += bag.sums[i, 1]
+        one += bag.sums[i, 2]
+        two += bag.sums[i, 3]
     total = (count, weight, one, two)
-    # A gain below rounding error is none.
-    best_gain = (one * one + two * two) / weight * (1.0 + 1e-12) + 1e-12
-    best_feature, best_code, best_side = -1, 0, False
+    best = Split(least_gain(total), -1, 0, False)
     n_tried = 0
-    for k in range(features.size):
-        pick = k + draw_below(state, features.size - k)
-        feature = features[pick]
-        features[pick] = features[k]
-        features[k] = feature
-        n_occupied = _fill(span, bag.codes[feature], bag, (hist, n_bins[feature]))
-        if n_occupied > 1:
-            gain, cut, side = _best_code(hist, (n_occupied, n_bins[feature]), total, rules)
-            if gain > best_gain:
-                best_gain, best_feature, best_code, best_side = gain, feature, cut, side
-            n_tried += 1
+    for k in range(growth.features.size):
+        feature = draw_feature(growth.features, k, growth.state)
+        codes, n_bins = table.codes[feature], table.n_bins[feature]
+        for i in range(np.uint64(first), np.uint64(last)):
+            _add(histogram, codes[bag.order[i]], bag.sums, i)
+        n_occupied = 0
+        for code in range(n_bins + 1):
+            n_occupied += 1 if histogram[code, 0] > 0.0 else 0
+        best = _scan(histogram, total, (feature, best, rules), n_bins)
+        n_tried += 1 if n_occupied > 1 else 0
         if n_tried >= rules.n_tried:
             break
-    return best_feature, best_code, best_side
+    return best
 
 
 @kernel
-def _fill(span: tuple[int, int], codes: IntArray, bag: _Bag, target: tuple[_Histogram, int]) -> int:
-    """Sum the node's rows by code; list the occupied codes in order and return how many."""
-    first, last = span
-    hist, n_bins = target
-    start = codes[bag.order[first]]
-    same = first
-    while same < last and codes[bag.order[same]] == start:
-        same += 1
-    if same == last:
-        return 0
-    n_occupied = 0
-    if last - first > n_bins:
-        for i in range(np.uint64(first), np.uint64(last)):
-            _add(hist.sums, codes[bag.order[i]], bag.stats, i)
-        for code in range(n_bins + 1):
-            hist.occupied[n_occupied] = code
-            n_occupied += 1 if hist.sums[code, 0] > 0.0 else 0
-        return n_occupied
-    for i in range(np.uint64(first), np.uint64(last)):
-        code = codes[bag.order[i]]
-        _add(hist.sums, code, bag.stats, i)
-        word = np.uint64(code) >> _SIX
-        hist.words[word] |= _ONE << (np.uint64(code) & _LOW6)
-        hist.summary[word >> _SIX] |= _ONE << (word & _LOW6)
-    for top in range(hist.summary.size):
-        words = hist.summary[top]
-        hist.summary[top] = 0
-        while words != 0:
-            place = (top << 6) + _lowest_bit(words)
-            words &= words - _ONE
-            bits = hist.words[place]
-            hist.words[place] = 0
-            while bits != 0:
-                hist.occupied[n_occupied] = (place << 6) + _lowest_bit(bits)
-                n_occupied += 1
-                bits &= bits - _ONE
-    return n_occupied
+def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None:
+    """Add a row's four sums to those of its bin; all loads first, so that they are one each."""
+    one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
+    a, b = histogram[code, 0] + one, histogram[code, 1] + weight
+    c, d = histogram[code, 2] + first, histogram[code, 3] + second
+    histogram[code, 0], histogram[code, 1], histogram[code, 2], histogram[code, 3] = a, b, c, d
 
 
 @kernel
-def _add(sums: FloatArray, code: Index, stats: FloatArray, i: Index) -> None:
-    """Add the four sums of a row to those of a bin: all loads first, so that they are one each."""
-    one, weight, first, second = stats[i, 0], stats[i, 1], stats[i, 2], stats[i, 3]
-    a, b, c, d = sums[code, 0], sums[code, 1], sums[code, 2], sums[code, 3]
-    sums[code, 0], sums[code, 1], sums[code, 2], sums[code, 3] = (
-        a + one,
-        b + weight,
-        c + first,
-        d + second,
-    )
-
-
-@kernel
-def _lowest_bit(word: np.uint64) -> int:
-    return int(_DE_BRUIJN_BIT[((word & (~word + _ONE)) * _DE_BRUIJN) >> _TOP6])
-
-
-@kernel
-def _best_code(
-    hist: _Histogram,
-    sizes: tuple[int, int],
-    total: tuple[float, float, float, float],
-    rules: GrowthRules,
-) -> tuple[float, int, bool]:
-    """Gain, highest code of the left side, and whether missing values go left.
-
-    Leaves the histogram empty behind it.
-    """
-    n_occupied, n_bins = sizes
-    sums, occupied = hist.sums, hist.occupied
-    missing = occupied[n_occupied - 1] == n_bins
-    n_known = n_occupied - 1 if missing else n_occupied
-    absent = (0.0, 0.0, 0.0, 0.0)
-    if missing:
-        absent = _take(sums, n_bins)
+def _scan(
+    histogram: FloatArray, total: Sums, search: tuple[int, Split, GrowthRules], n_bins: int
+) -> Split:
+    """The better of the best split so far and this feature's best; leaves the histogram empty."""
+    feature, best, rules = search
+    away = histogram[n_bins, 0], histogram[n_bins, 1], histogram[n_bins, 2], histogram[n_bins, 3]
+    histogram[n_bins] = 0.0
     fewest, most = float(rules.min_leaf), total[0] - rules.min_leaf
-    best_gain, best_at, best_weight, best_side = -1.0, np.int64(-1), 0.0, False
     count, weight, one, two = 0.0, 0.0, 0.0, 0.0
-    for o in range(np.uint64(n_known)):
-        here = _take(sums, occupied[o])
-        count += here[0]
-        weight += here[1]
-        one += here[2]
-        two += here[3]
+    found, left, last_known, cut = False, False, np.int64(-1), np.int64(0)
+    for code in range(np.uint64(n_bins)):
+        if histogram[code, 0] == 0.0:
+            continue
+        if found and last_known == cut:  # the next value after the cut: cut half-way to it
+            cut = (last_known + np.int64(code) - 1) >> 1
+        count += histogram[code, 0]
+        weight += histogram[code, 1]
+        one += histogram[code, 2]
+        two += histogram[code, 3]
+        histogram[code] = 0.0
+        last_known = np.int64(code)
         if fewest <= count <= most:
-            gain = _gain(weight, one, two, total)
-            if gain > best_gain:
-                best_gain, best_at, best_weight, best_side = gain, np.int64(o), weight, False
-        if missing and fewest <= count + absent[0] <= most:
-            gain = _gain(weight + absent[1], one + absent[2], two + absent[3], total)
-            if gain > best_gain:
-                best_gain, best_at, best_weight, best_side = gain, np.int64(o), weight, True
-    if best_at < 0:
-        return -1.0, 0, False
-    # The cut lies half-way, in codes, to the next value that the node knows.
-    best_code = np.int64(n_bins - 1)
-    if best_at + 1 < n_known:
-        best_code = (np.int64(occupied[best_at]) + np.int64(occupied[best_at + 1]) - 1) >> 1
-    if not missing:  # nothing to learn from: to the heavier side
-        best_side = best_weight + best_weight > total[1]
-    return best_gain, int(best_code), best_side
+            gain = gain_of(weight, one, two, total)
+            if gain > best.gain:
+                best = Split(gain, feature, 0, False)
+                # With none missing to learn from, they go to the heavier side.
+                heavier = away[0] == 0.0 and weight + weight > total[1]
+                found, left, cut = True, heavier, last_known
+        if away[0] > 0.0 and fewest <= count + away[0] <= most:
+            gain = gain_of(weight + away[1], one + away[2], two + away[3], total)
+            if gain > best.gain:
+                best = Split(gain, feature, 0, True)
+                found, left, cut = True, True, last_known
+    if not found:
+        return best
+    if cut == last_known:  # known on the left, missing on the right
+        cut = np.int64(n_bins) - 1
+    return Split(best.gain, feature, int(cut), left)
 
 
 @kernel
-def _gain(weight: float, one: float, two: float, total: tuple[float, float, float, float]) -> float:
-    """Sum over both sides of the squared score sums by weight; the left side has these sums."""
-    rest, rest_one, rest_two = total[1] - weight, total[2] - one, total[3] - two
-    on_left, on_right = one * one + two * two, rest_one * rest_one + rest_two * rest_two
-    return (on_left * rest + on_right * weight) / (weight * rest)
-
-
-@kernel
-def _take(sums: FloatArray, code: int) -> tuple[float, float, float, float]:
-    """The four sums of a bin, which is empty afterwards."""
-    taken = sums[code, 0], sums[code, 1], sums[code, 2], sums[code, 3]
-    sums[code, 0], sums[code, 1], sums[code, 2], sums[code, 3] = 0.0, 0.0, 0.0, 0.0
-    return taken
-
-
-@kernel
-def _partition(span: tuple[int, int], bag: _Bag, split: tuple[int, int, bool, int]) -> int:
+def _partition(column: tuple[IntArray, int], bag: _Bag, span: tuple[int, int], split: Split) -> int:
     """Move the left rows before the right ones, each side in its old order; where right begins."""
+    codes, missing = column
     first, last = span
-    feature, code, missing_left, n_bins = split
-    codes = bag.codes[feature]
-    order, stats, spare_order, spare_stats = bag.order, bag.stats, bag.spare_order, bag.spare_stats
+    order, sums, spare_order, spare_sums = bag.order, bag.sums, bag.spare_order, bag.spare_sums
+    one = np.uint64(1)
     middle, n_right = np.uint64(first), np.uint64(0)
     for i in range(np.uint64(first), np.uint64(last)):
         row = order[i]
-        here = codes[row]
-        goes_left = missing_left if here == n_bins else here <= code
-        if goes_left:
+        code = codes[row]
+        if split.missing_left if code == missing else code <= split.code:
             order[middle] = row
-            _copy(stats, middle, stats, i)
-            middle += _ONE
+            _copy(sums, middle, sums, i)
+            middle += one
         else:
             spare_order[n_right] = row
-            _copy(spare_stats, n_right, stats, i)
-            n_right += _ONE
+            _copy(spare_sums, n_right, sums, i)
+            n_right += one
     for k in range(n_right):
         order[middle + k] = spare_order[k]
-        _copy(stats, middle + k, spare_stats, k)
+        _copy(sums, middle + k, spare_sums, k)
     return int(np.int64(middle))
 
 
 @kernel
-def _copy(into: FloatArray, at: Index, stats: FloatArray, i: Index) -> None:
-    one, weight, first, second = stats[i, 0], stats[i, 1], stats[i, 2], stats[i, 3]
+def _copy(into: FloatArray, at: Index, sums: FloatArray, i: Index) -> None:
+    one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
     into[at, 0], into[at, 1], into[at, 2], into[at, 3] = one, weight, first, second
-
-
-@kernel
-def _write_leaf(
-    span: tuple[int, int],
-    bag: tuple[IntArray, IntArray, IntArray],
-    table: TrainingTable,
-    out: tuple[int, IntArray, FloatArray],
-) -> int:
-    """Append the leaf's outcomes, each as often as it was drawn; return how many."""
-    first, last = span
-    rows, order, counts = bag
-    written, entries, shares = out
-    size = 0
-    total = 0.0
-    for i in range(first, last):
-        row = rows[order[i]]
-        for _ in range(counts[row]):
-            entries[written + size] = table.ranks[row]
-            if shares.size > 0:
-                total += table.weight[row]
-                shares[written + size] = total
-            size += 1
-    if shares.size > 0:
-        for k in range(written, written + size):
-            shares[k] /= total
-    return size
