@@ -34,9 +34,13 @@ def run_blocks(task: Callable[[int, int], object], n_items: int, *, block: int) 
     The task must give the same result whatever the blocks: each item owns its part of the output.
     It must not call `run_blocks` itself: it would wait for the threads it stands on.
     """
+    if n_items <= block:  # one live row: nothing to ask, nothing to wake
+        if n_items > 0:
+            task(0, n_items)
+        return
     starts = range(0, n_items, max(1, block))
     threads = n_threads()
-    if threads == 1 or len(starts) <= 1:
+    if threads == 1:
         for start in starts:
             task(start, min(start + block, n_items))
         return

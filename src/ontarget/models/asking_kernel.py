@@ -14,18 +14,18 @@ from ontarget.kernel import kernel
 from ontarget.models.binning_kernel import BinTable, bin_row
 from ontarget.models.node_kernel import LOW16, LOW31, LOW32
 from ontarget.models.support_kernel import cdf_in_cell, quantile_in_cell, reaches
-from ontarget.typing import AnyArray, BoolArray, FloatArray, IntArray
+from ontarget.typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "ForestTable",
     "Scratch",
     "find_leaves",
-    "leaf_ranks",
     "leaves_of_rows",
     "limits_of_raw_row",
     "limits_of_row",
     "limits_of_rows",
     "means_of_rows",
+    "new_scratch",
     "quantiles_of_rows",
 ]
 
@@ -44,9 +44,10 @@ class ForestTable(NamedTuple):
 class Scratch(NamedTuple):
     """Room to work in for one row at a time."""
 
-    codes: AnyArray  # (2 * features,) uint16
-    leaves: AnyArray  # (trees,) int64
-    active: AnyArray  # (trees,) int64
+    codes: IntArray  # (2 * features,) uint16
+    leaves: IntArray  # (trees,) int64
+    at: IntArray  # (trees,) uint32
+    tree: IntArray  # (trees,) uint32
 
 
 @kernel
@@ -55,46 +56,40 @@ def find_leaves(forest: ForestTable, scratch: Scratch) -> None:
 
     All trees take one step down before any takes its next, so that their cache misses overlap.
     """
-    codes, leaves, active = scratch
-    n_active = forest.roots.size
-    for t in range(n_active):
-        leaves[t] = forest.roots[t]
-        active[t] = t
+    codes, leaves, at, tree = scratch
+    nodes = forest.nodes
+    for t in range(leaves.size):
+        at[t] = forest.roots[t]
+        tree[t] = t
+    n_active = np.uint64(leaves.size)
     while n_active > 0:
-        kept = 0
+        kept = np.uint64(0)
         for i in range(n_active):
-            t = active[i]
-            node = forest.nodes[leaves[t]]
-            if node < 0:
-                leaves[t] = node
-            else:
-                beyond = codes[(node >> 48) & LOW16] > ((node >> 32) & LOW16)
-                leaves[t] = (node & LOW32) + (1 if beyond else 0)
-                active[kept] = t
-                kept += 1
+            node = nodes[at[i]]
+            inner = ~(node >> 63)  # no bit set in a leaf, every bit in a split
+            beyond = codes[(node >> 48) & inner & LOW16] > ((node >> 32) & LOW16)
+            # All is written and the next round overwrites what a leaf had no use for: a branch
+            # would be guessed wrong once per tree.
+            leaves[tree[i]] = node
+            tree[kept] = tree[i]
+            at[kept] = (node & LOW32) + (1 if beyond else 0)
+            kept += np.uint64(inner & 1)
         n_active = kept
 
 
 @kernel
-def leaf_ranks(entries: AnyArray, leaf: int, rank: int) -> int:
-    """How many of the leaf's entries are below this rank."""
-    base = leaf & LOW32
-    start = base
-    size = (leaf >> 32) & LOW31
-    while size > 1:
-        half = size >> 1
-        base += half if entries[base + half - 1] < rank else 0
+def _place_of(entries: IntArray, span: tuple[np.uint64, np.uint64], rank: int) -> np.uint64:
+    """The first place of the span, from start to end, whose entry is not below this rank."""
+    base, end = span
+    size = end - base
+    one, none = np.uint64(1), np.uint64(0)
+    if size == none:
+        return base
+    while size > one:
+        half = size >> one
+        base += half if entries[base + half - one] < rank else none
         size -= half
-    return base - start + (1 if entries[base] < rank else 0)
-
-
-@kernel
-def _mass_below(forest: ForestTable, leaves: AnyArray, rank: int) -> float:
-    """The forest's mass on outcomes below this rank: the mean over trees of the leaf's share."""
-    total = 0.0
-    for t in range(leaves.size):
-        total += _share(forest, leaves[t], leaf_ranks(forest.entries, leaves[t], rank))
-    return total / leaves.size
+    return base + (one if entries[base] < rank else none)
 
 
 @kernel
@@ -106,31 +101,46 @@ def _share(forest: ForestTable, leaf: int, n_below: int) -> float:
 
 
 @kernel
-def limits_of_row(
-    forest: ForestTable, leaves: AnyArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
-) -> None:
-    """Write both limits of the CDF at each y, given the row's leaves."""
-    left, right = out
-    values = forest.support[0]
-    for k in range(y.size):
-        j = np.searchsorted(values, y[k])
-        below, upto = 0.0, 0.0
-        for t in range(leaves.size):
-            leaf = leaves[t]
-            below += _share(forest, leaf, leaf_ranks(forest.entries, leaf, j))
-            upto += _share(forest, leaf, leaf_ranks(forest.entries, leaf, j + 1))
-        left[k], right[k] = cdf_in_cell(
-            y[k], j, below / leaves.size, upto / leaves.size, forest.support
-        )
+def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
+    """The forest's mass below the outcome of this rank, and up to it.
+
+    Either is the mean over trees of the leaf's share, summed in the order of the trees.
+    """
+    entries = forest.entries
+    below, upto = 0.0, 0.0
+    for t in range(leaves.size):
+        leaf = leaves[t]
+        start = np.uint64(leaf & LOW32)
+        end = start + np.uint64((leaf >> 32) & LOW31)
+        first = last = _place_of(entries, (start, end), rank)
+        if first < end and entries[first] == rank:
+            last = _place_of(entries, (first, end), rank + 1)
+        below += _share(forest, leaf, np.int64(first - start))
+        upto += _share(forest, leaf, np.int64(last - start))
+    return below / leaves.size, upto / leaves.size
 
 
 @kernel
-def _new_scratch(forest: ForestTable) -> Scratch:
+def limits_of_row(
+    forest: ForestTable, leaves: IntArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
+) -> None:
+    """Write both limits of the CDF at each y, given the row's leaves."""
+    left, right = out
+    for k in range(y.size):
+        j = np.searchsorted(forest.support[0], y[k])
+        below, upto = _masses(forest, leaves, j)
+        left[k], right[k] = cdf_in_cell(y[k], j, below, upto, forest.support)
+
+
+@kernel
+def new_scratch(forest: ForestTable) -> Scratch:
+    """Room for one row at a time of this forest."""
     n_features, n_trees = forest.bins.categorical.size, forest.roots.size
     return Scratch(
         np.empty(2 * n_features, dtype=np.uint16),
         np.empty(n_trees, dtype=np.int64),
-        np.empty(n_trees, dtype=np.int64),
+        np.empty(n_trees, dtype=np.uint32),
+        np.empty(n_trees, dtype=np.uint32),
     )
 
 
@@ -153,7 +163,7 @@ def limits_of_rows(
     forest: ForestTable, X: FloatArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
 ) -> None:
     """Write both limits of the CDF at each row's values."""
-    scratch = _new_scratch(forest)
+    scratch = new_scratch(forest)
     for i in range(X.shape[0]):
         limits_of_raw_row(forest, scratch, (X[i], y[i]), (out[0][i], out[1][i]))
 
@@ -164,7 +174,7 @@ def quantiles_of_rows(
 ) -> None:
     """Write ``inf{y : F(y) >= q}`` (``> q`` if strictly) of each row and level."""
     levels, strictly = q
-    scratch = _new_scratch(forest)
+    scratch = new_scratch(forest)
     for i in range(X.shape[0]):
         bin_row(X[i], forest.bins, scratch.codes)
         find_leaves(forest, scratch)
@@ -173,7 +183,7 @@ def quantiles_of_rows(
 
 
 @kernel
-def _quantile_of_row(forest: ForestTable, leaves: AnyArray, q: float, strictly: bool) -> float:
+def _quantile_of_row(forest: ForestTable, leaves: IntArray, q: float, strictly: bool) -> float:
     if q < 0.0 or (q == 0.0 and not strictly):
         return -np.inf
     if q > 1.0 or (q == 1.0 and strictly):
@@ -183,7 +193,7 @@ def _quantile_of_row(forest: ForestTable, leaves: AnyArray, q: float, strictly: 
     below, upto = 0.0, 1.0
     while low < high:
         j = (low + high) >> 1
-        mass = _mass_below(forest, leaves, j + 1)
+        mass = _masses(forest, leaves, j)[1]
         # At a support value the right limit needs no mass below it.
         if reaches(cdf_in_cell(values[j], j, mass, mass, forest.support)[1], q, strictly):
             high = j
@@ -195,9 +205,9 @@ def _quantile_of_row(forest: ForestTable, leaves: AnyArray, q: float, strictly: 
 
 
 @kernel
-def leaves_of_rows(forest: ForestTable, X: FloatArray, leaves: AnyArray) -> None:
+def leaves_of_rows(forest: ForestTable, X: FloatArray, leaves: IntArray) -> None:
     """Write the leaf of each row and tree."""
-    scratch = _new_scratch(forest)
+    scratch = new_scratch(forest)
     for i in range(X.shape[0]):
         bin_row(X[i], forest.bins, scratch.codes)
         find_leaves(forest, scratch)
@@ -207,7 +217,7 @@ def leaves_of_rows(forest: ForestTable, X: FloatArray, leaves: AnyArray) -> None
 @kernel
 def means_of_rows(forest: ForestTable, X: FloatArray, means: FloatArray) -> None:
     """Write the mean outcome of each row: over trees, of the leaf's weighted mean."""
-    scratch = _new_scratch(forest)
+    scratch = new_scratch(forest)
     values = forest.support[0]
     for i in range(X.shape[0]):
         bin_row(X[i], forest.bins, scratch.codes)

@@ -11,11 +11,11 @@ import numpy as np
 from ontarget.errors import InputError
 from ontarget.models.asking_kernel import (
     ForestTable,
-    Scratch,
     leaves_of_rows,
     limits_of_raw_row,
     limits_of_rows,
     means_of_rows,
+    new_scratch,
     quantiles_of_rows,
 )
 from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
@@ -314,11 +314,7 @@ class LiveForest:
 
     def __init__(self, table: ForestTable) -> None:
         self.table = table
-        self._scratch = Scratch(
-            np.empty(2 * table.bins.categorical.size, dtype=np.uint16),
-            np.empty(table.roots.size, dtype=np.int64),
-            np.empty(table.roots.size, dtype=np.int64),
-        )
+        self._scratch = new_scratch(table)
 
     def limits(self, row: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
         """Write both limits of the CDF of this row at each y; all arrays contiguous float64."""
