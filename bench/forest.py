@@ -138,9 +138,7 @@ def growth() -> None:
     from ontarget.models import QuantileForest
 
     print("\nHow it grows: 20 trees, min_leaf 15; cost is fit / (rows * trees * log2 rows)")
-    print(
-        f"{'rows':>10} {'bins':>7} {'fit':>9} {'cost ns':>8} {'query us':>9} {'MB':>7} {'peak MB':>8}"
-    )
+    print("      rows    bins       fit  cost ns  query us      MB  peak MB")
     queries, y_there = friedman(2_000, seed=1)
     for n_rows in (1_000, 10_000, 100_000, 1_000_000):
         X, y = friedman(n_rows)

@@ -115,8 +115,8 @@ def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, fl
         first = last = _place_of(entries, (start, end), rank)
         if first < end and entries[first] == rank:
             last = _place_of(entries, (first, end), rank + 1)
-        below += _share(forest, leaf, np.int64(first - start))
-        upto += _share(forest, leaf, np.int64(last - start))
+        below += _share(forest, leaf, int(np.int64(first - start)))
+        upto += _share(forest, leaf, int(np.int64(last - start)))
     return below / leaves.size, upto / leaves.size
 
 
