@@ -16,6 +16,8 @@ from ontarget.typing import AnyArray
 
 Sections = dict[str, dict[str, AnyArray]]
 
+CHECKSUM = rb"\"checksum\":\""  # comes before the header's checksum
+
 DTYPES = [np.bool_, *(np.dtype(f"{k}{n}") for k in "iu" for n in (1, 2, 4, 8)), np.float32, float]
 NAMES = st.text("abcXYZ0189_.-", min_size=1, max_size=6)
 JSON = st.recursive(
@@ -80,7 +82,7 @@ def split(data: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
 def sealed(body: bytes, data: bytes) -> bytes:
     """A file with this header, whatever it is, under a checksum that is right."""
     raw = len(body).to_bytes(8, "little") + body
-    start = raw.index(rb"\"checksum\":\"") + len(rb"\"checksum\":\"")
+    start = raw.index(CHECKSUM) + len(CHECKSUM)
     digest = hashlib.sha256(raw[:start] + raw[start + 64 :]).hexdigest()
     return raw[:start] + digest.encode() + raw[start + 64 :] + data
 

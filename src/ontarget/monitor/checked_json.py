@@ -20,7 +20,7 @@ MAX_DEPTH = 32
 # value, a string of one wide letter being the largest; a colon a key, its place in a dictionary and
 # in the list of pairs that is looked through for duplicates; a bracket an object of its own.
 # tests/monitor/test_checked_json.py measures the shapes that cost the most.
-_COSTS = ((",", 100), ("[", 150), (":", 350), ("{", 350))
+_COSTS = ((",", 100), ("[", 80), (":", 220), ("{", 150))
 
 
 def dump_json(value: Any) -> str:

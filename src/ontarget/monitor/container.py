@@ -156,7 +156,8 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
         self._buffer = buffer
         # NumPy holds on to the buffer through this array, and so do all views of it.
         self._bytes = np.frombuffer(buffer, np.uint8)
-        self._checked: dict[str, dict[str, AnyArray]] = {}
+        self._whole: set[str] = set()
+        self._arrays: dict[str, dict[str, AnyArray]] = {}
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, copy: bool = False) -> Self:
@@ -184,7 +185,7 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
 
     def section(self, name: str) -> dict[str, AnyArray]:
         """The arrays of a section by name, read-only, checked when first asked for."""
-        arrays = self._checked.get(name)
+        arrays = self._arrays.get(name)
         if arrays is None:
             if name not in self._header.sections:
                 raise ModelFileError(
@@ -192,7 +193,8 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
                     f"{', …' if len(self.sections) > 8 else ''}"
                 )
             with _damage(self.name):
-                arrays = self._checked[name] = self._read_section(name)
+                self._check_bytes(name)
+                arrays = self._arrays[name] = self._views(name)
         return dict(arrays)
 
     def verify(self) -> None:
@@ -200,13 +202,18 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
 
         Like everything that uses them, it must not be called from a task of `run_blocks`.
         """
-        names = [name for name in self.sections if name not in self._checked]
+        names = [name for name in self.sections if name not in self._arrays]
 
         def check(start: int, stop: int) -> None:
             for name in names[start:stop]:
-                self.section(name)
+                self._check_bytes(name)
 
-        run_blocks(check, len(names), block=1)
+        with _damage(self.name):
+            run_blocks(check, len(names), block=1)
+        # One after the other: only the bytes are worth a thread, and lists parsed at once would
+        # add up in memory.
+        for name in names:
+            self.section(name)
 
     def __repr__(self) -> str:
         return (
@@ -214,10 +221,15 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
             f"size={len(self._buffer)})"
         )
 
-    def _read_section(self, name: str) -> dict[str, AnyArray]:
+    def _check_bytes(self, name: str) -> None:
+        if name in self._whole:
+            return
         place = self._header.sections[name]
         if hashlib.sha256(self._bytes[place.start : place.stop].data).hexdigest() != place.sha256:
             raise ValueError(f"section {name!r} is damaged: the checksum differs")
+        self._whole.add(name)
+
+    def _views(self, name: str) -> dict[str, AnyArray]:
         found = {}
         for array, where in decode_arrays(self._buffer, self._header, name).items():
             raw = self._bytes[where.start : where.stop]

@@ -38,6 +38,7 @@ from ontarget.monitor.checked_json import (
     MAX_DEPTH,
     check_plain,
     dump_json,
+    json_memory,
     parse_json,
     parse_json_string,
 )
@@ -61,8 +62,10 @@ VERSION = 1
 ALIGNMENT = 8
 MAX_HEADER_BYTES = 64 * 2**20
 
-# What is parsed may take twice the file and this much; the rest of the promised 16 MB is slack.
-_SPARE_MEMORY = 12 * 2**20
+# A file may take twice its size and 16 MB of memory. Its own bytes are once its size; the other
+# half and this much are for what is parsed and for the arrays as Python objects.
+_SPARE_MEMORY = 12_000_000
+_ARRAY_MEMORY = 450
 
 _METADATA = b'{"__metadata__":{"ontarget":'
 _OPENING = _METADATA + rb'"{\"checksum\":\"'
@@ -82,7 +85,7 @@ _PADDING = "~"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,3}")
 _DIGITS = re.compile(r"[0-9a-f]{64}")
-_MAX_DIMENSIONS = 32  # what every NumPy can hold
+_MAX_DIMENSIONS = 8
 
 
 class ArrayPlace(NamedTuple):
@@ -111,8 +114,8 @@ class Header(NamedTuple):
     user: dict[str, Any]
     sections: dict[str, SectionPlace]
     checksum: str
-    size: int
     data_start: int
+    spare_memory: int
 
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
@@ -168,7 +171,7 @@ def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
     checksum = buffer[_SEAL].decode("ascii", "replace")
     if checksum != _seal(buffer, end):
         raise ValueError("its header is damaged: the checksum differs")
-    about, table = _about(buffer, end, size)
+    about, table, memory = _about(buffer, end, size + _SPARE_MEMORY)
     if about.get("version") != VERSION or type(about["version"]) is not int:
         raise ValueError(
             f"it has version {about.get('version')!r:.80} of the format and this ontarget reads "
@@ -179,14 +182,18 @@ def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
         raise ValueError("its header's user part is no object")
     check_plain(about["user"])
     lists = _lists(buffer, about["sections"], table, end)
-    return Header(about["user"], _places(about["sections"], lists, end, size), checksum, size, end)
+    places = _places(about["sections"], lists, end, size)
+    memory -= _ARRAY_MEMORY * sum(place.n_arrays for place in places.values())
+    if memory < 0:
+        raise ValueError(f"it has too many sections or arrays for its {size:,} bytes")
+    return Header(about["user"], places, checksum, end, memory)
 
 
 def decode_arrays(buffer: FileBuffer, header: Header, name: str) -> dict[str, ArrayPlace]:
     """The arrays of one section, or a ValueError that says what is wrong with the list of them."""
     place = header.sections[name]
     listed = buffer[place.list_start : place.list_stop].decode("ascii")
-    tensors = parse_json("{" + listed + "}", _memory_for(header.size))
+    tensors = parse_json("{" + listed + "}", header.spare_memory)
     found: dict[str, ArrayPlace] = {}
     stop = place.start
     for tensor, entry in tensors.items():
@@ -288,20 +295,16 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
     return end
 
 
-def _memory_for(size: int) -> int:
-    return 2 * size + _SPARE_MEMORY
-
-
-def _about(buffer: FileBuffer, end: int, size: int) -> tuple[dict[str, Any], int]:
-    """What the metadata says, and where the list of tensors begins."""
+def _about(buffer: FileBuffer, end: int, memory: int) -> tuple[dict[str, Any], int, int]:
+    """What the metadata says, where the list of tensors begins, and the memory that is left."""
     # A JSON text in a JSON string: quotes inside are escaped, so the first bare one ends it.
     start = _LENGTH + len(_METADATA)
     stop = buffer.find(b'}"}', start, end) + 2
-    inner = parse_json_string(buffer[start:stop].decode("ascii"), _memory_for(size))
-    about = parse_json(inner, _memory_for(size))
+    inner = parse_json_string(buffer[start:stop].decode("ascii"), memory)
+    about = parse_json(inner, memory)
     if not isinstance(about, dict):
         raise ValueError("its metadata is no object")
-    return about, stop + 1
+    return about, stop + 1, memory - json_memory(inner)
 
 
 def _places(
