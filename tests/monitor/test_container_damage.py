@@ -216,6 +216,16 @@ FORGERIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "no version": (lambda a, t: a.pop("version"), "version None"),
     "user is a list": (lambda a, t: a.update(user=[]), "user part is no object"),
     "no user": (lambda a, t: a.pop("user"), "needs exactly the keys"),
+    "deep version": (lambda a, t: a.update(version="NESTED"), "version"),
+    "deep sections": (lambda a, t: a.update(sections="NESTED"), "no sorted object"),
+    "deep section": (lambda a, t: a["sections"].update(ranks="NESTED"), "needs exactly"),
+    "deep bytes": (section(bytes="NESTED"), "bytes is no count"),
+    "deep tensor": (lambda a, t: t.update({"block-0000/nodes": "NESTED"}), "exactly dtype"),
+    "deep dtype": (nodes(dtype="NESTED"), "unknown dtype"),
+    "deep shape": (nodes(shape="NESTED"), "impossible shape"),
+    "deep offsets": (nodes(data_offsets="NESTED"), "no two data_offsets"),
+    "long shape": (nodes(shape=[1] * 50_000), "impossible shape"),
+    "long name": (lambda a, t: t.update({"x" * 50_000: 0}), "stands in section"),
     "infinite number": (lambda a, t: a["user"].update(x="HUGE"), "inf, which is no number"),
     "deep user": (lambda a, t: a["user"].update(x="DEEP"), "nested more than 32 deep"),
     "deeper user": (lambda a, t: a["user"].update(x="DEEPER"), "nested more than 32 deep"),
@@ -228,6 +238,7 @@ FORGERIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
 WORDS = {
     "HUGE": "1e999",
     "DEEP": "[" * 40 + "]" * 40,
+    "NESTED": "[" * 900 + "]" * 900,
     "DEEPER": "[" * 20_000 + "]" * 20_000,
     "CONSTANT": "NaN",
     "TWICE": '{"k":1,"k":1}',
@@ -241,10 +252,13 @@ def test_a_forged_header_is_refused_with_the_reason(case: str) -> None:
     about, tensors, data = split(small())
     change(about, tensors)
     text = json.dumps(about, separators=(",", ":"), sort_keys=True)
+    listed = json.dumps(tensors, separators=(",", ":"))[1:-1]
     for word, meaning in WORDS.items():
         text = text.replace(f'"{word}"', meaning)
+        listed = listed.replace(f'"{word}"', meaning)
     with pytest.raises(ModelFileError, match=words) as caught:
-        read(joined(text, tensors, data))
+        read(joined(text, listed, data))
+    assert len(str(caught.value)) < 400
     assert str(caught.value).startswith("forged.ontarget cannot be used: ")
 
 

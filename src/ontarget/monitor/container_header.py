@@ -27,6 +27,7 @@ import json
 import math
 import mmap
 import re
+import reprlib
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -174,7 +175,7 @@ def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
     about, table, memory = _about(buffer, end, size + _SPARE_MEMORY)
     if about.get("version") != VERSION or type(about["version"]) is not int:
         raise ValueError(
-            f"it has version {about.get('version')!r:.80} of the format and this ontarget reads "
+            f"it has version {_shown(about.get('version'))} of the format and this ontarget reads "
             f"{VERSION}; update ontarget"
         )
     _check_keys(about, {"checksum", "format", "sections", "user", "version"}, "its header")
@@ -199,16 +200,16 @@ def decode_arrays(buffer: FileBuffer, header: Header, name: str) -> dict[str, Ar
     for tensor, entry in tensors.items():
         section, _, array = tensor.partition("/")
         if section != name:
-            raise ValueError(f"tensor {tensor!r:.80} stands in section {name!r}")
+            raise ValueError(f"tensor {_shown(tensor)} stands in section {name!r}")
         try:
             where = _array_place(entry, header.data_start, stop)
         except ValueError as error:
-            raise ValueError(f"tensor {tensor!r:.80} {error}") from None
+            raise ValueError(f"tensor {_shown(tensor)} {error}") from None
         stop = where.stop
         if array.startswith(_PADDING) and where.dtype == np.uint8 and len(where.shape) == 1:
             continue
         if where.start % ALIGNMENT or not _ARRAY_NAME.fullmatch(array):
-            raise ValueError(f"tensor {tensor!r:.80} starts unaligned or has a bad name")
+            raise ValueError(f"tensor {_shown(tensor)} starts unaligned or has a bad name")
         found[array] = where
     if stop != place.stop or len(found) != place.n_arrays:
         raise ValueError(
@@ -326,11 +327,11 @@ def _places(
 
 def _check_section(name: str, entry: Any) -> None:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r:.80} is no name of a section")
+        raise ValueError(f"{_shown(name)} is no name of a section")
     _check_keys(entry, {"arrays", "bytes", "sha256"}, f"section {name!r}")
     for key in ("arrays", "bytes"):
         if not _is_count(entry[key]):
-            raise ValueError(f"section {name!r}: {key} is no count: {entry[key]!r:.80}")
+            raise ValueError(f"section {name!r}: {key} is no count: {_shown(entry[key])}")
     if not isinstance(entry["sha256"], str) or not _DIGITS.fullmatch(entry["sha256"]):
         raise ValueError(f"section {name!r} has no checksum")
     if entry["arrays"] == 0 and entry["bytes"]:
@@ -377,11 +378,11 @@ def _array_place(entry: Any, data: int, expected: int) -> ArrayPlace:
         raise ValueError("needs exactly dtype, shape and data_offsets")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in _DTYPES:
-        raise ValueError(f"has an unknown dtype: {code!r:.80}")
+        raise ValueError(f"has an unknown dtype: {_shown(code)}")
     if not _are_counts(shape) or len(shape) > _MAX_DIMENSIONS:
-        raise ValueError(f"has an impossible shape: {shape!r:.80}")
+        raise ValueError(f"has an impossible shape: {_shown(shape)}")
     if not _are_counts(offsets) or len(offsets) != 2:
-        raise ValueError(f"has no two data_offsets: {offsets!r:.80}")
+        raise ValueError(f"has no two data_offsets: {_shown(offsets)}")
     dtype = _DTYPES[code]
     size = dtype.itemsize
     extent = dtype.itemsize  # NumPy refuses shapes whose non-zero part is beyond memory
@@ -391,8 +392,8 @@ def _array_place(entry: Any, data: int, expected: int) -> ArrayPlace:
     start, stop = data + offsets[0], data + offsets[1]
     if extent >= 2**63 or stop - start != size or start != expected:
         raise ValueError(
-            f"of shape {shape!r:.80} should take {size} bytes from {expected - data}, "
-            f"but its data_offsets are {offsets!r:.80}"
+            f"of shape {_shown(shape)} should take {size} bytes from {expected - data}, "
+            f"but its data_offsets are {_shown(offsets)}"
         )
     return ArrayPlace(dtype, tuple(shape), start, stop)
 
@@ -403,3 +404,8 @@ def _are_counts(values: Any) -> bool:
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
+
+
+def _shown(value: object) -> str:
+    """The start of a value; one that is long or deep would fill the message, or break repr."""
+    return reprlib.repr(value)
