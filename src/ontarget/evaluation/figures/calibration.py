@@ -1,0 +1,189 @@
+"""Figures of calibration: reliability diagram, ECE over time, PIT histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.calibration import Reliability
+from ontarget.evaluation.figures.curves import Curve, check_curves, draw_curve
+from ontarget.evaluation.figures.style import (
+    Look,
+    Theme,
+    canvas,
+    dotted,
+    legend_above,
+    percent_axis,
+    series_looks,
+    step_axis,
+    theme_of,
+)
+from ontarget.evaluation.pit import PitHistogram
+from ontarget.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["ece_chart", "pit_chart", "reliability_diagram"]
+
+
+def reliability_diagram(
+    found: Reliability | Mapping[str, Reliability], *, dark: bool = False
+) -> Figure:
+    """The rate at which targets were met against the forecast, over the number of forecasts.
+
+    Each point is a bin: across, its mean forecast; up, the rate, with the bin's interval. On the
+    diagonal forecasts say what happens. Several series go by name.
+    """
+    named = {"forecasts": found} if isinstance(found, Reliability) else dict(found)
+    theme = theme_of(dark)
+    looks = series_looks(list(named), theme)
+    label = "Reliability diagram: rate at which the target was met against the forecast"
+    with canvas(theme, (4.8, 5.6), rows=(4.0, 1.0), label=label) as (figure, (top, bottom)):
+        for name, part in named.items():
+            text = f"{name}: ECE {part.ece:.3g}, bars {part.level * 100:g} %"
+            _draw_bins(top, text, part, looks[name])
+        top.plot([0, 1], [0, 1], label="perfect calibration", **dotted(theme.muted))
+        top.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="target met")
+        percent_axis(top, "y")
+        legend_above(top, columns=1)
+        _draw_counts(bottom, named, looks, theme)
+        bottom.set_xlabel("forecast probability")
+        percent_axis(bottom, "x")
+    return figure
+
+
+def ece_chart(
+    curves: Mapping[str, Curve], *, floor: ArrayLike | None = None, dark: bool = False
+) -> Figure:
+    """ECE against time, one line per series with its band.
+
+    ``floor`` is the ECE that chance alone would show at each step (`ece_by_step`).
+    """
+    n_steps, theme = check_curves(curves), theme_of(dark)
+    looks = series_looks(list(curves), theme)
+    label = "Expected calibration error against time"
+    with canvas(theme, (6.4, 3.4), label=label) as (figure, (axes,)):
+        for name, curve in curves.items():
+            draw_curve(axes, name, curve, looks[name])
+        if floor is not None:
+            draw_floor(axes, floor, n_steps, theme)
+        axes.set_ylim(bottom=0.0)
+        axes.set_ylabel("expected calibration error")
+        step_axis(axes, n_steps)
+        legend_above(axes)
+    return figure
+
+
+def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None:
+    """Draw what chance alone would show, as a thin dotted line."""
+    line = np.asarray(floor, dtype=np.float64)
+    if line.shape != (n_steps,):
+        raise InputError(f"floor needs one number per step ({n_steps}), got shape {line.shape}")
+    axes.plot(
+        np.arange(n_steps),
+        line,
+        marker="." if n_steps == 1 else None,
+        label="chance alone",
+        **dotted(theme.muted),
+    )
+
+
+def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
+    """Histogram of PIT values with the band in which all bars of a calibrated method lie."""
+    theme = theme_of(dark)
+    label = "Histogram of probability integral transforms, with the band expected by chance"
+    with canvas(theme, (5.6, 3.2), label=label) as (figure, (axes,)):
+        left, width = found.edges[:-1], np.diff(found.edges)
+        outside = (found.count < found.low) | (found.count > found.high)
+        for flags, color, hatch, name in (
+            (~outside, theme.blue, None, "episodes"),
+            (outside, theme.vermilion, "////", "outside the band"),
+        ):
+            if flags.any():
+                axes.bar(
+                    left[flags],
+                    found.count[flags],
+                    width[flags],
+                    align="edge",
+                    color=color,
+                    alpha=0.75,
+                    edgecolor=theme.paper,
+                    linewidth=0.8,
+                    hatch=hatch,
+                    label=name,
+                )
+        _draw_band(axes, found, theme)
+        axes.set(xlim=(0.0, 1.0), xlabel="predicted probability of an outcome this low")
+        axes.set_ylabel("episodes per bar")
+        axes.set_ylim(0.0, 1.08 * max(found.high.max(), found.count.max()))
+        axes.grid(visible=False, axis="x")
+        percent_axis(axes, "x")
+        legend_above(axes)
+    return figure
+
+
+def _draw_band(axes: Axes, found: PitHistogram, theme: Theme) -> None:
+    """The band behind the bars, its ends and the expected height over them."""
+    axes.stairs(
+        found.high,
+        found.edges,
+        baseline=found.low,
+        fill=True,
+        color=theme.muted,
+        alpha=0.18,
+        linewidth=0,
+        zorder=0.6,
+        label=f"{found.band * 100:g} % band, all bars",
+    )
+    for end in (found.low, found.high):
+        axes.stairs(
+            end, found.edges, baseline=None, color=theme.ink, linewidth=0.9, linestyle=(0, (4, 2))
+        )
+    axes.stairs(
+        found.expected, found.edges, baseline=None, color=theme.ink, linewidth=1.3, label="expected"
+    )
+
+
+def _draw_bins(axes: Axes, name: str, part: Reliability, look: Look) -> None:
+    some = part.count > 0
+    rate = part.rate_met[some]
+    reach = np.clip(np.stack([rate - part.low[some], part.high[some] - rate]), 0.0, None)
+    axes.errorbar(
+        part.mean_p[some],
+        rate,
+        yerr=reach,
+        color=look.color,
+        linestyle=look.line,
+        linewidth=1.2,
+        marker=look.marker,
+        elinewidth=0.9,
+        capsize=1.8,
+        capthick=0.9,
+        label=name,
+    )
+
+
+def _draw_counts(
+    axes: Axes, named: Mapping[str, Reliability], looks: Mapping[str, Look], theme: Theme
+) -> None:
+    """Bin counts on a logarithmic scale: most forecasts lie near 0 and 1."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    for name, part in named.items():
+        if len(named) == 1:
+            axes.stairs(part.count, part.edges, fill=True, color=theme.muted, alpha=0.55)
+        else:
+            look = looks[name]
+            axes.stairs(part.count, part.edges, color=look.color, linestyle=look.line)
+    most = max(int(part.count.max()) for part in named.values())
+    axes.set_yscale("log")
+    axes.set_ylim(0.7, max(10.0, most * 1.8))
+    axes.yaxis.set_major_locator(LogLocator(numticks=4))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+    axes.set_ylabel("forecasts")

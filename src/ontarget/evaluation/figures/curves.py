@@ -1,0 +1,103 @@
+"""What is drawn against time: a value per step, with a band where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.figures.style import Look
+from ontarget.evaluation.inputs import check_same_size, freeze
+from ontarget.typing import ArrayLike, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Curve", "check_curves", "draw_curve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One value per step with the band from ``low`` to ``high``; NaN where there is no value.
+
+    Examples
+    --------
+    >>> curve = Curve.of_repeats([[0.25, 0.5], [0.75, 0.5]])
+    >>> print(curve.value, curve.low.round(3), curve.high.round(3))
+    [0.5 0.5] [0.146 0.5  ] [0.854 0.5  ]
+    """
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def __post_init__(self) -> None:
+        arrays = {
+            name: np.asarray(getattr(self, name), dtype=np.float64)
+            for name in ("value", "low", "high")
+        }
+        for name, array in arrays.items():
+            if array.ndim != 1 or array.size == 0:
+                raise InputError(f"{name} needs one number per step, got shape {array.shape}")
+        check_same_size(**arrays)
+        freeze(self, **arrays)
+
+    @classmethod
+    def of(cls, value: ArrayLike) -> Self:
+        """A curve without a band."""
+        line = np.asarray(value, dtype=np.float64)
+        return cls(line, line, line)
+
+    @classmethod
+    def of_repeats(cls, values: ArrayLike) -> Self:
+        """Mean over repeats, (repeats, steps), with a band of one standard deviation each side."""
+        table = np.asarray(values, dtype=np.float64)
+        if table.ndim != 2 or table.size == 0:
+            raise InputError(f"values needs shape (repeats, steps), got {table.shape}")
+        mean = table.mean(axis=0)
+        spread = table.std(axis=0, ddof=1) if table.shape[0] > 1 else np.zeros(mean.size)
+        return cls(mean, mean - spread, mean + spread)
+
+    @property
+    def has_band(self) -> bool:
+        """Whether the band is wider than the line anywhere."""
+        return bool((self.high > self.low).any())
+
+
+def check_curves(curves: Mapping[str, Curve]) -> int:
+    """The number of steps of all curves, which must be the same."""
+    if not curves:
+        raise InputError("a figure needs at least one curve, got none")
+    steps = {name: curve.value.size for name, curve in curves.items()}
+    if len(set(steps.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in steps.items())
+        raise InputError(f"curves need the same number of steps, got {listed}")
+    return next(iter(steps.values()))
+
+
+def draw_curve(axes: Axes, name: str, curve: Curve, look: Look) -> None:
+    """Draw a curve over its band; a single step gets a marker with a bar."""
+    steps = np.arange(curve.value.size)
+    if curve.value.size == 1:
+        reach = np.abs(np.stack([curve.value - curve.low, curve.high - curve.value]))
+        axes.errorbar(
+            steps, curve.value, yerr=reach, color=look.color, fmt=look.marker, capsize=3, label=name
+        )
+        return
+    if curve.has_band:
+        axes.fill_between(steps, curve.low, curve.high, color=look.color, alpha=0.22, linewidth=0)
+    # A few markers, shifted from one series to the next, tell lines apart in grey.
+    every = max(1, curve.value.size // 8)
+    shift = "os^D".index(look.marker) * every // 4
+    axes.plot(
+        steps,
+        curve.value,
+        color=look.color,
+        linestyle=look.line,
+        marker=look.marker,
+        markevery=(min(shift, curve.value.size - 1), every),
+        label=name,
+    )

@@ -1,0 +1,193 @@
+"""Figures of what can be acted on: alarms and prediction intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.alarms import AlarmCurve
+from ontarget.evaluation.figures.style import (
+    canvas,
+    dotted,
+    legend_above,
+    percent_axis,
+    series_looks,
+    theme_of,
+)
+from ontarget.evaluation.inputs import check_fraction, check_probabilities, check_same_size, freeze
+from ontarget.typing import ArrayLike, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["IntervalCurve", "alarm_chart", "interval_chart"]
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalCurve:
+    """Coverage and width of one method's intervals at each level asked for."""
+
+    level: FloatArray
+    coverage: FloatArray
+    width: FloatArray
+
+    def __post_init__(self) -> None:
+        level = check_probabilities("level", self.level)
+        coverage = check_probabilities("coverage", self.coverage)
+        width = np.asarray(self.width, dtype=np.float64)
+        check_same_size(level=level, coverage=coverage, width=width)
+        if (np.diff(level) <= 0).any():
+            raise InputError("level needs strictly ascending numbers")
+        freeze(self, level=level, coverage=coverage, width=width)
+
+
+def alarm_chart(
+    curve: AlarmCurve,
+    *,
+    marks: Sequence[float] = (0.01, 0.05, 0.1),
+    most: float = 0.3,
+    dark: bool = False,
+) -> Figure:
+    """Failures detected and lead time against the rate of false alarms.
+
+    Parameters
+    ----------
+    curve
+        What `alarm_curve` gives.
+    marks
+        False-alarm rates to mark and to write the detection rate beside.
+    most
+        The highest false-alarm rate to show.
+    dark
+        For a dark background.
+    """
+    check_fraction("most", most)
+    if curve.n_met == 0 or curve.n_missed == 0:
+        raise InputError(
+            "an alarm chart needs episodes that met the target and such that missed it, "
+            f"got {curve.n_met} and {curve.n_missed}"
+        )
+    theme = theme_of(dark)
+    label = "Failures detected and lead time against the rate of false alarms"
+    with canvas(theme, (5.6, 4.8), rows=(1.5, 1.0), label=label) as (figure, (top, bottom)):
+        # Steps: between two rates of false alarms one detects what the lower of them allows. Of
+        # thresholds with the same false alarms the highest detects most.
+        shown = np.flatnonzero(np.diff(curve.false_alarm_rate, append=2.0) > 0.0)
+        shown = shown[: np.searchsorted(curve.false_alarm_rate[shown], most, side="right") + 1]
+        false, detected = curve.false_alarm_rate[shown], curve.detection_rate[shown]
+        least, highest = curve.detection_interval[shown].T
+        top.fill_between(
+            false,
+            least,
+            highest,
+            step="post",
+            color=theme.blue,
+            alpha=0.2,
+            linewidth=0,
+            label=f"{curve.level * 100:g} % interval",
+        )
+        top.plot(false, detected, drawstyle="steps-post", color=theme.blue, label="detected")
+        top.plot([0, 1], [0, 1], label="alarms at random", **dotted(theme.muted))
+        top.set(ylim=(-0.02, 1.04), ylabel="failures detected")
+        percent_axis(top, "y")
+        low, middle, high = curve.lead_steps[shown].T
+        bottom.fill_between(
+            false,
+            low,
+            high,
+            step="post",
+            color=theme.green,
+            alpha=0.25,
+            linewidth=0,
+            label="quartiles",
+        )
+        bottom.plot(false, middle, drawstyle="steps-post", color=theme.green, label="median")
+        bottom.set(
+            xlabel="false alarms (share of runs that met the target)", ylabel="lead time (steps)"
+        )
+        bottom.set_xlim(-0.01 * most, most)
+        bottom.set_ylim(bottom=0.0)
+        percent_axis(bottom, "x")
+        _draw_marks(top, bottom, curve, marks=[m for m in marks if m <= most])
+        legend_above(top)
+        legend_above(bottom)
+    return figure
+
+
+def interval_chart(
+    methods: Mapping[str, IntervalCurve],
+    *,
+    band: tuple[ArrayLike, ArrayLike] | None = None,
+    unit: str = "outcome",
+    dark: bool = False,
+) -> Figure:
+    """Coverage less the level asked for, and mean width, against the level.
+
+    Parameters
+    ----------
+    methods
+        A curve for each method, all at the same levels.
+    band
+        Lowest and highest coverage expected of a valid method at each level (`coverage_band`).
+    unit
+        What widths are measured in.
+    dark
+        For a dark background.
+    """
+    theme = theme_of(dark)
+    looks = series_looks(list(methods), theme)
+    levels = next(iter(methods.values())).level
+    if not all(np.array_equal(curve.level, levels) for curve in methods.values()):
+        raise InputError("methods need the same levels")
+    label = "Coverage less the level asked for, and width of intervals, against the level"
+    with canvas(theme, (5.6, 5.0), rows=(1.0, 1.0), label=label) as (figure, (top, bottom)):
+        top.axhline(0.0, color=theme.ink, linewidth=1.0)
+        if band is not None:
+            low, high = (100 * (np.asarray(end, dtype=np.float64) - levels) for end in band)
+            top.fill_between(
+                levels,
+                low,
+                high,
+                color=theme.muted,
+                alpha=0.25,
+                linewidth=0,
+                label="expected",
+            )
+        for name, curve in methods.items():
+            look = looks[name]
+            style = {"color": look.color, "linestyle": look.line, "marker": look.marker}
+            top.plot(levels, 100 * (curve.coverage - levels), label=name, **style)
+            finite = np.where(np.isfinite(curve.width), curve.width, np.nan)
+            bottom.plot(levels, finite, **style)
+        top.set_ylabel("coverage less level\n(percentage points)")
+        bottom.set_ylabel(f"mean width ({unit})")
+        bottom.set_ylim(bottom=0.0)
+        bottom.set_xlabel("level asked for")
+        percent_axis(bottom, "x")
+        legend_above(top, columns=3)
+    return figure
+
+
+def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[float]) -> None:
+    """Mark some false-alarm rates and write what each detects."""
+    for mark in marks:
+        within = np.flatnonzero(curve.false_alarm_rate <= mark)
+        if within.size == 0:
+            continue
+        i = int(within[-1])
+        detected, lead = curve.detection_rate[i], curve.lead_steps[i, 1]
+        texts = (
+            (top, detected, f"{100 * detected:.0f} %", (6, -5), "top"),
+            (bottom, lead, f"{lead:.3g}", (-1, 6), "bottom"),
+        )
+        for axes, value, text, place, side in texts:
+            if np.isnan(value):
+                continue
+            color = axes.lines[0].get_color()
+            axes.plot([mark], [value], "o", color=color, markersize=5.5)
+            axes.annotate(text, (mark, value), xytext=place, textcoords="offset points", va=side)

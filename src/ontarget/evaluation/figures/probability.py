@@ -1,0 +1,278 @@
+"""Figures of forecasts over time: some episodes, the mean, and the fan of outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.evaluation.alarms import first_alarms
+from ontarget.evaluation.figures.curves import Curve, check_curves, draw_curve
+from ontarget.evaluation.figures.style import (
+    Theme,
+    canvas,
+    dotted,
+    legend_above,
+    percent_axis,
+    series_looks,
+    step_axis,
+    theme_of,
+)
+from ontarget.evaluation.inputs import check_flags, check_numbers, check_panel, check_same_size
+from ontarget.typing import ArrayLike, BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["episodes_chart", "mean_chart", "outcome_fan"]
+
+
+def episodes_chart(
+    p: ArrayLike,
+    met: ArrayLike,
+    *,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    threshold: float | None = None,
+    dark: bool = False,
+) -> Figure:
+    """Probability against time for some episodes, by whether they met the target.
+
+    Episodes that met it are solid lines that end in a dot, the others dashed lines that end in a
+    cross. A triangle marks the first step below the threshold.
+
+    Parameters
+    ----------
+    p
+        (steps, episodes), NaN where an episode is not alive. About ten read well.
+    met
+        Whether each episode met the target.
+    bounds
+        The low and the high probability, each of p's shape.
+    threshold
+        The alarm threshold.
+    dark
+        For a dark background.
+    """
+    panel, success = check_panel("p", p, unit=True), check_flags("met", met)
+    check_same_size(p=panel, met=success)
+    bands = None if bounds is None else _bounds(bounds, panel)
+    theme = theme_of(dark)
+    label = "Probability of meeting the target against time, some episodes"
+    with canvas(theme, (6.4, 3.8), label=label) as (figure, (axes,)):
+        _draw_episodes(axes, panel, success, theme)
+        if bands is not None:
+            for i in range(panel.shape[1]):
+                color = theme.blue if success[i] else theme.vermilion
+                steps = np.arange(panel.shape[0])
+                axes.fill_between(
+                    steps, bands[0][:, i], bands[1][:, i], color=color, alpha=0.15, linewidth=0
+                )
+        if threshold is not None:
+            _draw_threshold(axes, panel, threshold, theme)
+        axes.set(ylim=(-0.03, 1.03), ylabel="probability of meeting the target")
+        percent_axis(axes, "y")
+        step_axis(axes, panel.shape[0])
+        legend_above(axes, columns=4)
+    return figure
+
+
+def mean_chart(
+    curves: Mapping[str, Curve], *, rate: ArrayLike | None = None, dark: bool = False
+) -> Figure:
+    """Mean probability against time with its band, and the rate at which targets were met.
+
+    ``rate`` is the share of the episodes alive at each step that met the target.
+    """
+    n_steps, theme = check_curves(curves), theme_of(dark)
+    looks = series_looks(list(curves), theme)
+    label = "Mean probability against time, and the rate at which the target was met"
+    with canvas(theme, (6.4, 3.4), label=label) as (figure, (axes,)):
+        for name, curve in curves.items():
+            draw_curve(axes, name, curve, looks[name])
+        if rate is not None:
+            observed = np.asarray(rate, dtype=np.float64)
+            if observed.shape != (n_steps,):
+                raise InputError(f"rate needs {n_steps} numbers, got shape {observed.shape}")
+            axes.plot(
+                np.arange(n_steps),
+                observed,
+                marker="x" if n_steps == 1 else None,
+                label="target met",
+                **dotted(theme.ink),
+            )
+        axes.set_ylabel("mean probability")
+        axes.margins(y=0.12)
+        _widen(axes)
+        percent_axis(axes, "y")
+        step_axis(axes, n_steps)
+        legend_above(axes, columns=4)
+    return figure
+
+
+def outcome_fan(
+    quantiles: ArrayLike,
+    levels: ArrayLike,
+    *,
+    target: tuple[float, float] | None = None,
+    outcome: float | None = None,
+    so_far: ArrayLike | None = None,
+    unit: str = "outcome",
+    dark: bool = False,
+) -> Figure:
+    """Quantiles of the predicted outcome over one episode, as bands around the median.
+
+    Parameters
+    ----------
+    quantiles
+        (steps, levels): the predicted quantiles at each step, rising along the levels.
+    levels
+        Ascending, symmetric around one half: 0.05, 0.25, 0.5, 0.75, 0.95.
+    target
+        Lower and upper end of the target; either may be infinite.
+    outcome
+        What the episode ended with.
+    so_far
+        The behavior through each step.
+    unit
+        What the outcome is, with its unit: it labels the axis.
+    dark
+        For a dark background.
+    """
+    table, shares = _fan(quantiles, levels)
+    n_steps, theme = table.shape[0], theme_of(dark)
+    with canvas(theme, (6.4, 3.8), label=f"Predicted {unit} against time") as (figure, (axes,)):
+        steps = np.arange(n_steps)
+        half = shares.size // 2
+        for i in range(half):
+            share = shares[-1 - i] - shares[i]
+            axes.fill_between(
+                steps,
+                table[:, i],
+                table[:, -1 - i],
+                color=theme.blue,
+                alpha=0.2 + 0.3 * i / max(half, 1),
+                linewidth=0,
+                label=f"middle {share * 100:.3g} %",
+            )
+        if shares.size % 2:
+            axes.plot(
+                steps,
+                table[:, half],
+                color=theme.blue,
+                marker="o" if n_steps == 1 else None,
+                label="median",
+            )
+        if so_far is not None:
+            line = check_numbers("so_far", so_far)
+            axes.plot(
+                np.arange(line.size), line, color=theme.ink, linestyle=(0, (2, 1.5)), label="so far"
+            )
+        _draw_target(axes, target, theme)
+        step_axis(axes, n_steps)
+        if outcome is not None:
+            axes.plot([n_steps], [outcome], "X", color=theme.ink, markersize=7, label="ended at")
+            axes.set_xlim(right=n_steps + max(0.5, 0.02 * n_steps))
+        axes.set_ylabel(unit)
+        legend_above(axes, columns=4)
+    return figure
+
+
+def _widen(axes: Axes, least: float = 0.1) -> None:
+    """Show a tenth of the axis at least, so that small swings look small."""
+    low, high = axes.get_ylim()
+    if high - low < least:
+        middle = min(max((low + high) / 2, least / 2), 1.0 - least / 2)
+        axes.set_ylim(middle - least / 2, middle + least / 2)
+
+
+def _draw_episodes(axes: Axes, panel: FloatArray, success: BoolArray, theme: Theme) -> None:
+    alive = ~np.isnan(panel)
+    last = panel.shape[0] - 1 - alive[::-1].argmax(axis=0)
+    kinds = (
+        (True, theme.blue, "-", "o", "target met"),
+        (False, theme.vermilion, (0, (5, 1.6)), "X", "target missed"),
+    )
+    for flag, color, line, marker, name in kinds:
+        label = name
+        for i in np.flatnonzero((success == flag) & alive.any(axis=0)):
+            axes.plot(
+                np.arange(last[i] + 1),
+                panel[: last[i] + 1, i],
+                color=color,
+                linestyle=line,
+                linewidth=1.3,
+                marker=marker,
+                markevery=[int(last[i])],
+                markersize=7,
+                markeredgecolor=theme.paper,
+                markeredgewidth=0.6,
+                clip_on=False,
+                label=label,
+            )
+            label = "_same"  # the legend names each kind once
+
+
+def _draw_threshold(axes: Axes, panel: FloatArray, threshold: float, theme: Theme) -> None:
+    axes.axhline(threshold, label="alarm below", **dotted(theme.ink))
+    first = first_alarms(panel, threshold)
+    raised = np.flatnonzero(first >= 0)
+    if raised.size:
+        axes.plot(
+            first[raised],
+            panel[first[raised], raised],
+            linestyle="none",
+            marker="v",
+            markersize=7,
+            zorder=5,
+            color=theme.ink,
+            markeredgecolor=theme.paper,
+            markeredgewidth=0.6,
+            label="first alarm",
+        )
+
+
+def _draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) -> None:
+    if target is None:
+        return
+    lower, upper = target
+    if not lower <= upper:
+        raise InputError(f"target needs lower <= upper, got [{lower}, {upper}]")
+    ends = [end for end in (lower, upper) if np.isfinite(end)]
+    axes.margins(y=0.08)
+    low, high = axes.get_ylim()
+    low, high = min([low, *ends]), max([high, *ends])
+    axes.axhspan(
+        max(lower, low),
+        min(upper, high),
+        color=theme.green,
+        alpha=0.1,
+        linewidth=0,
+        zorder=0.5,
+        label="target",
+    )
+    for end in ends:
+        axes.axhline(end, color=theme.green, linewidth=1.1, linestyle=(0, (6, 2, 1.5, 2)))
+    axes.set_ylim(low, high)
+
+
+def _bounds(
+    bounds: tuple[ArrayLike, ArrayLike], panel: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    low, high = (check_panel(f"bounds[{i}]", bound, unit=True) for i, bound in enumerate(bounds))
+    if low.shape != panel.shape or high.shape != panel.shape:
+        raise InputError(f"bounds need p's shape {panel.shape}, got {low.shape} and {high.shape}")
+    return low, high
+
+
+def _fan(quantiles: ArrayLike, levels: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    shares = check_numbers("levels", levels)
+    table = check_numbers("quantiles", quantiles, ndim=2)
+    check_same_size(quantiles=table, levels=shares)
+    if (np.diff(shares) <= 0).any() or not np.allclose(shares + shares[::-1], 1.0):
+        raise InputError(f"levels needs ascending numbers symmetric around 0.5, got {levels!r}")
+    if (np.diff(table, axis=1) < 0).any():
+        raise InputError("quantiles needs numbers that rise along the levels at every step")
+    return table, shares

@@ -1,0 +1,241 @@
+"""How every figure looks: one palette for light and dark, one set of sizes, no global settings.
+
+Series differ in colour, line and marker, so that they can be told apart in grey and by readers
+who do not see colours as most do (the hues are those of Okabe and Ito).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from ontarget.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Look",
+    "Theme",
+    "canvas",
+    "dotted",
+    "drawing",
+    "legend_above",
+    "percent_axis",
+    "series_looks",
+    "step_axis",
+    "theme_css",
+    "theme_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """The colours of a figure by what they are for, each a different one."""
+
+    ink: str
+    muted: str
+    rule: str
+    paper: str
+    blue: str
+    vermilion: str
+    green: str
+    purple: str
+
+    def roles(self) -> dict[str, str]:
+        """Each role with its colour."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+LIGHT = Theme(
+    ink="#1b1f24",
+    muted="#5f6873",
+    rule="#d5dae0",
+    paper="#fefefe",
+    blue="#0072b2",
+    vermilion="#d55e00",
+    green="#009e73",
+    purple="#aa4499",
+)
+DARK = Theme(
+    ink="#e6e9ed",
+    muted="#a3acb8",
+    rule="#3b434d",
+    paper="#14181d",
+    blue="#56b4e9",
+    vermilion="#f0883e",
+    green="#2fc79a",
+    purple="#d98bc8",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What sets one series apart: its colour, its line and its marker."""
+
+    color: str
+    line: Any
+    marker: str
+
+
+_LINES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_MARKERS = ("o", "s", "^", "D")
+
+_SETTINGS: dict[str, Any] = {
+    "font.size": 10.0,
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica"],
+    "axes.labelsize": 10.0,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "lines.linewidth": 1.7,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "legend.handlelength": 2.6,
+    "hatch.linewidth": 0.6,
+    "savefig.dpi": 160,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ontarget",
+    "path.simplify": True,
+}
+# matplotlib reads its settings from one place for the whole process; they are put there only
+# while a figure is drawn, by one thread at a time, and taken away again.
+_lock = threading.RLock()
+
+
+@contextmanager
+def drawing(theme: Theme = LIGHT) -> Iterator[None]:
+    """Matplotlib's own defaults with this style over them, whatever the caller has configured."""
+    import matplotlib as mpl
+
+    settings: Any = {
+        **_SETTINGS,
+        "text.color": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "axes.edgecolor": theme.muted,
+        "xtick.color": theme.muted,
+        "ytick.color": theme.muted,
+        "xtick.labelcolor": theme.ink,
+        "ytick.labelcolor": theme.ink,
+        "grid.color": theme.rule,
+        "axes.facecolor": "none",
+        "figure.facecolor": theme.paper,
+        "hatch.color": theme.muted,
+    }
+    with _lock, mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(settings)
+        yield
+
+
+@contextmanager
+def canvas(
+    theme: Theme, size: tuple[float, float], *, rows: tuple[float, ...] = (1.0,), label: str
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure with axes one above the other that share their x axis, to be drawn on inside.
+
+    ``size`` is in inches, ``rows`` are the axes' relative heights, and ``label`` says in words
+    what the figure shows.
+    """
+    with drawing(theme):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=size, layout="constrained")
+        figure.set_label(label)
+        axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
+        yield figure, list(axes)
+        # Every drawing of a constrained layout moves it a little: once is enough, then it stays.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+
+
+def series_looks(names: list[str], theme: Theme) -> dict[str, Look]:
+    """A look for each series; at most four can be told apart."""
+    if not 1 <= len(names) <= len(_LINES):
+        raise InputError(f"a figure needs 1 to {len(_LINES)} series, got {len(names)}: {names}")
+    colors = (theme.blue, theme.vermilion, theme.green, theme.purple)
+    looks = (Look(*parts) for parts in zip(colors, _LINES, _MARKERS, strict=True))
+    return dict(zip(names, looks, strict=False))
+
+
+def theme_of(dark: bool) -> Theme:
+    """The theme for a light or a dark background."""
+    return DARK if dark else LIGHT
+
+
+def theme_css() -> str:
+    """The style rules that let `svg_of` figures follow a page from light to dark, and to paper.
+
+    Examples
+    --------
+    >>> print(theme_css().splitlines()[0][:40])
+    :root { --ontarget-ink: #1b1f24; --ontar
+    """
+    light, dark = _variables(LIGHT), _variables(DARK)
+    return (
+        f":root {{ {light} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+        f"@media print {{ :root {{ {light} }} }}\n"
+        "svg.ontarget { max-width: 100%; height: auto; }\n"
+    )
+
+
+def percent_axis(axes: Axes, which: str) -> None:
+    """Write the ticks of an axis of shares from 0 to 1 as percentages."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    # A space that does not break, as in running text; no more digits than the tick needs.
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 4):g}\u00a0%"))
+
+
+def step_axis(axes: Axes, steps: int) -> None:
+    """Label the x axis as steps, at whole numbers, with room for markers at both ends."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+    room = max(0.015 * steps, 0.5 if steps < 2 else 0.0)
+    axes.set_xlim(-room, steps - 1 + room)
+
+
+def dotted(color: str) -> dict[str, Any]:
+    """The look of a line to compare with, in any of the theme's colours."""
+    return {"color": color, "linestyle": (0, (1, 1.5)), "linewidth": 1.3}
+
+
+def legend_above(axes: Axes, *, columns: int = 3) -> None:
+    """A legend above the axes, where no data can lie under it."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=min(columns, len(handles)),
+            borderaxespad=0.2,
+            columnspacing=1.6,
+            handletextpad=0.6,
+        )
+
+
+def _variables(theme: Theme) -> str:
+    return " ".join(f"--ontarget-{name}: {color};" for name, color in theme.roles().items())

@@ -1,0 +1,78 @@
+"""A figure as text to put into a page: the same bytes every time, colours that follow the page."""
+
+from __future__ import annotations
+
+import io
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from ontarget.evaluation.figures.style import DARK, LIGHT, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["svg_of"]
+
+_ID = re.compile(r' id="([^"]*)"')
+_PLACES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
+# Its style sheet would reach every other picture of the page; the root says the same by heritage.
+_NEEDLESS = (
+    re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL),
+    re.compile(r"\s*<defs>\s*<style[^>]*>[^<]*</style>\s*</defs>"),
+    re.compile(r' transform="rotate\(-?0 [^"]*\)"'),
+)
+_NUMBER = re.compile(r"-?\d+\.\d+")
+_REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
+
+
+def svg_of(figure: Figure) -> str:
+    """The figure as inline SVG for an HTML page, on a transparent ground.
+
+    The same figure gives the same text. Ids are unique to the figure's content, so that several
+    fit into one page. Colours of the palette are written as CSS variables with their own value to
+    fall back on: with `theme_css` in the page they follow it from light to dark.
+    """
+    with drawing():
+        buffer = io.StringIO()
+        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].rstrip() + "\n"
+    for needless in _NEEDLESS:
+        text = needless.sub("", text)
+    text = _PLACES.sub(lambda found: _NUMBER.sub(_rounded, found[0]), text)
+    return _themed(_renamed(_opened(text, str(figure.get_label()))))
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """A coordinate to a hundredth of a point: half the text, and no last bits of a machine."""
+    return f"{round(float(found[0]), 2):g}"
+
+
+def _opened(text: str, label: str) -> str:
+    """The root element as a picture with a name; `theme_css` lets it shrink with the page."""
+    name = f' role="img" aria-label={quoteattr(label)}' if label else ""
+    style = "stroke-linejoin: round; stroke-linecap: butt"
+    return text.replace("<svg", f'<svg class="ontarget"{name} style="{style}"', 1)
+
+
+def _renamed(text: str) -> str:
+    """Ids that are referred to, made unique to this text; the others left out."""
+    used = {name for _, name in _REFERENCE.findall(text)}
+    digest = blake2b(text.encode(), digest_size=5).hexdigest()
+    order: dict[str, str] = {}
+    for name in _ID.findall(text):
+        if name in used:
+            order.setdefault(name, f"f{digest}-{len(order)}")
+    text = _ID.sub(lambda found: f' id="{order[found[1]]}"' if found[1] in order else "", text)
+    return _REFERENCE.sub(lambda found: found[1] + order.get(found[2], found[2]), text)
+
+
+def _themed(text: str) -> str:
+    """Colours of the palette as CSS variables; they stand in style attributes only."""
+    for theme in (LIGHT, DARK):
+        for role, color in theme.roles().items():
+            text = re.sub(rf"(?<!, ){color}", f"var(--ontarget-{role}, {color})", text)
+    return text

@@ -1,0 +1,88 @@
+"""One of each figure, of ordinary data and of the awkward kind."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ontarget.evaluation import alarm_curve, pit_histogram, reliability
+from ontarget.evaluation.figures import (
+    Curve,
+    IntervalCurve,
+    alarm_chart,
+    ece_chart,
+    episodes_chart,
+    interval_chart,
+    mean_chart,
+    outcome_fan,
+    pit_chart,
+    reliability_diagram,
+    svg_of,
+)
+
+RNG = np.random.default_rng(7)
+P = np.round(RNG.random((6, 40)), 3)
+MET = RNG.random(40) < P[-1]
+LEVELS = np.array([0.05, 0.5, 0.95])
+FAN = np.sort(RNG.normal(size=(6, 3)), axis=1)
+NAN = np.nan
+
+ORDINARY = {
+    "reliability": lambda **to: reliability_diagram(reliability(P[0], MET), **to),
+    "two reliabilities": lambda **to: reliability_diagram(
+        {"raw": reliability(P[0], MET), "calibrated": reliability(P[5], MET)}, **to
+    ),
+    "ece": lambda **to: ece_chart(
+        {"low": Curve.of_repeats(P[:3] / 9), "high": Curve.of(P[4] / 9)}, floor=P[5] / 20, **to
+    ),
+    "episodes": lambda **to: episodes_chart(
+        P[:, :9], MET[:9], bounds=(P[:, :9] * 0.9, P[:, :9]), threshold=0.4, **to
+    ),
+    "mean": lambda **to: mean_chart({"p": Curve.of_repeats(P)}, rate=np.full(40, 0.5), **to),
+    "pit": lambda **to: pit_chart(pit_histogram(P[0], bins=5), **to),
+    "alarm": lambda **to: alarm_chart(alarm_curve(P, MET, np.full(40, 6)), **to),
+    "interval": lambda **to: interval_chart(
+        {"PCQR": IntervalCurve([0.5, 0.8], [0.51, 0.79], [2.0, 3.0])},
+        band=([0.45, 0.75], [0.55, 0.85]),
+        **to,
+    ),
+    "fan": lambda **to: outcome_fan(
+        FAN, LEVELS, target=(-1.0, np.inf), outcome=0.5, so_far=np.arange(6.0), **to
+    ),
+}
+AWKWARD = {
+    "one forecast": lambda: reliability_diagram(reliability([1.0], [1])),
+    "all met": lambda: reliability_diagram(reliability(P[0], np.ones(40))),
+    "one step of ece": lambda: ece_chart({"p": Curve([0.1], [0.05], [0.2])}, floor=[0.02]),
+    "a step without ece": lambda: ece_chart({"p": Curve.of([0.1, NAN, 0.2])}, floor=[0.1, NAN, 0]),
+    "one step of one episode": lambda: episodes_chart([[0.5]], [True], threshold=0.9),
+    "all missed": lambda: episodes_chart(P[:, :3], [0, 0, 0]),
+    "an episode never alive": lambda: episodes_chart([[0.5, NAN], [0.6, NAN]], [1, 0]),
+    "one step of the mean": lambda: mean_chart({"p": Curve.of([0.5])}, rate=[0.6]),
+    "a mean at the top": lambda: mean_chart({"p": Curve.of([1.0, 1.0])}),
+    "pit of one bar": lambda: pit_chart(pit_histogram([0.5], bins=1)),
+    "pit outside its band": lambda: pit_chart(pit_histogram(np.zeros(500), bins=4)),
+    "nothing detected": lambda: alarm_chart(alarm_curve([[0.2, 0.9]], [1, 0], [1, 1])),
+    "one level": lambda: interval_chart({"PCQR": IntervalCurve([0.8], [0.8], [1.0])}),
+    "infinite width": lambda: interval_chart(
+        {"PCQR": IntervalCurve([0.5, 0.9], [0.5, 1.0], [1.0, np.inf])}
+    ),
+    "fan of one step": lambda: outcome_fan([[1.0, 2.0, 3.0]], LEVELS),
+    "fan without median": lambda: outcome_fan(FAN[:, :2], [0.1, 0.9], target=(0.0, 1.0)),
+    "fan for any outcome": lambda: outcome_fan(FAN, LEVELS, target=(-np.inf, np.inf)),
+}
+EVERY = {**ORDINARY, **AWKWARD}
+
+
+@cache
+def drawn(name: str, *, dark: bool = False) -> Figure:
+    """A figure of the gallery, drawn once."""
+    return EVERY[name](dark=True) if dark else EVERY[name]()
+
+
+@cache
+def written(name: str, *, dark: bool = False) -> str:
+    """A figure of the gallery as SVG, written once."""
+    return svg_of(drawn(name, dark=dark))

@@ -1,0 +1,253 @@
+"""Each figure draws the data that it was given."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from ontarget.errors import InputError
+from ontarget.evaluation import (
+    PitHistogram,
+    alarm_curve,
+    first_alarms,
+    pit_histogram,
+    reliability,
+)
+from ontarget.evaluation.figures import (
+    Curve,
+    IntervalCurve,
+    alarm_chart,
+    ece_chart,
+    episodes_chart,
+    interval_chart,
+    mean_chart,
+    outcome_fan,
+    pit_chart,
+    reliability_diagram,
+)
+from tests.evaluation.figures.gallery import EVERY, FAN, LEVELS, MET, ORDINARY, P, drawn
+
+
+def line(axes, label):
+    return next(line for line in axes.lines if line.get_label() == label)
+
+
+def labels(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def ends_of(band):
+    """Lower and upper end of a filled band at each of its steps."""
+    corners = band.get_paths()[0].vertices
+    at = {}
+    for x, y in corners:
+        at.setdefault(round(x, 9), []).append(y)
+    places = sorted(at)
+    return np.array([min(at[x]) for x in places]), np.array([max(at[x]) for x in places])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_figure_says_what_it_shows(name) -> None:
+    figure = drawn(name)
+    assert isinstance(figure, Figure)
+    assert figure.get_label()
+    assert figure.axes[-1].get_xlabel()
+    assert all(axes.get_ylabel() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_no_legend_lies_on_data(name) -> None:
+    figure = drawn(name)
+    for axes in figure.axes:
+        if axes.get_legend() is not None:
+            bottom = axes.get_legend().get_window_extent().y0
+            assert bottom >= axes.get_window_extent().y1 - 1.0
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_tick_labels_do_not_overlap(name) -> None:
+    figure = drawn(name)
+    axes = figure.axes[-1]
+    low, high = axes.get_xlim()
+    shown = [
+        label.get_window_extent()
+        for tick, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+        if low <= tick <= high
+    ]
+    assert len(shown) >= 2
+    assert all(right.x0 - left.x1 > 3 for left, right in itertools.pairwise(shown))
+
+
+def test_reliability_diagram_draws_bins_intervals_and_counts() -> None:
+    found = reliability(P[0], MET, bins=10)
+    top, bottom = reliability_diagram({"p": found}).axes
+    points = top.containers[0]
+    some = found.count > 0
+    np.testing.assert_array_equal(points.lines[0].get_xdata(), found.mean_p[some])
+    np.testing.assert_array_equal(points.lines[0].get_ydata(), found.rate_met[some])
+    bars = np.array([segment[:, 1] for segment in points.lines[2][0].get_segments()])
+    np.testing.assert_allclose(bars.T, [found.low[some], found.high[some]])
+    np.testing.assert_array_equal(bottom.patches[0].get_data().values, found.count)
+    np.testing.assert_allclose(bottom.patches[0].get_data().edges, found.edges)
+    assert f"p: ECE {found.ece:.3g}, bars 95 %" in labels(top)
+
+
+def test_ece_chart_draws_mean_and_one_deviation_each_side() -> None:
+    repeats = P[:3]
+    (axes,) = ece_chart({"low": Curve.of_repeats(repeats)}, floor=P[4]).axes
+    np.testing.assert_allclose(line(axes, "low").get_ydata(), repeats.mean(axis=0))
+    spread = repeats.std(axis=0, ddof=1)
+    low, high = ends_of(axes.collections[0])
+    np.testing.assert_allclose(low, repeats.mean(axis=0) - spread)
+    np.testing.assert_allclose(high, repeats.mean(axis=0) + spread)
+    np.testing.assert_array_equal(line(axes, "chance alone").get_ydata(), P[4])
+    assert labels(axes) == ["low", "chance alone"]
+
+
+def test_episodes_chart_tells_met_from_missed_without_colour() -> None:
+    panel = P[:, :4].copy()
+    panel[3:, 1] = np.nan
+    (axes,) = episodes_chart(panel, [1, 0, 0, 1], threshold=0.5).axes
+    met = [drawn for drawn in axes.lines if drawn.get_marker() == "o"]
+    missed = [drawn for drawn in axes.lines if drawn.get_marker() == "X"]
+    np.testing.assert_array_equal(met[1].get_ydata(), panel[:, 3])
+    np.testing.assert_array_equal(missed[0].get_ydata(), panel[:3, 1])
+    assert missed[0].get_markevery() == [2]
+    assert met[0].get_linestyle() != missed[0].get_linestyle()
+    alarms = line(axes, "first alarm")
+    first = first_alarms(panel, 0.5)
+    np.testing.assert_array_equal(alarms.get_xdata(), first[first >= 0])
+    assert line(axes, "alarm below").get_ydata()[0] == 0.5
+    assert labels(axes) == ["target met", "target missed", "alarm below", "first alarm"]
+
+
+def test_episodes_chart_draws_a_band_per_episode() -> None:
+    low, high = P[:, :2] * 0.5, P[:, :2]
+    (axes,) = episodes_chart(P[:, :2], [1, 0], bounds=(low, high)).axes
+    for i, band in enumerate(axes.collections):
+        np.testing.assert_allclose(ends_of(band), (low[:, i], high[:, i]))
+
+
+def test_mean_chart_draws_the_rate_and_does_not_blow_up_small_swings() -> None:
+    curve = Curve.of([0.900, 0.901, 0.899])
+    (axes,) = mean_chart({"p": curve}, rate=[0.9, 0.9, 0.91]).axes
+    np.testing.assert_array_equal(line(axes, "p").get_ydata(), curve.value)
+    np.testing.assert_array_equal(line(axes, "target met").get_ydata(), [0.9, 0.9, 0.91])
+    low, high = axes.get_ylim()
+    assert high - low >= 0.1 - 1e-12
+
+
+def test_pit_chart_draws_counts_and_sets_bars_outside_the_band_apart() -> None:
+    found = PitHistogram(
+        edges=[0.0, 0.5, 0.75, 1.0],
+        count=[5, 50, 9],
+        expected=[32.0, 16.0, 16.0],
+        low=[2, 2, 2],
+        high=[60, 40, 40],
+        band=0.9,
+    )
+    (axes,) = pit_chart(found).axes
+    inside, outside = axes.containers
+    assert [(bar.get_x(), bar.get_height()) for bar in inside] == [(0.0, 5), (0.75, 9)]
+    assert [(bar.get_x(), bar.get_height()) for bar in outside] == [(0.5, 50)]
+    assert outside[0].get_hatch()
+    assert not inside[0].get_hatch()
+    drawn = [patch.get_data() for patch in axes.patches if hasattr(patch, "get_data")]
+    np.testing.assert_array_equal(drawn[0].values, found.high)
+    np.testing.assert_array_equal(drawn[0].baseline, found.low)
+    assert "90 % band, all bars" in labels(axes)
+
+
+def test_a_flat_pit_has_no_bar_set_apart() -> None:
+    (axes,) = pit_chart(pit_histogram(np.linspace(0.01, 0.99, 50), bins=5)).axes
+    assert len(axes.containers) == 1
+
+
+def test_alarm_chart_draws_the_curve_and_writes_the_marked_rates() -> None:
+    curve = alarm_curve(P, MET, np.full(40, 6))
+    top, bottom = alarm_chart(curve, marks=(0.1,), most=0.5).axes
+    x, y = line(top, "detected").get_data()
+    for false, detected in zip(x, y, strict=True):
+        assert detected == curve.detection_rate[curve.false_alarm_rate == false].max()
+    point = curve.at(0.1)
+    assert [text.get_text() for text in top.texts] == [f"{100 * point.detection_rate:.0f} %"]
+    assert [text.get_text() for text in bottom.texts] == [f"{point.lead_steps[1]:.3g}"]
+    leads = line(bottom, "median").get_ydata()
+    assert leads[0] == curve.at(1e-9).lead_steps[1]
+
+
+def test_interval_chart_draws_coverage_less_level_and_width() -> None:
+    one = IntervalCurve([0.5, 0.8, 0.9], [0.52, 0.8, 0.91], [1.0, 2.0, np.inf])
+    other = IntervalCurve([0.5, 0.8, 0.9], [0.4, 0.7, 0.8], [1.0, 1.5, 1.8])
+    top, bottom = interval_chart({"PCQR": one, "raw": other}, unit="reward").axes
+    np.testing.assert_allclose(line(top, "PCQR").get_ydata(), [2.0, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(line(top, "raw").get_ydata(), [-10.0] * 3)
+    np.testing.assert_array_equal(bottom.lines[0].get_ydata(), [1.0, 2.0, np.nan])
+    assert bottom.get_ylabel() == "mean width (reward)"
+
+
+def test_outcome_fan_draws_bands_median_target_and_end() -> None:
+    (axes,) = outcome_fan(
+        FAN, LEVELS, target=(-9.0, np.inf), outcome=0.25, so_far=np.arange(6.0), unit="reward"
+    ).axes
+    np.testing.assert_allclose(ends_of(axes.collections[0]), (FAN[:, 0], FAN[:, 2]))
+    np.testing.assert_array_equal(line(axes, "median").get_ydata(), FAN[:, 1])
+    np.testing.assert_array_equal(line(axes, "so far").get_ydata(), np.arange(6.0))
+    assert line(axes, "ended at").get_xydata().tolist() == [[6.0, 0.25]]
+    assert axes.get_ylim()[0] <= -9.0
+    assert labels(axes)[0] == "middle 90 %"
+
+
+def test_series_differ_in_line_and_marker_as_well_as_in_colour() -> None:
+    curves = {name: Curve.of(P[i]) for i, name in enumerate("abcd")}
+    drawn = ece_chart(curves).axes[0].lines
+    assert len({d.get_marker() for d in drawn}) == len({d.get_color() for d in drawn}) == 4
+    with pytest.raises(InputError, match="a figure needs 1 to 4 series, got 5"):
+        ece_chart({**curves, "e": Curve.of(P[4])})
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
+    light, dark = drawn(name), drawn(name, dark=True)
+    assert light.get_facecolor()[0] > 0.9
+    assert dark.get_facecolor()[0] < 0.2
+    for one, other in zip(light.axes, dark.axes, strict=True):
+        for a, b in zip(one.lines, other.lines, strict=True):
+            np.testing.assert_array_equal(a.get_xydata(), b.get_xydata())
+            assert a.get_color() != b.get_color()
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: ece_chart({}), "at least one curve"),
+        (
+            lambda: mean_chart({"a": Curve.of([1.0]), "b": Curve.of([1.0, 1.0])}),
+            "same number of steps, got a 1, b 2",
+        ),
+        (lambda: ece_chart({"a": Curve.of([0.1])}, floor=[0.1, 0.2]), r"floor needs .* \(1\)"),
+        (lambda: mean_chart({"a": Curve.of([0.1])}, rate=[0.1, 0.2]), "rate needs 1 numbers"),
+        (lambda: Curve.of_repeats([0.1]), r"values needs shape \(repeats, steps\), got \(1,\)"),
+        (lambda: Curve.of([]), "value needs one number per step"),
+        (lambda: episodes_chart(P, MET, bounds=(P[:1], P)), "bounds need p's shape"),
+        (lambda: episodes_chart(P, MET[:3]), "p and met need the same length"),
+        (lambda: alarm_chart(alarm_curve([[0.5]], [1], [1])), "got 1 and 0"),
+        (lambda: outcome_fan(FAN, [0.1, 0.5, 0.8]), "symmetric around 0.5"),
+        (lambda: outcome_fan(FAN[:, ::-1], LEVELS), "rise along the levels"),
+        (lambda: outcome_fan(FAN, LEVELS, target=(2.0, 1.0)), "lower <= upper, got"),
+        (lambda: interval_chart({}), "1 to 4 series, got 0"),
+        (lambda: IntervalCurve([0.8, 0.5], [0.8, 0.5], [1, 1]), "strictly ascending"),
+        (
+            lambda: interval_chart(
+                {"a": IntervalCurve([0.5], [0.5], [1]), "b": IntervalCurve([0.6], [0.5], [1])}
+            ),
+            "methods need the same levels",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, message) -> None:
+    with pytest.raises(InputError, match=message):
+        draw()
