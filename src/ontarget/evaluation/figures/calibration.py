@@ -87,7 +87,7 @@ def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None
     axes.plot(
         np.arange(n_steps),
         line,
-        marker="." if n_steps == 1 else None,
+        marker="x" if n_steps == 1 else None,
         label="chance alone",
         **dotted(theme.muted),
     )

@@ -164,6 +164,11 @@ def interval_chart(
             top.plot(levels, 100 * (curve.coverage - levels), label=name, **style)
             finite = np.where(np.isfinite(curve.width), curve.width, np.nan)
             bottom.plot(levels, finite, **style)
+            for level in levels[np.isinf(curve.width)]:
+                top_edge = bottom.get_xaxis_transform()
+                bottom.text(
+                    level, 0.98, "∞", color=look.color, transform=top_edge, fontsize=13, va="top"
+                )
         top.set_ylabel("coverage less level\n(percentage points)")
         bottom.set_ylabel(f"mean width ({unit})")
         bottom.set_ylim(bottom=0.0)
@@ -181,9 +186,10 @@ def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[f
             continue
         i = int(within[-1])
         detected, lead = curve.detection_rate[i], curve.lead_steps[i, 1]
+        under, over = ((6, -5), "top"), ((-1, 6), "bottom")
         texts = (
-            (top, detected, f"{100 * detected:.0f} %", (6, -5), "top"),
-            (bottom, lead, f"{lead:.3g}", (-1, 6), "bottom"),
+            (top, detected, f"{100 * detected:.0f} %", *(under if detected > 0.2 else over)),
+            (bottom, lead, f"{lead:.3g}", *over),
         )
         for axes, value, text, place, side in texts:
             if np.isnan(value):

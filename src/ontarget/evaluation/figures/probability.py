@@ -105,7 +105,7 @@ def mean_chart(
             )
         axes.set_ylabel("mean probability")
         axes.margins(y=0.12)
-        _widen(axes)
+        _fit_shares(axes)
         percent_axis(axes, "y")
         step_axis(axes, n_steps)
         legend_above(axes, columns=4)
@@ -144,7 +144,9 @@ def outcome_fan(
     table, shares = _fan(quantiles, levels)
     n_steps, theme = table.shape[0], theme_of(dark)
     with canvas(theme, (6.4, 3.8), label=f"Predicted {unit} against time") as (figure, (axes,)):
-        steps = np.arange(n_steps)
+        # A single step has no width of its own: its bands are drawn as bars.
+        steps = np.arange(n_steps) if n_steps > 1 else np.array([-0.15, 0.15])
+        table = np.broadcast_to(table, (steps.size, shares.size))
         half = shares.size // 2
         for i in range(half):
             share = shares[-1 - i] - shares[i]
@@ -158,13 +160,7 @@ def outcome_fan(
                 label=f"middle {share * 100:.3g} %",
             )
         if shares.size % 2:
-            axes.plot(
-                steps,
-                table[:, half],
-                color=theme.blue,
-                marker="o" if n_steps == 1 else None,
-                label="median",
-            )
+            axes.plot(steps, table[:, half], color=theme.blue, label="median")
         if so_far is not None:
             line = check_numbers("so_far", so_far)
             axes.plot(
@@ -180,12 +176,13 @@ def outcome_fan(
     return figure
 
 
-def _widen(axes: Axes, least: float = 0.1) -> None:
-    """Show a tenth of the axis at least, so that small swings look small."""
+def _fit_shares(axes: Axes, least: float = 0.1) -> None:
+    """Show a tenth of all shares at least, so that small swings look small, and none beyond 1."""
     low, high = axes.get_ylim()
-    if high - low < least:
-        middle = min(max((low + high) / 2, least / 2), 1.0 - least / 2)
-        axes.set_ylim(middle - least / 2, middle + least / 2)
+    reach = max(high - low, least) / 2
+    middle = min(max((low + high) / 2, reach), 1.0 - reach) if reach < 0.5 else 0.5
+    edge = 0.02 * reach
+    axes.set_ylim(max(middle - reach, 0.0) - edge, min(middle + reach, 1.0) + edge)
 
 
 def _draw_episodes(axes: Axes, panel: FloatArray, success: BoolArray, theme: Theme) -> None:
