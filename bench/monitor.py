@@ -1,0 +1,150 @@
+"""The goal monitor on the Tamarisk river: fit, file, live step, fleet.
+
+The peer does the work of `preset="paper"` on some of the steps: a quantile-forest per step, its
+CDF at each calibration and assure outcome, NumPy ranks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ontarget import GoalMonitor, Target
+from ontarget.domains import Tamarisk, simulate
+from ontarget.episodes import Split
+from ontarget.keyed import keyed_uniform, keys_of
+from ontarget.threads import n_threads
+
+TARGET = Target(-67.1, -14.5)
+
+
+def peer_seconds(parts: Split, steps: list[int]) -> float:
+    """Seconds per step of the same work with quantile-forest and NumPy."""
+    from quantile_forest import RandomForestQuantileRegressor
+
+    start = time.perf_counter()
+    for t in steps:
+        train, calibrate, assure = (part.at(t, grid=parts.train.grid) for part in parts[:3])
+        forest = RandomForestQuantileRegressor(
+            n_estimators=100, min_samples_leaf=5, max_samples_leaf=None, n_jobs=-1, random_state=0
+        )
+        forest.fit(train.states, train.response)
+        limits = [
+            [
+                forest.quantile_ranks(part.states, part.response, kind=kind)
+                for kind in ("strict", "weak")
+            ]
+            for part in (calibrate, assure)
+        ]
+        left, right = limits[0]
+        ranks = np.sort(left + keyed_uniform(keys_of(calibrate.ids), 0, t) * (right - left))
+        for limit in limits[1]:
+            np.searchsorted(ranks, limit)
+    return (time.perf_counter() - start) / len(steps)
+
+
+def fit(parts: Split) -> GoalMonitor:
+    GoalMonitor(preset="paper").fit(split=_first_steps(parts), progress=False)  # compiles
+    start = time.perf_counter()
+    monitor = GoalMonitor().fit(split=parts, progress=False)
+    seconds = time.perf_counter() - start
+    print(f"fit, default preset     {seconds:6.1f} s for 50 steps (below 15 asked)")
+    start = time.perf_counter()
+    GoalMonitor(preset="paper").fit(split=parts, progress=False)
+    ours = (time.perf_counter() - start) / 50
+    theirs = peer_seconds(parts, [0, 2, 25])
+    print(
+        f"fit, paper preset       {ours * 50:6.1f} s; {ours * 1e3:.0f} ms a step, quantile-forest "
+        f"{theirs * 1e3:.0f} ms: {theirs / ours:.1f} x faster (8 asked)"
+    )
+    return monitor
+
+
+def _first_steps(parts: Split) -> Split:
+    small = [part.take(np.arange(60)) for part in parts[:3]]
+    return Split(small[0], small[1], small[2], None)
+
+
+def file(monitor: GoalMonitor, path: Path) -> GoalMonitor:
+    start = time.perf_counter()
+    monitor.save(path)
+    saved = time.perf_counter() - start
+    size = path.stat().st_size / 1e6
+    start = time.perf_counter()
+    loaded = GoalMonitor.load(path)
+    opened = time.perf_counter() - start
+    start = time.perf_counter()
+    loaded.watch(TARGET)
+    watched = time.perf_counter() - start
+    print(f"file                    {size:6.1f} MB, {size / 50:.2f} a step (1.2 asked)")
+    print(
+        f"save {saved:.2f} s, load {opened * 1e3:.1f} ms (50 asked), first watch {watched:.2f} s "
+        "(every block checked)"
+    )
+    return loaded
+
+
+def live(monitor: GoalMonitor, runs, n_steps: int) -> None:
+    watch = monitor.watch(TARGET, false_alarm_rate=0.05)
+    states = [runs.at(t).states for t in range(50)]
+    rewards = [np.zeros(len(runs)), *(runs.rewards_at(t) for t in range(50))]
+    taken = np.empty(n_steps, dtype=np.int64)
+    before, k = memory_mb(), 0
+    while k < n_steps:
+        i = (k // 50) % len(runs)
+        watch.reset()
+        for t in range(50):
+            state, reward = states[t][i], float(rewards[t][i])
+            start = time.perf_counter_ns()
+            watch.step(state, reward)
+            taken[k] = time.perf_counter_ns() - start
+            k += 1
+            if k == 10_000:
+                before = memory_mb()
+            if k == n_steps:
+                break
+    p50, p99, p999 = np.percentile(taken[1000:], [50, 99, 99.9]) / 1e3
+    print(
+        f"Watch.step              p50 {p50:.1f} µs (60 asked), p99 {p99:.1f} µs (250 asked), "
+        f"p99.9 {p999:.0f} µs"
+    )
+    print(f"memory                  {memory_mb() - before:+.1f} MB over {n_steps:,} steps")
+
+
+def fleet(monitor: GoalMonitor, runs, agents: int = 1_000) -> None:
+    watch = monitor.fleet(TARGET, agents)
+    states = [runs.at(t).states[:agents] for t in range(50)]
+    rewards = [np.zeros(agents), *(runs.rewards_at(t)[:agents] for t in range(50))]
+    for _ in range(2):
+        watch.reset()
+        start = time.perf_counter()
+        for t in range(50):
+            watch.step(states[t], rewards[t])
+        each = (time.perf_counter() - start) / 50 / agents
+    print(f"FleetWatch.step         {each * 1e6:.1f} µs an agent, {agents:,} in a call (8 asked)")
+
+
+def memory_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--steps", type=int, default=1_000_000)
+    asked = options.parse_args()
+    episodes = simulate(Tamarisk("paper"), 8_000, seed=0)
+    parts = episodes.split(train=2_500, calibrate=2_500, assure=1_000)
+    print(f"Tamarisk, 2,500 + 2,500 + 1,000 episodes, 50 steps, {n_threads()} threads")
+    monitor = fit(parts)
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = file(monitor, Path(folder) / "river.ontarget")
+        live(loaded, parts.rest, asked.steps)
+        fleet(loaded, parts.rest)
+
+
+if __name__ == "__main__":
+    main()
