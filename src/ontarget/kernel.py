@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numba
 
-__all__ = ["kernel"]
+__all__ = ["inner_kernel", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -21,9 +21,22 @@ _warned = False
 
 def kernel(function: F) -> F:
     """The function, compiled on first call and cached on disk where a cache can be written."""
+    return _compile(function, {})
+
+
+def inner_kernel(function: F) -> F:
+    """The same for a function that only kernels call: no way in from Python is compiled.
+
+    Taking a tuple of arrays apart for Python costs the compiler more than most kernels do.
+    """
+    return _compile(function, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+
+def _compile(function: F, options: dict[str, bool]) -> F:
     global _warned
+    options = {"nogil": True, **options}
     try:
-        return numba.njit(function, cache=True, nogil=True, error_model="numpy")  # type: ignore[no-any-return]
+        return numba.njit(function, cache=True, error_model="numpy", **options)  # type: ignore[call-overload,no-any-return]
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
@@ -33,6 +46,6 @@ def kernel(function: F) -> F:
                 "no folder for compiled kernels is writable, so every process compiles them anew; "
                 "set NUMBA_CACHE_DIR to a writable folder",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return numba.njit(function, nogil=True, error_model="numpy")  # type: ignore[no-any-return]
+        return numba.njit(function, error_model="numpy", **options)  # type: ignore[call-overload,no-any-return]

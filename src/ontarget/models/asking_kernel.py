@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.models.binning_kernel import BinTable, bin_row
 from ontarget.models.node_kernel import LOW16, LOW31, LOW32
 from ontarget.models.support_kernel import cdf_in_cell, quantile_in_cell, reaches
@@ -50,7 +50,7 @@ class Scratch(NamedTuple):
     tree: IntArray  # (trees,) uint32
 
 
-@kernel
+@inner_kernel
 def find_leaves(forest: ForestTable, scratch: Scratch) -> None:
     """Write the leaf that each tree sends the binned row to.
 
@@ -77,7 +77,7 @@ def find_leaves(forest: ForestTable, scratch: Scratch) -> None:
         n_active = kept
 
 
-@kernel
+@inner_kernel
 def _place_of(entries: IntArray, span: tuple[np.uint64, np.uint64], rank: int) -> np.uint64:
     """The first place of the span, from start to end, whose entry is not below this rank."""
     base, end = span
@@ -92,7 +92,7 @@ def _place_of(entries: IntArray, span: tuple[np.uint64, np.uint64], rank: int) -
     return base + (one if entries[base] < rank else none)
 
 
-@kernel
+@inner_kernel
 def _share(forest: ForestTable, leaf: int, n_below: int) -> float:
     """The share of the leaf's mass on its first entries."""
     if forest.shares.size == 0:
@@ -100,7 +100,7 @@ def _share(forest: ForestTable, leaf: int, n_below: int) -> float:
     return forest.shares[(leaf & LOW32) + n_below - 1] if n_below > 0 else 0.0
 
 
-@kernel
+@inner_kernel
 def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
     """The forest's mass below the outcome of this rank, and up to it.
 
@@ -120,7 +120,7 @@ def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, fl
     return below / leaves.size, upto / leaves.size
 
 
-@kernel
+@inner_kernel
 def limits_of_row(
     forest: ForestTable, leaves: IntArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
 ) -> None:
@@ -182,7 +182,7 @@ def quantiles_of_rows(
             found[i, k] = _quantile_of_row(forest, scratch.leaves, levels[k], strictly)
 
 
-@kernel
+@inner_kernel
 def _quantile_of_row(forest: ForestTable, leaves: IntArray, q: float, strictly: bool) -> float:
     if q < 0.0 or (q == 0.0 and not strictly):
         return -np.inf

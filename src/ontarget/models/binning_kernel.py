@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["MISSING", "BinTable", "bin_column", "bin_row", "bin_value"]
@@ -29,7 +29,7 @@ class BinTable(NamedTuple):
     order: IntArray
 
 
-@kernel
+@inner_kernel
 def bin_value(value: float, feature: int, bins: BinTable) -> int:
     """The code of one feature's number; `MISSING` for NaN and for an unknown category."""
     if np.isnan(value):
@@ -48,7 +48,7 @@ def bin_value(value: float, feature: int, bins: BinTable) -> int:
     return int(low - first)
 
 
-@kernel
+@inner_kernel
 def bin_row(row: FloatArray, bins: BinTable, codes: AnyArray) -> None:
     """Write a row's codes twice: missing as the highest code, then missing as the lowest one.
 

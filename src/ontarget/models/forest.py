@@ -72,7 +72,8 @@ class QuantileForest(DistributionEstimator):
         The share of the episodes that each tree draws.
     max_bins
         How many bins a feature may have, at most 65,535. A feature with no more distinct values
-        than that is cut exactly, any other at its quantiles.
+        than that is cut exactly, any other at its quantiles. With 255 a fit on very many rows is
+        faster and the store a little smaller.
 
     Notes
     -----
@@ -107,7 +108,7 @@ class QuantileForest(DistributionEstimator):
         split: SplitRule = "distribution",
         bootstrap: bool = True,
         max_samples: float = 1.0,
-        max_bins: int = 255,
+        max_bins: int = 65_535,
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf

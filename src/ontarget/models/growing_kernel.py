@@ -15,14 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
-from ontarget.models.node_kernel import pack_leaf, pack_split
+from ontarget.kernel import inner_kernel, kernel
+from ontarget.models.node_kernel import pack_split
 from ontarget.models.presorted_kernel import (
     SMALL,
     Growth,
+    OfRow,
     SmallPart,
     grow_small,
     new_small_part,
+    push,
     write_leaf,
 )
 from ontarget.models.split_kernel import (
@@ -66,18 +68,23 @@ def grow_tree(
         np.empty(capacity, dtype=np.int64),
         np.empty(n_entries, dtype=np.uint32),
         np.empty(n_entries if table.weight.size > 0 else 0),
-        np.array([1, 0]),
+        np.zeros(2, dtype=np.int64),
         np.arange(n_features),
         state,
     )
+    growth.cursor[0] = 1
     part = new_small_part(n_features, n_bag)
     stack = np.empty((capacity // 2 + 2, 4), dtype=np.int64)  # node, first, last, depth
-    stack[0] = 0, 0, n_bag, 0
+    push(stack, 0, (0, 0, n_bag, 0))
     n_stack = 1
-    histogram = np.zeros((table.n_bins.max() + 1 if n_bag > SMALL else 0, 4))
+    most_bins = 0
+    for f in range(n_features):
+        most_bins = max(most_bins, table.n_bins[f])
+    histogram = np.zeros((most_bins + 1 if n_bag > SMALL else 0, 4))
     while n_stack > 0:
         n_stack -= 1
-        node, first, last, depth = stack[n_stack]
+        node, first = stack[n_stack, 0], stack[n_stack, 1]
+        last, depth = stack[n_stack, 2], stack[n_stack, 3]
         split = NO_SPLIT
         if (
             last - first > SMALL
@@ -86,8 +93,13 @@ def grow_tree(
             and table.ranks[bag.order[first]] != table.ranks[bag.order[last - 1]]
         ):
             split = _best_split((table, bag, (first, last)), growth, histogram, rules)
-        if split.feature < 0:
-            _finish((table, bag, counts), growth, part, ((node, first, last, depth), rules))
+        if split.feature < 0 and last - first <= SMALL:
+            below = _gather((table, bag, counts), part, (first, last))
+            grow_small(growth, part, (node, last - first, depth), (table.n_bins, rules, below))
+            continue
+        if split.feature < 0:  # many rows that nothing divides
+            of_row = OfRow(table.ranks, counts, table.weight)
+            growth.nodes[node] = write_leaf(growth, bag.order[first:last], of_row)
             continue
         missing = table.n_bins[split.feature]
         middle = _partition((table.codes[split.feature], missing), bag, (first, last), split)
@@ -95,13 +107,13 @@ def grow_tree(
         growth.cursor[0] += 2
         slot = split.feature + (n_features if split.missing_left else 0)
         growth.nodes[node] = pack_split(slot, split.code, child)
-        stack[n_stack] = child + 1, middle, last, depth + 1
-        stack[n_stack + 1] = child, first, middle, depth + 1
+        push(stack, n_stack, (child + 1, middle, last, depth + 1))
+        push(stack, n_stack + 1, (child, first, middle, depth + 1))
         n_stack += 2
     return growth.nodes[: growth.cursor[0]].copy(), growth.entries, growth.shares
 
 
-@kernel
+@inner_kernel
 def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
     """The rows that were drawn, and how often altogether."""
     n_bag, n_entries = 0, 0
@@ -125,41 +137,36 @@ def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
     return _Bag(order, sums, np.empty(n_spare, dtype=np.uint32), np.empty((n_spare, 4))), n_entries
 
 
-@kernel
-def _finish(
-    rows: tuple[TrainingTable, _Bag, IntArray],
-    growth: Growth,
-    part: SmallPart,
-    root: tuple[tuple[int, int, int, int], GrowthRules],
-) -> None:
-    """Grow what is below a small node, or make a leaf of a large one that nothing splits."""
+@inner_kernel
+def _gather(
+    rows: tuple[TrainingTable, _Bag, IntArray], part: SmallPart, span: tuple[int, int]
+) -> OfRow:
+    """Copy a small node's rows side by side; return what its leaves will store of each."""
     table, bag, counts = rows
-    (node, first, last, depth), rules = root
+    first, last = span
     order = bag.order[first:last]
     n_rows = order.size
-    if n_rows > SMALL:
-        size = write_leaf(growth, order, (table.ranks, counts, table.weight))
-        growth.nodes[node] = pack_leaf(growth.cursor[1], size)
-        growth.cursor[1] += size
-        return
     for f in range(table.codes.shape[0]):
         for i in range(n_rows):
             part.codes[f, i] = table.codes[f, order[i]]
     weighted = table.weight.size > 0
-    ranks, drawn = np.empty(n_rows, dtype=np.uint32), np.empty(n_rows, dtype=np.int64)
-    weight = np.empty(n_rows if weighted else 0)
+    of_row = OfRow(
+        np.empty(n_rows, dtype=np.uint32),
+        np.empty(n_rows, dtype=np.int64),
+        np.empty(n_rows if weighted else 0),
+    )
     for i in range(n_rows):
         part.sums[i, 0] = bag.sums[first + i, 1]
         part.sums[i, 1] = bag.sums[first + i, 2]
         part.sums[i, 2] = bag.sums[first + i, 3]
-        ranks[i] = table.ranks[order[i]]
-        drawn[i] = counts[order[i]]
+        of_row.ranks[i] = table.ranks[order[i]]
+        of_row.counts[i] = counts[order[i]]
         if weighted:
-            weight[i] = table.weight[order[i]]
-    grow_small(growth, part, (node, n_rows, depth), (table.n_bins, rules, ranks, drawn, weight))
+            of_row.weight[i] = table.weight[order[i]]
+    return of_row
 
 
-@kernel
+@inner_kernel
 def _best_split(
     node: tuple[TrainingTable, _Bag, tuple[int, int]],
     growth: Growth,
@@ -192,7 +199,7 @@ def _best_split(
     return best
 
 
-@kernel
+@inner_kernel
 def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None:
     """Add a row's four sums to those of its bin; all loads first, so that they are one each."""
     one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
@@ -201,14 +208,14 @@ def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None
     histogram[code, 0], histogram[code, 1], histogram[code, 2], histogram[code, 3] = a, b, c, d
 
 
-@kernel
+@inner_kernel
 def _scan(
     histogram: FloatArray, total: Sums, search: tuple[int, Split, GrowthRules], n_bins: int
 ) -> Split:
     """The better of the best split so far and this feature's best; leaves the histogram empty."""
     feature, best, rules = search
     away = histogram[n_bins, 0], histogram[n_bins, 1], histogram[n_bins, 2], histogram[n_bins, 3]
-    histogram[n_bins] = 0.0
+    _clear(histogram, n_bins)
     fewest, most = float(rules.min_leaf), total[0] - rules.min_leaf
     count, weight, one, two = 0.0, 0.0, 0.0, 0.0
     found, left, last_known, cut = False, False, np.int64(-1), np.int64(0)
@@ -221,7 +228,7 @@ def _scan(
         weight += histogram[code, 1]
         one += histogram[code, 2]
         two += histogram[code, 3]
-        histogram[code] = 0.0
+        _clear(histogram, code)
         last_known = np.int64(code)
         if fewest <= count <= most:
             gain = gain_of(weight, one, two, total)
@@ -242,7 +249,13 @@ def _scan(
     return Split(best.gain, feature, int(cut), left)
 
 
-@kernel
+@inner_kernel
+def _clear(histogram: FloatArray, code: Index) -> None:
+    histogram[code, 0], histogram[code, 1] = 0.0, 0.0
+    histogram[code, 2], histogram[code, 3] = 0.0, 0.0
+
+
+@inner_kernel
 def _partition(column: tuple[IntArray, int], bag: _Bag, span: tuple[int, int], split: Split) -> int:
     """Move the left rows before the right ones, each side in its old order; where right begins."""
     codes, missing = column
@@ -267,7 +280,7 @@ def _partition(column: tuple[IntArray, int], bag: _Bag, span: tuple[int, int], s
     return int(np.int64(middle))
 
 
-@kernel
+@inner_kernel
 def _copy(into: FloatArray, at: Index, sums: FloatArray, i: Index) -> None:
     one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
     into[at, 0], into[at, 1], into[at, 2], into[at, 3] = one, weight, first, second

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel
 
 __all__ = ["LOW16", "LOW31", "LOW32", "MAX_SLOTS", "pack_leaf", "pack_split"]
 
@@ -23,13 +23,13 @@ MAX_SLOTS = 1 << 15
 _LEAF = np.int64(-(1 << 63))
 
 
-@kernel
+@inner_kernel
 def pack_split(slot: int, code: int, child: int) -> int:
     """The node that sends codes up to this one to the child, others to the child after it."""
     return int((np.int64(slot) << 48) | (np.int64(code) << 32) | np.int64(child))
 
 
-@kernel
+@inner_kernel
 def pack_leaf(start: int, size: int) -> int:
     """The leaf whose entries start here."""
     return int(_LEAF | (np.int64(size) << 32) | np.int64(start))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel
 from ontarget.models.node_kernel import pack_leaf, pack_split
 from ontarget.models.split_kernel import (
     NO_SPLIT,
@@ -25,7 +25,16 @@ from ontarget.models.split_kernel import (
 )
 from ontarget.typing import FloatArray, IntArray, KeyArray
 
-__all__ = ["SMALL", "Growth", "SmallPart", "grow_small", "new_small_part", "write_leaf"]
+__all__ = [
+    "SMALL",
+    "Growth",
+    "OfRow",
+    "SmallPart",
+    "grow_small",
+    "new_small_part",
+    "push",
+    "write_leaf",
+]
 
 # Rows of which codes, sums and lists of ten features fit in a second-level cache.
 SMALL = 4096
@@ -53,7 +62,15 @@ class Growth(NamedTuple):
     state: KeyArray
 
 
-@kernel
+class OfRow(NamedTuple):
+    """What a leaf stores of each row."""
+
+    ranks: IntArray
+    counts: IntArray  # how often it was drawn
+    weight: FloatArray  # empty where rows weigh the same
+
+
+@inner_kernel
 def new_small_part(n_features: int, n_rows: int) -> SmallPart:
     """Room for the small parts of one tree, one after another."""
     size = max(1, min(n_rows, SMALL))
@@ -67,38 +84,34 @@ def new_small_part(n_features: int, n_rows: int) -> SmallPart:
     )
 
 
-@kernel
+@inner_kernel
 def grow_small(
     growth: Growth,
     part: SmallPart,
     root: tuple[int, int, int],
-    limits: tuple[IntArray, GrowthRules, IntArray, IntArray, FloatArray],
+    limits: tuple[IntArray, GrowthRules, OfRow],
 ) -> None:
-    """Grow everything below a node; `root` is its place, its number of rows and its depth.
-
-    `limits` holds the bins per feature, the rules, and each row's rank, count and weight.
-    """
-    n_bins, rules, ranks, counts, weight = limits
+    """Grow everything below a node; `root` is its place, its number of rows and its depth."""
+    n_bins, rules, of_row = limits
     node, n_rows, depth = root
     _sort_lists(part, n_bins, n_rows)
     by_outcome = part.lists[n_bins.size]
     stack = part.stack
-    stack[0] = node, 0, n_rows, depth
+    push(stack, 0, (node, 0, n_rows, depth))
     n_stack = 1
     while n_stack > 0:
         n_stack -= 1
-        node, first, last, depth = stack[n_stack]
+        node, first = stack[n_stack, 0], stack[n_stack, 1]
+        last, depth = stack[n_stack, 2], stack[n_stack, 3]
         split = NO_SPLIT
         if (
             last - first >= 2 * rules.min_leaf
             and depth < rules.max_depth
-            and ranks[by_outcome[first]] != ranks[by_outcome[last - 1]]
+            and of_row.ranks[by_outcome[first]] != of_row.ranks[by_outcome[last - 1]]
         ):
             split = _best_split(growth, part, (first, last), (n_bins, rules))
         if split.feature < 0:
-            size = write_leaf(growth, by_outcome[first:last], (ranks, counts, weight))
-            growth.nodes[node] = pack_leaf(growth.cursor[1], size)
-            growth.cursor[1] += size
+            growth.nodes[node] = write_leaf(growth, by_outcome[first:last], of_row)
             continue
         middle = _mark_sides(part, (first, last), split, n_bins[split.feature])
         largest = max(middle - first, last - middle)
@@ -110,12 +123,21 @@ def grow_small(
         growth.cursor[0] += 2
         slot = split.feature + (n_bins.size if split.missing_left else 0)
         growth.nodes[node] = pack_split(slot, split.code, child)
-        stack[n_stack] = child + 1, middle, last, depth + 1
-        stack[n_stack + 1] = child, first, middle, depth + 1
+        push(stack, n_stack, (child + 1, middle, last, depth + 1))
+        push(stack, n_stack + 1, (child, first, middle, depth + 1))
         n_stack += 2
 
 
-@kernel
+@inner_kernel
+def push(stack: IntArray, at: int, node: tuple[int, int, int, int]) -> None:
+    """Put a node's place, rows and depth on the stack, number by number.
+
+    Assigning the tuple to the row would compile NumPy's ways to make an array of a tuple.
+    """
+    stack[at, 0], stack[at, 1], stack[at, 2], stack[at, 3] = node[0], node[1], node[2], node[3]
+
+
+@inner_kernel
 def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
     """Fill the lists: by code, equal codes by outcome; two rounds of counting, a byte each."""
     for i in range(n_rows):
@@ -128,7 +150,8 @@ def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
         for r in range(n_rounds):
             into = part.spare if r == 0 and n_rounds == 2 else target
             shift = 8 * r
-            starts[:] = 0
+            for b in range(257):
+                starts[b] = 0
             for i in range(n_rows):
                 starts[((codes[i] >> shift) & 255) + 1] += 1
             for b in range(256):
@@ -141,7 +164,7 @@ def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
             source = into
 
 
-@kernel
+@inner_kernel
 def _best_split(
     growth: Growth,
     part: SmallPart,
@@ -176,7 +199,7 @@ def _best_split(
     return best
 
 
-@kernel
+@inner_kernel
 def _walk(
     node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
 ) -> Split:
@@ -211,7 +234,7 @@ def _walk(
     return Split(best_gain, feature, int(cut), best_weight + best_weight > total[1])
 
 
-@kernel
+@inner_kernel
 def _walk_with_missing(
     node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
 ) -> Split:
@@ -253,7 +276,7 @@ def _walk_with_missing(
     return Split(best_gain, feature, int(cut), best_left)
 
 
-@kernel
+@inner_kernel
 def _mark_sides(part: SmallPart, span: tuple[int, int], split: Split, missing: int) -> int:
     """Note each row's side; return where the right side will begin."""
     first, last = span
@@ -268,7 +291,7 @@ def _mark_sides(part: SmallPart, span: tuple[int, int], split: Split, missing: i
     return middle
 
 
-@kernel
+@inner_kernel
 def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
     """Move the left rows of a list before the right ones, each side in its old order."""
     side, spare = part.side, part.spare
@@ -286,23 +309,21 @@ def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
         rows[n_left + k] = spare[k]
 
 
-@kernel
-def write_leaf(
-    growth: Growth, leaf: IntArray, of_row: tuple[IntArray, IntArray, FloatArray]
-) -> int:
-    """Append the leaf's outcomes, each as often as it was drawn; return how many."""
-    ranks, counts, weight = of_row
+@inner_kernel
+def write_leaf(growth: Growth, leaf: IntArray, of_row: OfRow) -> int:
+    """Append the leaf's outcomes, each as often as it was drawn; return its node."""
     start = growth.cursor[1]
     size = 0
     total = 0.0
     for row in leaf:
-        for _ in range(counts[row]):
-            growth.entries[start + size] = ranks[row]
+        for _ in range(of_row.counts[row]):
+            growth.entries[start + size] = of_row.ranks[row]
             if growth.shares.size > 0:
-                total += weight[row]
+                total += of_row.weight[row]
                 growth.shares[start + size] = total
             size += 1
     if growth.shares.size > 0:
         for k in range(start, start + size):
             growth.shares[k] /= total
-    return size
+    growth.cursor[1] += size
+    return pack_leaf(start, size)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel
 from ontarget.models.draw_kernel import draw_below
 from ontarget.typing import FloatArray, IntArray, KeyArray
 
@@ -63,7 +63,7 @@ class Split(NamedTuple):
 NO_SPLIT = Split(-1.0, -1, 0, False)
 
 
-@kernel
+@inner_kernel
 def gain_of(weight: float, one: float, two: float, total: Sums) -> float:
     """Squared score sums by weight, of the left side with these sums and of the rest together."""
     rest, rest_one, rest_two = total[1] - weight, total[2] - one, total[3] - two
@@ -71,13 +71,13 @@ def gain_of(weight: float, one: float, two: float, total: Sums) -> float:
     return (on_left * rest + on_right * weight) / (weight * rest)
 
 
-@kernel
+@inner_kernel
 def least_gain(total: Sums) -> float:
     """What a split must exceed; a gain below rounding error is none."""
     return (total[2] * total[2] + total[3] * total[3]) / total[1] * (1.0 + 1e-12) + 1e-12
 
 
-@kernel
+@inner_kernel
 def draw_feature(features: IntArray, k: int, state: KeyArray) -> int:
     """Draw the k-th feature among those not drawn yet: one step of a shuffle in place."""
     pick = k + draw_below(state, features.size - k)

@@ -15,13 +15,13 @@ import math
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel
 from ontarget.typing import AnyArray, FloatArray
 
 __all__ = ["cdf_in_cell", "quantile_in_cell", "reaches"]
 
 
-@kernel
+@inner_kernel
 def cdf_in_cell(
     y: float,
     j: int,
@@ -53,13 +53,13 @@ def cdf_in_cell(
     return left, right
 
 
-@kernel
+@inner_kernel
 def reaches(mass: float, q: float, strictly: bool) -> bool:
     """Whether a value of the CDF has got as far as q."""
     return mass > q if strictly else mass >= q
 
 
-@kernel
+@inner_kernel
 def quantile_in_cell(
     q: float,
     strictly: bool,
