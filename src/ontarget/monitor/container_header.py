@@ -61,10 +61,11 @@ FileBuffer: TypeAlias = mmap.mmap | bytes
 FORMAT = "ontarget-model"
 VERSION = 1
 ALIGNMENT = 8
-MAX_HEADER_BYTES = 64 * 2**20
 
 # A file may take twice its size and 16 MB of memory. Its own bytes are once its size; the other
-# half and this much are for what is parsed and for the arrays as Python objects.
+# half and this much are for what is parsed and for the arrays as Python objects. A header is there
+# three times for a moment, as bytes in the file, as bytes and as text: thence its limit.
+MAX_HEADER_BYTES = 12_000_000
 _SPARE_MEMORY = 12_000_000
 _ARRAY_MEMORY = 450
 
@@ -193,8 +194,8 @@ def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
 def decode_arrays(buffer: FileBuffer, header: Header, name: str) -> dict[str, ArrayPlace]:
     """The arrays of one section, or a ValueError that says what is wrong with the list of them."""
     place = header.sections[name]
-    listed = buffer[place.list_start : place.list_stop].decode("ascii")
-    tensors = parse_json("{" + listed + "}", header.spare_memory)
+    text = f"{{{buffer[place.list_start : place.list_stop].decode('ascii')}}}"
+    tensors = parse_json(text, header.spare_memory)
     found: dict[str, ArrayPlace] = {}
     stop = place.start
     for tensor, entry in tensors.items():
