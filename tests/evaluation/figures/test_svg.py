@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -36,6 +37,14 @@ def test_svg_is_well_formed_and_refers_only_to_itself(name) -> None:
 def test_svg_is_the_same_whenever_it_is_drawn(name) -> None:
     assert svg_of(drawn(name)) == written(name)
     assert svg_of(ORDINARY[name]()) == written(name)
+
+
+def test_writing_a_figure_in_another_form_does_not_move_it() -> None:
+    figure = ORDINARY["interval"]()
+    places = [axes.get_position().bounds for axes in figure.axes]
+    figure.savefig(io.BytesIO(), format="png", dpi=37)
+    figure.savefig(io.BytesIO(), format="pdf")
+    assert [axes.get_position().bounds for axes in figure.axes] == places
 
 
 def test_svg_is_the_same_in_another_process() -> None:
@@ -105,7 +114,7 @@ def test_colours_stand_out_from_the_paper(theme) -> None:
 
 def test_drawing_leaves_the_callers_settings_alone_and_ignores_them() -> None:
     plain = written("episodes")
-    with mpl.rc_context({"font.size": 30, "axes.grid": False, "lines.linewidth": 9}):
+    with mpl.rc_context({"font.size": 30, "axes.grid": False, "axes.labelpad": 40}):
         before = dict(mpl.rcParams)
         assert svg_of(ORDINARY["episodes"]()) == plain
         assert dict(mpl.rcParams) == before
