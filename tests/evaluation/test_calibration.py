@@ -113,6 +113,14 @@ def test_repeating_every_forecast_at_more_steps_changes_no_interval_of_pooled_bi
     assert (naive.high - naive.low < 0.5 * (pooled.high - pooled.low)).all()
 
 
+def test_the_bin_of_a_forecast_says_what_came_true() -> None:
+    found = reliability([0.81, 0.83, 0.85, 0.1], [1, 1, 0, 0], bins=10)
+    interval = [float(end) for end in exact_interval(2, 3)]
+    assert found.at(0.8) == pytest.approx((3, 0.83, 2 / 3, *interval))
+    assert found.at(1.0).n == 0
+    assert np.isnan(found.at(1.0).rate_met)
+
+
 def test_values_of_reliability_are_read_only() -> None:
     found = reliability([0.2, 0.8], [0, 1])
     with pytest.raises(ValueError, match="read-only"):

@@ -10,6 +10,7 @@ from scipy import integrate, stats
 
 from ontarget.errors import InputError
 from ontarget.evaluation import crps, crps_of_points
+from ontarget.models.marginal import Marginal
 
 NUMBERS = st.floats(-100, 100, allow_nan=False)
 
@@ -93,6 +94,28 @@ def test_leaving_out_the_logistic_share_of_the_smoothed_cdf_changes_next_to_noth
         at_knots = smoothed(knots)[None]
         exact = by_quadrature(smoothed, y, np.concatenate(([-2000.0], knots, [2000.0])))
         assert crps(knots, at_knots, at_knots, [y])[0] == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "atoms", "mixed"])
+def test_crps_of_a_models_smoothed_cdf_is_its_integral(kind) -> None:
+    rng = np.random.default_rng(1)
+    training = {
+        "continuous": rng.normal(size=60) * 5,
+        "atoms": rng.integers(0, 6, size=60).astype(float),
+        "mixed": np.concatenate((rng.normal(size=50) * 5, np.zeros(10))),
+    }[kind]
+    model = Marginal().fit(np.zeros((60, 1)), training)
+    start, values = model.support_.tail[0], model.support_.values
+    knots = values if kind == "atoms" else np.concatenate(([start], values))
+    y = np.array([-7.3, 0.0, 2.5, 20.0])
+    left, right = model.cdf_limits(np.zeros((4, 1)), np.tile(knots, (4, 1)))
+    # A fine grid with every knot in it, half open cells: the integral without the closed form.
+    grid = np.sort(np.concatenate((np.linspace(-60, 60, 400_001), knots, y)))
+    middle = (grid[:-1] + grid[1:]) / 2
+    cdf = model.cdf_limits(np.zeros((1, 1)), middle[None])[1][0]
+    for found, outcome in zip(crps(knots, left, right, y), y, strict=True):
+        integral = np.diff(grid) @ (cdf - (middle >= outcome)) ** 2
+        assert found == pytest.approx(integral, abs=1e-4)
 
 
 def test_rows_are_scored_alone_whatever_the_batch(monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,17 @@ from ontarget.evaluation.inputs import (
 )
 from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray
 
-__all__ = ["Reliability", "bin_of", "ece", "reliability"]
+__all__ = ["Bin", "Reliability", "bin_of", "ece", "reliability"]
+
+
+class Bin(NamedTuple):
+    """One bin: how many forecasts, their mean, the rate met, and the interval of the rate."""
+
+    n: int
+    mean_p: float
+    rate_met: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +71,18 @@ class Reliability:
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
 
+    def at(self, p: float) -> Bin:
+        """The bin that a forecast of p falls into: what came true when it said about that."""
+        i = int(bin_of(check_probabilities("p", [p]), self.count.size)[0])
+        numbers = (self.mean_p[i], self.rate_met[i], self.low[i], self.high[i])
+        return Bin(int(self.count[i]), *(float(number) for number in numbers))
+
 
 def reliability(
     p: ArrayLike,
     met: ArrayLike,
-    *,
     bins: int = 30,
+    *,
     level: float = 0.95,
     episode: ArrayLike | None = None,
 ) -> Reliability:
@@ -120,7 +137,7 @@ def reliability(
     return Reliability(count, mean_p, rate, low, high, level)
 
 
-def ece(p: ArrayLike, met: ArrayLike, *, bins: int = 30) -> float:
+def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
     """Expected calibration error: Σ_b (n_b/N) |mean p − mean met|, empty bins 0 (M12).
 
     Notes

@@ -50,7 +50,7 @@ class PitHistogram:
 
 
 def pit_histogram(
-    pit: ArrayLike, *, bins: int = 20, n_calibration: int | None = None, band: float = 0.95
+    pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
     """Histogram of PIT values F(y), with the band that uniform ones keep to.
 

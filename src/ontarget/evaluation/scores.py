@@ -58,7 +58,7 @@ def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
     return (_unit("p", p) - np.asarray(met, dtype=np.float64)) ** 2
 
 
-def log_losses(p: ArrayLike, met: ArrayLike, *, n_calibration: ArrayLike) -> FloatArray:
+def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
     """−log of the probability given to what happened, clipped as `log_loss` does; NaN where p is.
 
     ``n_calibration`` may differ from forecast to forecast; it broadcasts against p.
@@ -72,7 +72,7 @@ def log_losses(p: ArrayLike, met: ArrayLike, *, n_calibration: ArrayLike) -> Flo
     return -np.log(np.where(outcomes == 1.0, clipped, 1.0 - clipped))
 
 
-def excess_errors(p: ArrayLike, p_true: ArrayLike, *, rollouts: int) -> FloatArray:
+def excess_errors(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> FloatArray:
     """(p − p̂)² − p̂(1 − p̂)/(R − 1) of each forecast, p̂ from R rollouts; NaN where p is (M12)."""
     check_count("rollouts", rollouts, least=2)
     forecasts, truth = _unit("p", p), _unit("p_true", p_true)
@@ -90,7 +90,7 @@ def brier(p: ArrayLike, met: ArrayLike) -> float:
     return float(squared_errors(*_forecasts(p, met)).mean())
 
 
-def log_loss(p: ArrayLike, met: ArrayLike, *, n_calibration: int) -> float:
+def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
     """Mean of −log of the probability given to what happened (M12).
 
     p is clipped to [½/(n+1), 1 − ½/(n+1)], half the finest step that n calibration episodes can
@@ -137,7 +137,7 @@ def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierPar
     )
 
 
-def excess_brier(p: ArrayLike, p_true: ArrayLike, *, rollouts: int) -> float:
+def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
     """Brier score in excess of the oracle's: mean of (p − p̂)² − p̂(1 − p̂)/(R − 1) (M12).
 
     Parameters
