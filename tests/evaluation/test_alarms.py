@@ -12,6 +12,7 @@ from ontarget.evaluation import (
     alarm_quality,
     exact_interval,
     first_alarms,
+    sustained,
 )
 from tests.evaluation.forecasts import panels
 
@@ -24,6 +25,25 @@ def test_first_alarm_is_the_first_step_below_the_threshold(panel, threshold) -> 
     for episode, step in zip(p.T, first_alarms(p, threshold), strict=True):
         below = [t for t, value in enumerate(episode) if value < threshold]
         assert step == (below[0] if below else NO_ALARM)
+
+
+@given(panels(), st.integers(1, 4), st.sampled_from(GRID.tolist()), st.integers(0, 2**32))
+def test_a_sustained_alarm_counts_known_steps_below_in_a_row(
+    panel, for_steps, threshold, seed
+) -> None:
+    p, _, _ = panel
+    gaps = np.random.default_rng(seed).random(p.shape) < 0.2
+    p = np.where(gaps, np.nan, p)
+    if np.isnan(p).all():
+        return
+    raised = sustained(p, for_steps) < threshold
+    for episode, alarms in zip(p.T, raised.T, strict=True):
+        below, expected = 0, []
+        for value in episode:
+            if not np.isnan(value):
+                below = below + 1 if value < threshold else 0
+            expected.append(below >= for_steps and not np.isnan(value))
+        assert alarms.tolist() == expected
 
 
 @given(panels())

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget.arguments import whole_number
 from ontarget.errors import InputError
 from ontarget.evaluation.binomial import Rate, exact_interval
 from ontarget.evaluation.inputs import (
-    check_count,
     check_flags,
     check_fraction,
     check_numbers,
@@ -135,7 +135,7 @@ def sustained(p: ArrayLike, for_steps: int = 1) -> FloatArray:
      [0.6 0.8]]
     """
     panel = check_panel("p", p, unit=True)
-    length = check_count("for_steps", for_steps)
+    length = whole_number("for_steps", for_steps, least=1)
     # The last known values of each episode, the oldest overwritten first.
     recent = np.full((length, panel.shape[1]), np.nan)
     seen = np.zeros(panel.shape[1], dtype=np.intp)

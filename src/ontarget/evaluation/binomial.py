@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, betaln, gammaln, xlog1py, xlogy
 
+from ontarget.arguments import whole_number
 from ontarget.errors import InputError
-from ontarget.evaluation.inputs import check_count, check_fraction
+from ontarget.evaluation.inputs import check_fraction
 from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = ["Rate", "beta_binomial_band", "binomial_band", "exact_interval"]
@@ -36,7 +37,7 @@ class Rate:
     @classmethod
     def of(cls, count: int, n: int, *, level: float = 0.95) -> Rate:
         """The share of ``count`` among ``n``, with its interval at this level."""
-        whole, trials = check_count("count", count, least=0), check_count("n", n, least=0)
+        whole, trials = whole_number("count", count, least=0), whole_number("n", n, least=0)
         if whole > trials:
             raise InputError(f"count needs to be at most n, got {whole} of {trials}")
         low, high = exact_interval(whole, trials, level=level)

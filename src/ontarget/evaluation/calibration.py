@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget.arguments import whole_number
 from ontarget.errors import InputError
 from ontarget.evaluation.binomial import exact_interval
 from ontarget.evaluation.inputs import (
-    check_count,
     check_flags,
     check_fraction,
     check_probabilities,
@@ -157,7 +157,7 @@ def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
 
 def bin_of(p: FloatArray, bins: int) -> IndexArray:
     """The bin of each forecast: ``min(floor(bins * p), bins - 1)``."""
-    width = check_count("bins", bins)
+    width = whole_number("bins", bins, least=1)
     places: IndexArray = np.minimum(np.floor(width * p).astype(np.intp), width - 1)
     return places
 

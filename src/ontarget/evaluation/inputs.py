@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from ontarget.errors import InputError
 from ontarget.typing import AnyArray, ArrayLike, BoolArray, FloatArray
 
 __all__ = [
-    "check_count",
     "check_flags",
     "check_fraction",
     "check_numbers",
@@ -80,17 +78,6 @@ def check_same_size(**arrays: AnyArray) -> None:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise InputError(f"{' and '.join(sizes)} need the same length, got {listed}")
-
-
-def check_count(name: str, value: int, *, least: int = 1) -> int:
-    """The value as a whole number that is not below the least one."""
-    try:
-        count = operator.index(value)
-    except TypeError as error:
-        raise InputError(f"{name} needs a whole number from {least} up, got {value!r}") from error
-    if count < least:
-        raise InputError(f"{name} needs a whole number from {least} up, got {count}")
-    return count
 
 
 def check_fraction(name: str, value: float) -> float:

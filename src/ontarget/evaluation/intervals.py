@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget.arguments import whole_number
 from ontarget.conformal.levels import Level, ceil_rank
 from ontarget.evaluation.binomial import Rate, beta_binomial_band
 from ontarget.evaluation.inputs import (
-    check_count,
     check_fraction,
     check_numbers,
     check_same_size,
@@ -88,7 +88,10 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
     >>> print(round(low, 4), round(high, 4))
     0.7744 0.8248
     """
-    n, tests = check_count("n_calibration", n_calibration), check_count("n_test", n_test)
+    n, tests = (
+        whole_number("n_calibration", n_calibration, least=1),
+        whole_number("n_test", n_test, least=1),
+    )
     check_fraction("band", band)
     rank = ceil_rank(level, n)
     if rank == n + 1:  # the whole line

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ontarget.arguments import whole_number
 from ontarget.errors import InputError
 from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
 from ontarget.evaluation.calibration import bin_of
 from ontarget.evaluation.inputs import (
-    check_count,
     check_fraction,
     check_probabilities,
     check_same_size,
@@ -92,8 +92,8 @@ def rank_histogram(
     >>> print(found.count, found.edges.round(2), found.expected)
     [2 1 1] [0.  0.4 0.7 1. ] [1.6 1.2 1.2]
     """
-    n = check_count("n_calibration", n_calibration)
-    wanted = check_count("bins", bins)
+    n = whole_number("n_calibration", n_calibration, least=1)
+    wanted = whole_number("bins", bins, least=1)
     if wanted > n + 1:
         raise InputError(f"bins needs at most n_calibration + 1 = {n + 1}, got {wanted}")
     given = np.asarray(ranks)
@@ -123,7 +123,7 @@ def _histogram(
             limits[share] = binomial_band(total, share, band=each)
         else:
             # Of the n + 1 gaps between ranks, share · (n + 1) fall into the bin: their joint mass.
-            gaps = share * (check_count("n_calibration", n_calibration) + 1)
+            gaps = share * (whole_number("n_calibration", n_calibration, least=1) + 1)
             rest = n_calibration + 1 - gaps
             limits[share] = beta_binomial_band(total, gaps, rest, band=each)
     low, high = np.array([limits[share] for share in shares]).T

@@ -13,10 +13,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from ontarget.arguments import whole_number
 from ontarget.errors import InputError
 from ontarget.evaluation.calibration import bin_of
 from ontarget.evaluation.inputs import (
-    check_count,
     check_flags,
     check_fraction,
     check_panel,
@@ -90,7 +90,7 @@ class Resampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("resamples", self.resamples, least=2)
+        whole_number("resamples", self.resamples, least=2)
         check_fraction("level", self.level)
 
     def weights(self, n_episodes: int, ids: ArrayLike | None = None) -> FloatArray:
@@ -123,7 +123,7 @@ def stack_steps(
         raise InputError(
             f"values and episodes need one array per step, got {len(values)} and {len(episodes)}"
         )
-    panel = np.full((len(values), check_count("n_episodes", n_episodes)), np.nan)
+    panel = np.full((len(values), whole_number("n_episodes", n_episodes, least=1)), np.nan)
     for t, (row, owners) in enumerate(zip(values, episodes, strict=True)):
         numbers, places = np.asarray(row, dtype=np.float64), np.asarray(owners, dtype=np.intp)
         if numbers.shape != places.shape or numbers.ndim != 1:

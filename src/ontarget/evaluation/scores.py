@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget.arguments import whole_number
 from ontarget.errors import InputError
 from ontarget.evaluation.calibration import bin_of
 from ontarget.evaluation.inputs import (
-    check_count,
     check_flags,
     check_numbers,
     check_probabilities,
@@ -74,7 +74,7 @@ def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatA
 
 def excess_errors(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> FloatArray:
     """(p − p̂)² − p̂(1 − p̂)/(R − 1) of each forecast, p̂ from R rollouts; NaN where p is (M12)."""
-    check_count("rollouts", rollouts, least=2)
+    whole_number("rollouts", rollouts, least=2)
     forecasts, truth = _unit("p", p), _unit("p_true", p_true)
     return (forecasts - truth) ** 2 - truth * (1.0 - truth) / (rollouts - 1)
 
@@ -101,7 +101,7 @@ def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
     >>> round(log_loss([1.0, 1.0], [1, 0], n_calibration=99), 3)
     2.652
     """
-    check_count("n_calibration", n_calibration, least=0)
+    whole_number("n_calibration", n_calibration, least=0)
     forecasts, outcomes = _forecasts(p, met)
     return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
 
