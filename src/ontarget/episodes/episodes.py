@@ -199,9 +199,11 @@ class Episodes:
 
     @classmethod
     def read(cls, path: str | Path, **options: Unpack[FrameOptions]) -> Episodes:
-        """Episodes from a Parquet or CSV file; options as for `from_frame`.
+        """Episodes from a Parquet or CSV file, or a Minari dataset folder (HDF5).
 
-        A file that `write` made needs no options: Parquet keeps them.
+        Options are those of `from_frame`. A file that `write` made needs none: Parquet keeps them.
+        A Minari dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``,
+        ``censored`` and ``like``; its runs are complete at its environment's time limit.
         """
         from ontarget.episodes.files import record_file
 

@@ -1,4 +1,4 @@
-"""Episodes in files: Parquet, which keeps everything, and CSV."""
+"""Episodes in files: Parquet, which keeps everything, CSV, and Minari datasets to read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ _VERSION = 1
 
 
 def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
-    """The recording in a file, and the layout by which it was read."""
+    """The recording in a file or a Minari dataset folder, and the layout by which it was read."""
+    if path.is_dir():
+        from ontarget.episodes.minari import record_minari
+
+        return record_minari(path, options)
     with _explained(path):
         if path.suffix == ".parquet":
             layout = layout_of(options, _layout_in(path))

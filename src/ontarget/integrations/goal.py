@@ -1,0 +1,170 @@
+"""Watch an environment: every step's ``info`` says how likely the run ends inside the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+
+from ontarget.conformal.levels import Level
+from ontarget.episodes import Column
+from ontarget.errors import InputError, OntargetError
+from ontarget.extras import require
+from ontarget.integrations.features import MonitorView
+from ontarget.integrations.horizons import OVER, cut_off, gone_past, time_limit, too_short
+from ontarget.integrations.observations import layout_of
+from ontarget.integrations.recording import BehaviorValue
+from ontarget.monitor.state import Outlook, State
+from ontarget.monitor.watch import OnBad
+from ontarget.target import Target
+
+require("gymnasium", extra="gym")
+
+import gymnasium  # noqa: E402 - the line above says what to install
+
+if TYPE_CHECKING:
+    from ontarget.monitor.monitor import GoalMonitor
+
+__all__ = ["GoalWrapper", "OnAlarm", "WatchOptions"]
+
+OnAlarm: TypeAlias = Callable[[Outlook, "GoalWrapper"], object]
+
+
+class WatchOptions(TypedDict, total=False):
+    """The options of `GoalMonitor.watch`."""
+
+    alarm_below: float | None
+    false_alarm_rate: Level | None
+    for_steps: int
+    clear_above: float | None
+    group: Any
+    on_bad: OnBad
+
+
+class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose ``info["goal"]`` holds the `Outlook`, at ``reset`` and at every step.
+
+    Observations, rewards and ends pass through untouched. A run that terminates is DONE, with p
+    exactly 0 or 1. One that is cut off before the monitor's horizon is UNKNOWN, for what it would
+    have come to is; so is one that goes on past it, after it was judged there.
+
+    Parameters
+    ----------
+    env
+        The environment to watch.
+    monitor
+        A fitted monitor.
+    target
+        What a run should end in.
+    on_alarm
+        Called with the outlook and this environment when an alarm is raised; once, until it
+        clears.
+    behavior_value
+        For a monitor whose behavior is read rather than computed from rewards: its value after
+        each step, from the observation and ``info``.
+    key
+        Where the outlook stands in ``info``.
+    **watch
+        Options of `GoalMonitor.watch`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+
+    Examples
+    --------
+    >>> from ontarget import GoalMonitor, Target
+    >>> from ontarget.integrations import record
+    >>> env = gymnasium.make("CartPole-v1", max_episode_steps=60)
+    >>> def policy(seen):
+    ...     return int(seen[2] > 0.0)
+    >>> episodes = record(env, policy, episodes=200, progress=False)
+    >>> monitor = GoalMonitor().fit(episodes, progress=False)
+    >>> watched = GoalWrapper(env, monitor, Target.at_least(40), alarm_below=0.2)
+    >>> observation, info = watched.reset(seed=7)
+    >>> over = False
+    >>> while not over:
+    ...     observation, reward, terminated, truncated, info = watched.step(policy(observation))
+    ...     over = terminated or truncated
+    >>> str(info["goal"].state), info["goal"].p in (0.0, 1.0)
+    ('DONE', True)
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        monitor: GoalMonitor,
+        target: Target,
+        *,
+        on_alarm: OnAlarm | None = None,
+        behavior_value: BehaviorValue | None = None,
+        key: str = "goal",
+        **watch: Unpack[WatchOptions],
+    ) -> None:
+        super().__init__(env)
+        fitted = monitor.fitted
+        if isinstance(fitted.behavior, Column) and behavior_value is None:
+            raise InputError(
+                f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
+                "rewards; pass behavior_value, a function of the observation and info"
+            )
+        self._view = MonitorView(layout_of(env.observation_space), fitted.schema)
+        self._horizon = fitted.horizon
+        self._too_short = too_short(time_limit(env), fitted.horizon)
+        self.watch = monitor.watch(target, **watch)
+        self._on_alarm = on_alarm
+        self._behavior_value = behavior_value
+        self._key = key
+        self._t = 0
+        self._over = True
+        self._alarmed = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The first observation of a new run, with its outlook in ``info``."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self.watch.reset()
+        self._t, self._over, self._alarmed = 0, False, False
+        return observation, self._told(info, self._look(observation, 0.0, None))
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """What the environment answers, with the outlook before the next action in ``info``."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._t += 1
+        read = self._behavior_value
+        behavior = None if read is None else float(read(observation, info))
+        if self._over:
+            outlook = unknown(self._t, OVER)
+        elif self._t > self._horizon:
+            outlook = unknown(self._t, gone_past(self._horizon))
+        elif terminated or self._t == self._horizon:
+            outlook = self.watch.end(float(reward), behavior=behavior)
+        elif truncated:
+            outlook = unknown(self._t, cut_off(self._t, self._horizon))
+        else:
+            outlook = self._look(observation, float(reward), behavior)
+        self._over = self._over or bool(terminated) or bool(truncated)
+        return observation, reward, terminated, truncated, self._told(info, outlook)
+
+    def _look(self, observation: Any, reward: float, behavior: float | None) -> Outlook:
+        try:
+            row = self._view.row(observation)
+        except OntargetError as error:
+            # The watch still counts the step and its reward; a state of no features is bad.
+            outlook = self.watch.step(np.empty(0), reward, behavior=behavior)
+            return outlook._replace(reason=str(error))
+        outlook = self.watch.step(row, reward, behavior=behavior)
+        return unknown(self._t, self._too_short) if self._too_short else outlook
+
+    def _told(self, info: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
+        raised = outlook.alarm and not self._alarmed
+        if outlook.known:
+            self._alarmed = outlook.alarm
+        if raised and self._on_alarm is not None:
+            self._on_alarm(outlook, self)
+        return {**info, self._key: outlook}
+
+
+def unknown(t: int, reason: str) -> Outlook:
+    """The outlook where nothing is known."""
+    nothing = math.nan
+    return Outlook(t, nothing, nothing, nothing, nothing, nothing, 0, State.UNKNOWN, reason)

@@ -1,0 +1,115 @@
+"""What may stand for a policy: a function of the observation, or a model that predicts actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ontarget.errors import InputError
+from ontarget.typing import BoolArray
+
+__all__ = ["Actor", "ModelPolicy", "actor_of"]
+
+
+class Actor(Protocol):
+    """A policy in use: told which runs begin, then asked for actions."""
+
+    def begin(self, starts: BoolArray) -> None:
+        """Note which of the runs begin with the next observation."""
+        ...
+
+    def __call__(self, observation: Any) -> Any:
+        """The action for an observation, or the actions for a batch of them."""
+        ...
+
+
+class ModelPolicy:
+    """A model with Stable-Baselines3's ``predict`` as a policy, recurrent ones included.
+
+    Parameters
+    ----------
+    model
+        Anything with ``predict(observation, state, episode_start, deterministic)`` that gives the
+        action and the next hidden state.
+    deterministic
+        Whether the model picks its best action rather than drawing one.
+    normalize
+        What the model's observations went through in training, such as
+        ``vec_normalize.normalize_obs``.
+
+    Examples
+    --------
+    >>> class AlwaysLeft:
+    ...     def predict(self, observation, state=None, episode_start=None, deterministic=False):
+    ...         return 0, None
+    >>> policy = ModelPolicy(AlwaysLeft())
+    >>> policy(np.zeros(4))
+    0
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        deterministic: bool = True,
+        normalize: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if not callable(getattr(model, "predict", None)):
+            raise InputError(f"model needs a predict method, got {type(model).__name__}")
+        self.model = model
+        self.deterministic = deterministic
+        self.normalize = normalize
+        self._hidden: Any = None
+        self._starts: BoolArray = np.ones(1, dtype=np.bool_)
+
+    def begin(self, starts: BoolArray) -> None:
+        """Note which of the runs begin with the next observation."""
+        if starts.shape != self._starts.shape:
+            self._starts = np.zeros(starts.shape, dtype=np.bool_)
+        if starts.all():
+            self._hidden = None
+        self._starts = self._starts | starts
+
+    def __call__(self, observation: Any) -> Any:
+        """The model's action, or its actions for a batch."""
+        if self.normalize is not None:
+            observation = self.normalize(observation)
+        action, self._hidden = self.model.predict(
+            observation,
+            state=self._hidden,
+            episode_start=self._starts,
+            deterministic=self.deterministic,
+        )
+        self._starts = np.zeros_like(self._starts)
+        return action
+
+
+class _FunctionPolicy:
+    """A function as a policy; its ``reset``, if it has one, is called where a run begins."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._reset = getattr(function, "reset", None)
+
+    def begin(self, starts: BoolArray) -> None:
+        if self._reset is not None and starts.size == 1 and starts[0]:
+            self._reset()
+
+    def __call__(self, observation: Any) -> Any:
+        return self._function(observation)
+
+
+def actor_of(policy: Any) -> Actor:
+    """The policy in use, whatever it is."""
+    if isinstance(policy, ModelPolicy):
+        return policy
+    if callable(getattr(policy, "predict", None)):
+        return ModelPolicy(policy)
+    if callable(policy):
+        return _FunctionPolicy(policy)
+    raise InputError(
+        "policy needs a function from observation to action, or an object with "
+        f"Stable-Baselines3's predict, got {type(policy).__name__}"
+    )

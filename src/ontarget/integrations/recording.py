@@ -1,0 +1,208 @@
+"""Record an environment: a wrapper that takes notes, and a function that plays and records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsFloat, TypeAlias
+
+import numpy as np
+
+from ontarget.arguments import whole_number
+from ontarget.episodes import Behavior, Episodes
+from ontarget.episodes.building import Censored
+from ontarget.errors import InputError
+from ontarget.extras import require
+from ontarget.integrations.horizons import time_limit
+from ontarget.integrations.observations import layout_of
+from ontarget.integrations.policies import Actor, actor_of
+from ontarget.integrations.progress import recording_bar
+from ontarget.integrations.recorder import Recorder
+
+require("gymnasium", extra="gym")
+
+import gymnasium  # noqa: E402 - the line above says what to install
+
+__all__ = ["BehaviorValue", "RecordEpisodes", "record"]
+
+# The behavior after a step, read from the step's observation and info.
+BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
+
+
+class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that remembers its runs; `episodes` gives them.
+
+    Observations, rewards and infos pass through untouched. A run that is still going on is left
+    out; one that was reset before its end counts as cut off.
+
+    Parameters
+    ----------
+    env
+        The environment to record.
+    horizon
+        The number of steps after which a run is complete; by default the environment's time
+        limit, and without one the longest run.
+    features
+        Names of your own for the numbers in an observation.
+    behavior_value
+        For a behavior that is read rather than computed from rewards: its value after each step.
+
+    Examples
+    --------
+    >>> env = RecordEpisodes(gymnasium.make("CartPole-v1"))
+    >>> for episode in range(3):
+    ...     observation, info = env.reset(seed=episode)
+    ...     over = False
+    ...     while not over:
+    ...         action = int(observation[2] > 0.0)
+    ...         observation, reward, terminated, truncated, info = env.step(action)
+    ...         over = terminated or truncated
+    >>> episodes = env.episodes()
+    >>> len(episodes), episodes.horizon, episodes.schema.names
+    (3, 500, ('x0', 'x1', 'x2', 'x3'))
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        horizon: int | None = None,
+        features: Sequence[str] | None = None,
+        behavior_value: BehaviorValue | None = None,
+    ) -> None:
+        super().__init__(env)
+        self._recorder = Recorder(
+            layout_of(env.observation_space),
+            horizon=time_limit(env) if horizon is None else horizon,
+            features=features,
+        )
+        self._behavior_value = behavior_value
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The first observation of a new run."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._recorder.begin(0, self._recorder.layout.row(observation))
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """What the environment answers, noted down."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self._recorder.in_progress(0):
+            read = self._behavior_value
+            self._recorder.step(
+                0,
+                self._recorder.layout.row(observation),
+                float(reward),
+                terminated=bool(terminated),
+                truncated=bool(truncated),
+                value=None if read is None else read(observation, info),
+            )
+        return observation, reward, terminated, truncated, info
+
+    @property
+    def recording(self) -> bool:
+        """Whether a run goes on that is not complete yet."""
+        return self._recorder.in_progress(0)
+
+    def episodes(
+        self,
+        *,
+        behavior: str | Behavior = "sum",
+        censored: Censored = "refuse",
+        label: str = "",
+    ) -> Episodes:
+        """The runs so far, in the order in which they began.
+
+        Parameters
+        ----------
+        behavior, censored
+            As for `Episodes.from_arrays`.
+        label
+            Put before each run's number in its id, so that recordings can be told apart.
+        """
+        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
+
+
+def record(
+    env: Any,
+    policy: Any,
+    episodes: int = 1000,
+    *,
+    seed: int | None = 0,
+    horizon: int | None = None,
+    features: Sequence[str] | None = None,
+    behavior: str | Behavior = "sum",
+    behavior_value: BehaviorValue | None = None,
+    censored: Censored = "refuse",
+    progress: bool = True,
+) -> Episodes:
+    """Episodes of a fixed policy in an environment, played here and recorded.
+
+    Parameters
+    ----------
+    env
+        A Gymnasium environment, or a vector of them, which is played side by side.
+    policy
+        A function from observation to action, or a model with Stable-Baselines3's ``predict``; for
+        a vector of environments, from a batch of observations to a batch of actions. A function
+        with a ``reset`` method has it called at the start of each run.
+    episodes
+        How many to record. Each environment of a vector plays its share to the end: to stop at the
+        first that are over would favour short ones.
+    seed
+        The seed of the environment: run i of an environment depends on it, on i and on the policy
+        alone. None leaves the environment's own state as it is.
+    horizon, features, behavior_value
+        As for `RecordEpisodes`. A run is stopped at the horizon.
+    behavior, censored
+        As for `Episodes.from_arrays`.
+    progress
+        Whether to show a progress bar.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> env = gymnasium.make("CartPole-v1")
+    >>> episodes = record(env, lambda seen: int(seen[2] > 0.0), episodes=20, progress=False)
+    >>> len(episodes), bool((episodes.outcomes == episodes.lengths).all())
+    (20, True)
+    """
+    count = whole_number("episodes", episodes, least=1)
+    actor = actor_of(policy)
+    label = "" if seed is None else f"{seed}-"
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        from ontarget.integrations.vector_recording import play_vector
+
+        if behavior_value is not None:
+            raise InputError("behavior_value needs a single environment, got a vector of them")
+        vector = play_vector(
+            env, actor, count, seed=seed, horizon=horizon, features=features, progress=progress
+        )
+        return vector.episodes(behavior=behavior, censored=censored, label=label)
+    recorder = RecordEpisodes(
+        env, horizon=horizon, features=features, behavior_value=behavior_value
+    )
+    _play(recorder, actor, count, seed=seed, progress=progress)
+    return recorder.episodes(behavior=behavior, censored=censored, label=label)
+
+
+def _play(
+    recorder: RecordEpisodes, actor: Actor, count: int, *, seed: int | None, progress: bool
+) -> None:
+    start = np.ones(1, dtype=np.bool_)
+    with recording_bar(count, shown=progress) as advance:
+        for i in range(count):
+            observation, _ = recorder.reset(seed=run_seed(seed, i))
+            actor.begin(start)
+            while recorder.recording:
+                observation, *_ = recorder.step(actor(observation))
+            advance(1)
+
+
+def run_seed(seed: int | None, *numbers: int) -> int | None:
+    """A seed for one run, from the recording's seed and the run's numbers alone."""
+    if seed is None:
+        return None
+    entropy = np.random.SeedSequence([whole_number("seed", seed, least=0), *numbers])
+    return int(entropy.generate_state(1)[0] >> 1)

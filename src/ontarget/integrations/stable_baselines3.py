@@ -1,0 +1,143 @@
+"""Stable-Baselines3: record its models, and log the outlook while they learn.
+
+Needs the extra ``sb3``: ``pip install 'ontarget[sb3]'``. To record a model, hand it to `record` as
+the policy, or `ModelPolicy` for a stochastic one or one with normalised observations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from ontarget.errors import MissingExtraError
+from ontarget.extras import require
+from ontarget.integrations.features import MonitorView
+from ontarget.integrations.fleets import FleetOptions, FleetRuns
+from ontarget.integrations.horizons import time_limit
+from ontarget.integrations.observations import layout_of
+from ontarget.integrations.policies import ModelPolicy
+from ontarget.integrations.vector_outlook import VectorOutlook
+from ontarget.monitor.state import State
+from ontarget.target import Target
+from ontarget.typing import FloatArray
+
+if TYPE_CHECKING:
+    from ontarget.monitor.monitor import GoalMonitor
+
+__all__ = ["GoalCallback", "ModelPolicy"]
+
+# Without the package this module still imports; the callback says what to install when made.
+_base: Any = object
+with contextlib.suppress(MissingExtraError):
+    _base = require("stable_baselines3.common.callbacks", extra="sb3").BaseCallback
+
+
+class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where it is installed
+    """Logs how likely the running episodes end inside the target.
+
+    ``goal/probability`` is the mean probability of the steps since the last dump of the log,
+    ``goal/alarm`` the share of them in alarm, and ``goal/met`` the share of finished episodes that
+    met the target. Observations and rewards are taken as they were before ``VecNormalize``.
+
+    Parameters
+    ----------
+    monitor
+        A fitted monitor.
+    target
+        What an episode should end in.
+    verbose
+        As for every callback.
+    **fleet
+        Options of `GoalMonitor.fleet`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+
+    Notes
+    -----
+    The probability is calibrated for the policy that was recorded. While another one learns, it
+    says how likely *the recorded policy* would succeed from here; it is a yardstick, not a promise.
+    Record the trained policy, fit again, and the promise holds for it.
+
+    Examples
+    --------
+    ``model.learn(100_000, callback=GoalCallback(monitor, Target.at_least(450)))``
+    """
+
+    def __init__(
+        self,
+        monitor: GoalMonitor,
+        target: Target,
+        *,
+        verbose: int = 0,
+        **fleet: Unpack[FleetOptions],
+    ) -> None:
+        require("stable_baselines3", extra="sb3")
+        super().__init__(verbose)
+        self._monitor = monitor
+        self._target = target
+        self._options = fleet
+        self._runs: FleetRuns | None = None
+        self._view: MonitorView | None = None
+
+    @property
+    def outlook(self) -> VectorOutlook:
+        """What is known of each environment's episode now."""
+        return VectorOutlook.pending(0) if self._runs is None else self._runs.outlook
+
+    def _on_training_start(self) -> None:
+        env = self.training_env
+        layout = layout_of(self._raw_space(env))
+        self._view = MonitorView(layout, self._monitor.fitted.schema)
+        self._runs = FleetRuns(
+            self._monitor, self._target, env.num_envs, limit=_limit(env), **self._options
+        )
+        # Training that goes on begins in the middle of episodes: of those nothing is known.
+        begins = bool(self.locals.get("reset_num_timesteps", True))
+        mask = np.full(env.num_envs, begins, dtype=np.bool_)
+        self._runs.begin(mask, self._states(self.model._last_obs))
+
+    def _on_step(self) -> bool:
+        runs = self._runs
+        assert runs is not None
+        dones = np.asarray(self.locals["dones"], dtype=np.bool_)
+        cut = [bool(info.get("TimeLimit.truncated", False)) for info in self.locals["infos"]]
+        states = self._states(self.locals["new_obs"])
+        truncated = dones & np.array(cut, dtype=np.bool_)
+        runs.step(
+            np.ones_like(dones),
+            states,
+            self._rewards(),
+            terminated=dones & ~truncated,
+            truncated=truncated,
+        )
+        ended = runs.outlook
+        runs.begin(dones, states)
+        now = runs.outlook
+        if now.known.any():
+            self.logger.record_mean("goal/probability", float(now.p[now.known].mean()))
+            self.logger.record_mean("goal/alarm", float(now.alarm[now.known].mean()))
+        for p in ended.p[dones & (ended.state == State.DONE)]:
+            self.logger.record_mean("goal/met", float(p))
+        return True
+
+    def _raw_space(self, env: Any) -> Any:
+        normalizer = self.model.get_vec_normalize_env()
+        return env.observation_space if normalizer is None else normalizer.venv.observation_space
+
+    def _states(self, observations: Any) -> FloatArray:
+        normalizer = self.model.get_vec_normalize_env()
+        assert self._view is not None
+        raw = observations if normalizer is None else normalizer.get_original_obs()
+        return self._view.rows(raw, self.training_env.num_envs)
+
+    def _rewards(self) -> FloatArray:
+        normalizer = self.model.get_vec_normalize_env()
+        rewards = self.locals["rewards"] if normalizer is None else normalizer.get_original_reward()
+        return np.asarray(rewards, dtype=np.float64)
+
+
+def _limit(env: Any) -> int | None:
+    """After how many steps the environments cut an episode off, where they can be asked."""
+    parts = getattr(env.unwrapped, "envs", ())
+    limits = {time_limit(part) for part in parts}
+    return limits.pop() if len(limits) == 1 else None

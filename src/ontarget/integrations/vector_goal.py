@@ -1,0 +1,130 @@
+"""Watch many environments at once: every step's ``infos`` holds each run's outlook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+import numpy as np
+
+from ontarget.extras import require
+from ontarget.integrations.autoreset import Autoreset
+from ontarget.integrations.features import MonitorView
+from ontarget.integrations.fleets import FleetOptions, FleetRuns
+from ontarget.integrations.horizons import time_limit
+from ontarget.integrations.observations import layout_of
+from ontarget.integrations.vector_outlook import VectorOutlook
+from ontarget.monitor.state import Outlook
+from ontarget.target import Target
+from ontarget.typing import FloatArray
+
+require("gymnasium", extra="gym")
+
+import gymnasium.vector  # noqa: E402 - the line above says what to install
+
+if TYPE_CHECKING:
+    from ontarget.monitor.monitor import GoalMonitor
+
+__all__ = ["OnVectorAlarm", "VectorGoalWrapper", "VectorOutlook"]
+
+OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
+
+
+class VectorGoalWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    """A vector of environments whose ``infos["goal"]`` holds each run's outlook, as arrays.
+
+    Each environment is judged exactly as a `GoalWrapper` of its own would judge it, in every
+    autoreset mode. In SAME_STEP mode ``infos["goal"]`` belongs to the observations, so to the new
+    run where one has ended; how that one ended is in ``infos["final_goal"]``, for the environments
+    marked in ``infos["_final_goal"]``.
+
+    Parameters
+    ----------
+    env
+        The vector environment to watch.
+    monitor
+        A fitted monitor.
+    target
+        What every run should end in.
+    on_alarm
+        Called with the outlook, this environment and the number of the environment in it when an
+        alarm is raised.
+    key
+        Where the outlooks stand in ``infos``.
+    **fleet
+        Options of `GoalMonitor.fleet`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+
+    Examples
+    --------
+    >>> from ontarget import GoalMonitor, Target
+    >>> from ontarget.integrations import record
+    >>> envs = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
+    >>> def policy(seen):
+    ...     return (seen[:, 2] > 0.0).astype(int)
+    >>> episodes = record(envs, policy, episodes=200, horizon=60, progress=False)
+    >>> monitor = GoalMonitor().fit(episodes, progress=False)
+    >>> watched = VectorGoalWrapper(envs, monitor, Target.at_least(40), alarm_below=0.2)
+    >>> observations, infos = watched.reset(seed=1)
+    >>> observations, *_, infos = watched.step(policy(observations))
+    >>> bool(np.all((infos["goal"].p > 0.0) & (infos["goal"].p < 1.0)))
+    True
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.vector.VectorEnv[Any, Any, Any],
+        monitor: GoalMonitor,
+        target: Target,
+        *,
+        on_alarm: OnVectorAlarm | None = None,
+        key: str = "goal",
+        **fleet: Unpack[FleetOptions],
+    ) -> None:
+        super().__init__(env)
+        self._autoreset = Autoreset(env)
+        self._view = MonitorView(layout_of(env.single_observation_space), monitor.fitted.schema)
+        self._runs = FleetRuns(monitor, target, env.num_envs, limit=time_limit(env), **fleet)
+        self._on_alarm = on_alarm
+        self._key = key
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The first observations of new runs, with the outlooks in ``infos``."""
+        mask = self._autoreset.reset(options)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._runs.begin(mask, self._states(observations))
+        self._tell_alarms()
+        return observations, {**infos, self._key: self._runs.outlook}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """What the environments answer, with the outlooks in ``infos``."""
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        rows = self._autoreset.step(terminated, truncated)
+        states = self._states(observations)
+        self._runs.step(
+            rows.moved,
+            states,
+            np.asarray(rewards, dtype=np.float64),
+            terminated=terminated,
+            truncated=truncated,
+        )
+        self._tell_alarms()
+        told = dict(infos)
+        if self._autoreset.same_step and rows.ended.any():
+            told[f"final_{self._key}"] = self._runs.outlook
+            told[f"_final_{self._key}"] = rows.ended
+        self._runs.begin(rows.began, states)
+        self._tell_alarms()
+        told[self._key] = self._runs.outlook
+        return observations, rewards, terminated, truncated, told
+
+    def _states(self, observations: Any) -> FloatArray:
+        return self._view.rows(observations, self.num_envs)
+
+    def _tell_alarms(self) -> None:
+        if self._on_alarm is None or not self._runs.raised.any():
+            return
+        outlook = self._runs.outlook
+        for i in np.flatnonzero(self._runs.raised).tolist():
+            self._on_alarm(outlook.of(i), self, i)

@@ -1,0 +1,170 @@
+"""Record many environments that are played side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ontarget.episodes import Behavior, Episodes
+from ontarget.episodes.building import Censored
+from ontarget.extras import require
+from ontarget.integrations.autoreset import Autoreset
+from ontarget.integrations.horizons import time_limit
+from ontarget.integrations.observations import layout_of
+from ontarget.integrations.policies import Actor
+from ontarget.integrations.progress import recording_bar
+from ontarget.integrations.recorder import Recorder
+from ontarget.typing import AnyArray, BoolArray, IndexArray
+
+require("gymnasium", extra="gym")
+
+import gymnasium.vector  # noqa: E402 - the line above says what to install
+
+__all__ = ["RecordVectorEpisodes", "play_vector"]
+
+
+class RecordVectorEpisodes(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    """A vector of environments that remembers its runs; `episodes` gives them.
+
+    Every autoreset mode is understood. Runs that still go on are left out, so to stop when a
+    number of runs is over favours short ones; `record`, or a ``share``, plays whole shares.
+
+    Parameters
+    ----------
+    env
+        The vector environment to record.
+    horizon, features
+        As for `RecordEpisodes`.
+    share
+        How many runs to keep of each environment; all of them by default.
+
+    Examples
+    --------
+    >>> envs = RecordVectorEpisodes(gymnasium.make_vec("CartPole-v1", num_envs=2), share=[1, 1])
+    >>> observations, infos = envs.reset(seed=0)
+    >>> while not envs.complete:
+    ...     observations, *_ = envs.step((observations[:, 2] > 0.0).astype(int))
+    >>> len(envs.episodes())
+    2
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.vector.VectorEnv[Any, Any, Any],
+        *,
+        horizon: int | None = None,
+        features: Sequence[str] | None = None,
+        share: Sequence[int] | IndexArray | None = None,
+    ) -> None:
+        super().__init__(env)
+        self._autoreset = Autoreset(env)
+        self._recorder = Recorder(
+            layout_of(env.single_observation_space),
+            slots=self.num_envs,
+            horizon=time_limit(env) if horizon is None else horizon,
+            features=features,
+        )
+        self._left = None if share is None else np.array(share, dtype=np.intp)
+        self.began: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """The first observations of new runs, in all environments or in those of the mask."""
+        mask = self._autoreset.reset(options)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._begin(mask, self._rows(observations))
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """What the environments answer, noted down."""
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        rows = self._autoreset.step(terminated, truncated)
+        states = self._rows(observations)
+        for i in np.flatnonzero(rows.moved).tolist():
+            self._recorder.step(
+                i,
+                states[i],
+                float(rewards[i]),
+                terminated=bool(terminated[i]),
+                truncated=bool(truncated[i]),
+            )
+        self._begin(rows.began, states)
+        return observations, rewards, terminated, truncated, infos
+
+    @property
+    def complete(self) -> bool:
+        """Whether every environment has played its share."""
+        return self._left is not None and not self._left.any() and self.idle
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run goes on that is not complete yet."""
+        return not any(self._recorder.in_progress(i) for i in range(self.num_envs))
+
+    @property
+    def finished(self) -> int:
+        """How many runs are over."""
+        return len(self._recorder)
+
+    def episodes(
+        self,
+        *,
+        behavior: str | Behavior = "sum",
+        censored: Censored = "refuse",
+        label: str = "",
+    ) -> Episodes:
+        """The runs so far, in the order in which they began; see `RecordEpisodes.episodes`."""
+        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
+
+    def _begin(self, mask: BoolArray, states: AnyArray) -> None:
+        self.began = mask
+        for i in np.flatnonzero(mask).tolist():
+            if self._left is not None:
+                if not self._left[i]:
+                    continue
+                self._left[i] -= 1
+            self._recorder.begin(i, states[i])
+
+    def _rows(self, observations: Any) -> AnyArray:
+        return self._recorder.layout.rows(observations, self.num_envs)
+
+
+def play_vector(
+    env: gymnasium.vector.VectorEnv[Any, Any, Any],
+    actor: Actor,
+    count: int,
+    *,
+    seed: int | None,
+    horizon: int | None,
+    features: Sequence[str] | None,
+    progress: bool,
+) -> RecordVectorEpisodes:
+    """The vector environment after its environments have played their shares of the runs."""
+    n = env.num_envs
+    share = np.full(n, count // n) + (np.arange(n) < count % n)
+    recorder = RecordVectorEpisodes(env, horizon=horizon, features=features, share=share)
+    waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED
+    observations, _ = recorder.reset(seed=seed)
+    actor.begin(recorder.began)
+    with recording_bar(count, shown=progress) as advance:
+        shown = 0
+        while not recorder.complete:
+            actions = actor(observations)
+            observations, _, terminated, truncated, _ = recorder.step(actions)
+            over = np.logical_or(terminated, truncated)
+            if waits and over.any():
+                observations, _ = recorder.reset(options={"reset_mask": over})
+            elif recorder.idle and not recorder.complete:
+                # Every run reached the horizon in environments that would go on.
+                observations, _ = recorder.reset()
+            if recorder.began.any():
+                actor.begin(recorder.began)
+            advance(recorder.finished - shown)
+            shown = recorder.finished
+    return recorder
