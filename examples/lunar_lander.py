@@ -11,14 +11,11 @@ Needs ``pip install 'ontarget[gym]' 'gymnasium[box2d]'``. Takes some minutes the
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
-from ontarget import Episodes, GoalMonitor, Target
-from ontarget.evaluation import alarm_quality, pool, pooled_ece, reliability
+from ontarget import Episodes, Target
 
 FEATURES = ["x", "y", "speed_x", "speed_y", "angle", "spin", "left_leg", "right_leg"]
 TARGET = Target.at_least(200.0)
