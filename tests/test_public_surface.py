@@ -10,8 +10,10 @@ import pytest
 
 import ontarget
 
+PACKAGES = ["ontarget", "ontarget.models", "ontarget.domains", "ontarget.monitor"]
 
-@pytest.mark.parametrize("package", ["ontarget", "ontarget.models", "ontarget.domains"])
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_dir_is_the_public_surface(package: str) -> None:
     module = importlib.import_module(package)
     assert dir(module) == sorted(module.__all__)

@@ -16,7 +16,7 @@ import pytest
 
 from ontarget.errors import InputError, ModelFileError
 from ontarget.monitor.container import Container, write_container
-from ontarget.monitor.whole_file import write_whole
+from ontarget.whole_file import write_whole
 
 from .containers import HEADER, SECTIONS, same
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from ontarget.episodes.building import Recording
 from ontarget.episodes.frames import FrameOptions, Layout, frame_of, layout_of, record_frame
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesFileError, OntargetError
+from ontarget.whole_file import replacing
 
 if TYPE_CHECKING:
     from ontarget.episodes.episodes import Episodes
@@ -50,18 +50,13 @@ def write(episodes: Episodes, path: Path) -> None:
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
     table = frame_of(episodes).lazy()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _explained(path):
-        try:
-            if path.suffix == ".parquet":
-                # Rows are sorted by step, so a row group is a few steps: a step reads only those.
-                table.sink_parquet(part, metadata={_KEY: _described(episodes)})
-            else:
-                # Float32 is printed to its own last digit, and read back as another float64.
-                table.cast({pl.Float32: pl.Float64}).sink_csv(part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+    with _explained(path), replacing(path) as part:
+        if path.suffix == ".parquet":
+            # Rows are sorted by step, so a row group is a few steps: a step reads only those.
+            table.sink_parquet(part, metadata={_KEY: _described(episodes)})
+        else:
+            # Float32 is printed to its own last digit, and read back as another float64.
+            table.cast({pl.Float32: pl.Float64}).sink_csv(part)
 
 
 def _described(episodes: Episodes) -> str:

@@ -31,9 +31,9 @@ from ontarget.monitor.container_header import (
     dtype_code,
     encode_header,
 )
-from ontarget.monitor.whole_file import write_whole
 from ontarget.threads import run_blocks
 from ontarget.typing import AnyArray
+from ontarget.whole_file import write_whole
 
 __all__ = ["Container", "container_bytes", "write_container"]
 

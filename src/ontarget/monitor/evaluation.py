@@ -62,7 +62,7 @@ class Evaluation:
     lengths: IndexArray
     outcomes: FloatArray
     ids: AnyArray
-    n_calibration: IndexArray  # by step
+    n_calibration: IndexArray  # (steps, episodes): how many stand behind each answer
     resampling: Resampling
 
     def panel(self, method: str = "p") -> FloatArray:
@@ -129,15 +129,9 @@ class Evaluation:
 
     def _losses(self, method: str, kind: str) -> FloatArray:
         panel = self.panel(method)
-        met = np.broadcast_to(self.met, panel.shape)
-        known = ~np.isnan(panel)
-        losses = np.full(panel.shape, np.nan)
         if kind == "brier":
-            losses[known] = squared_errors(panel[known], met[known])
-        else:
-            n = np.broadcast_to(self.n_calibration[:, None], panel.shape)[known]
-            losses[known] = log_losses(panel[known], met[known], n_calibration=n)
-        return losses
+            return squared_errors(panel, self.met)
+        return log_losses(panel, self.met, n_calibration=self.n_calibration)
 
 
 def evaluate(
@@ -157,12 +151,11 @@ def evaluate(
         )
     ends = ends_with_complements(target, fitted.grid)
     panels = np.full((6, fitted.horizon, len(episodes)), np.nan)
-    n_calibration = np.zeros(fitted.horizon, dtype=np.intp)
+    n_calibration = np.ones((fitted.horizon, len(episodes)), dtype=np.intp)
     for t in range(fitted.horizon):
         rows = episodes.at(t, grid=fitted.grid)
         for g in range(len(fitted.sorted_excess)):
             step = fitted.at(t, g)
-            n_calibration[t] += step.ranks.n
             own = np.flatnonzero(groups[rows.index] == g)
             own = own[~fitted.bad_readings(rows.states[own])] if own.size else own
             if fitted.unknown(step) or not own.size:
@@ -171,6 +164,7 @@ def evaluate(
             left, right = step.limits(states, behavior, ends)
             found = step.outlook_of(left, right, ends, fitted.sorted_excess[g])
             panels[:5, t, index] = found[:, 0].T
+            n_calibration[t, index] = step.ranks.n
             a_minus, a_plus = ends.spread(left, right)
             panels[5, t, index] = raw_probability(a_minus, a_plus, ends.first)[:, 0]
     low, p, high, plausibility, assurance, raw = panels
