@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontarget import Episodes, Target
+from ontarget.episodes import Split
 from ontarget.errors import (
     CalibrationError,
     EpisodesError,
@@ -288,6 +289,30 @@ def test_an_unfitted_monitor_says_so() -> None:
         GoalMonitor(preset="best")
     with pytest.raises(InputError, match="fit needs episodes"):
         GoalMonitor().fit()
+
+
+def test_an_episode_in_two_parts_of_a_split_is_refused() -> None:
+    runs = walks(200, ragged=True)
+    leaky = Split(runs.take(np.arange(80)), runs.take(np.arange(75, 200)), None, None)
+    with pytest.raises(CalibrationError, match=r"5 episodes are both in train and in calibrate"):
+        GoalMonitor(Marginal()).fit(split=leaky, progress=False)
+
+
+def test_other_recordings_may_number_their_episodes_alike() -> None:
+    def recording(seed: int) -> Episodes:
+        rng = np.random.default_rng(seed)
+        return Episodes.from_arrays(np.zeros((60, 3, 1)), rng.integers(0, 2, size=(60, 3)))
+
+    parts = Split(recording(0), recording(1), recording(2), None)
+    with pytest.raises(CalibrationError, match="both in train and in calibrate"):
+        # Sixty runs of coin flips: some are the same by chance, and nobody could tell.
+        GoalMonitor(Marginal()).fit(split=parts, progress=False)
+    rng = np.random.default_rng(3)
+    noisy = [
+        Episodes.from_arrays(rng.normal(size=(60, 3, 1)), rng.integers(0, 2, size=(60, 3)))
+        for _ in range(3)
+    ]
+    assert GoalMonitor(Marginal()).fit(split=Split(*noisy, None), progress=False).horizon == 3
 
 
 def test_parts_of_a_split_need_to_be_alike() -> None:

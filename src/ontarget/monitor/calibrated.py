@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from ontarget.conformal.limits import TargetEnds
 from ontarget.episodes import Behavior, Episodes, Schema
-from ontarget.errors import GroupError, InputError
+from ontarget.errors import GroupError, InputError, ModelFileError
 from ontarget.grid import scale_of
 from ontarget.models.kinds import model_of_kind
 from ontarget.monitor.distribution import BlockDistribution, StepDistribution
@@ -67,18 +67,34 @@ class Calibrated:
     assure: Episodes | None
     excess: FloatArray  # M_i, one per assure episode (M9)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "block", lru_cache(maxsize=None)(self._open_block))
+    _opened: dict[int, BlockDistribution] = field(init=False, repr=False, default_factory=dict)
 
-    block: Any = None  # set above: the opened blocks, each once
+    @property
+    def n_groups(self) -> int:
+        """How many groups are calibrated by themselves; 1 without groups."""
+        return 1 if self.groups is None else len(self.groups)
 
-    def _open_block(self, index: int) -> BlockDistribution:
-        return BlockDistribution.of(
-            self.blocks[index],
-            self.sections.section(block_name(index)),
-            model_class=model_of_kind(self.kind),
-            n_groups=1 if self.groups is None else len(self.groups),
-        )
+    def block(self, index: int) -> BlockDistribution:
+        """A fitted block, opened and checked when first asked for."""
+        found = self._opened.get(index)
+        if found is None:
+            found = self._opened[index] = self._open(index)
+        return found
+
+    def _open(self, index: int) -> BlockDistribution:
+        arrays = self.sections.section(block_name(index))
+        try:
+            return BlockDistribution.of(
+                self.blocks[index],
+                arrays,
+                model_class=model_of_kind(self.kind),
+                n_groups=self.n_groups,
+            )
+        except ModelFileError:
+            raise
+        # Checksums guard against accidents; these are what a forged block may run into.
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(f"block {index} does not hold a fitted model: {error}") from error
 
     @cached_property
     def block_of_step(self) -> tuple[int, ...]:
@@ -89,7 +105,7 @@ class Calibrated:
         """The calibrated distribution of step t in a group."""
         if not 0 <= t < self.horizon:
             raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
-        opened: BlockDistribution = self.block(self.block_of_step[t])
+        opened = self.block(self.block_of_step[t])
         ranks = opened.ranks[t - opened.block.start][group]
         return StepDistribution(
             t=t,
@@ -155,7 +171,7 @@ class Calibrated:
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """M_i of the assure episodes of each group, sorted and read-only."""
         found = []
-        for g in range(1 if self.groups is None else len(self.groups)):
+        for g in range(self.n_groups):
             own = np.sort(self.excess[self.assure_groups == g])
             own.setflags(write=False)
             found.append(own)

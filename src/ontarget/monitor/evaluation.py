@@ -154,7 +154,7 @@ def evaluate(
     n_calibration = np.ones((fitted.horizon, len(episodes)), dtype=np.intp)
     for t in range(fitted.horizon):
         rows = episodes.at(t, grid=fitted.grid)
-        for g in range(len(fitted.sorted_excess)):
+        for g in range(fitted.n_groups):
             step = fitted.at(t, g)
             own = np.flatnonzero(groups[rows.index] == g)
             own = own[~fitted.bad_readings(rows.states[own])] if own.size else own

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ontarget.episodes import Episodes, Split
-from ontarget.errors import EpisodesError, GroupError
+from ontarget.errors import CalibrationError, EpisodesError, GroupError
 from ontarget.monitor.calibrated import Calibrated, SectionsInMemory, block_name
 from ontarget.monitor.engine import Checkpoint, Engine, fingerprint, run_tasks
 from ontarget.monitor.fitting import BlockTask, task_of
@@ -56,6 +57,7 @@ def fit_monitor(
     """The fitted monitor's contents; the same whatever the engine."""
     train, calibrate, assure = split.train, split.calibrate, split.assure
     _check_alike(train, calibrate, assure)
+    _check_disjoint({"train": train, "calibrate": calibrate, "assure": assure})
     groups = _groups(recipe, calibrate)
     may_miss = _may_miss(train)
 
@@ -116,6 +118,38 @@ def _check_alike(train: Episodes, *others: Episodes | None) -> None:
                     f"the parts of a split need one {what}, got {one} and {another}; build them "
                     "from one recording, or with like="
                 )
+
+
+def _check_disjoint(parts: dict[str, Episodes | None]) -> None:
+    """No episode may both train and calibrate: that would void every guarantee."""
+    named = [(name, part) for name, part in parts.items() if part is not None]
+    for (name, one), (other_name, other) in combinations(named, 2):
+        _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
+        # Recordings may number their episodes alike: one and the same is the same throughout.
+        alike = one.outcomes[here] == other.outcomes[there]
+        for t in range(one.horizon):
+            here, there = here[alike], there[alike]
+            if not here.size:
+                break
+            alike = _same_at(one.take(here), other.take(there), t)
+        here = here[alike] if here.size else here
+        if here.size:
+            raise CalibrationError(
+                f"{here.size} episodes are both in {name} and in {other_name} (first: episode "
+                f"{one.ids[here[0]]!s}); split whole episodes, each into one part"
+            )
+
+
+def _same_at(one: Episodes, other: Episodes, t: int) -> BoolArray:
+    """Which episodes, pairwise, have the same state and behavior at step t, or are both over."""
+    same: BoolArray = (one.lengths > t) == (other.lengths > t)
+    alive = np.flatnonzero((one.lengths > t) & (other.lengths > t))
+    if alive.size:
+        a, b = one.take(alive).at(t), other.take(alive).at(t)
+        equal = np.all((a.states == b.states) | (np.isnan(a.states) & np.isnan(b.states)), axis=1)
+        equal &= (a.behavior == b.behavior) | (np.isnan(a.behavior) & np.isnan(b.behavior))
+        same[alive] &= equal
+    return same
 
 
 def _dictionaries(episodes: Episodes) -> list[tuple[str, ...] | None]:

@@ -278,7 +278,7 @@ class GoalMonitor:
                 clear_above=clear_above,
                 group=g,
             )
-            for g in range(len(fitted.sorted_excess))
+            for g in range(fitted.n_groups)
         ]
         return FleetWatch(fitted, target, rules, agents, groups=fitted.groups_of(groups, agents))
 
