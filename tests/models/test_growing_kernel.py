@@ -11,6 +11,7 @@ from ontarget.models.binning import bin_features, choose_bins
 from ontarget.models.draw_kernel import draw_below, draw_with_replacement, draw_without_replacement
 from ontarget.models.growing import SPLIT_SCORES
 from ontarget.models.growing_kernel import grow_tree
+from ontarget.models.presorted_kernel import SMALL
 from ontarget.models.split_kernel import GrowthRules, TrainingTable
 
 LOW32 = 0xFFFF_FFFF
@@ -111,6 +112,42 @@ def test_every_split_is_the_best_there_is_and_every_leaf_holds_its_rows(
 
 def explained_whole(scores: np.ndarray, mass: np.ndarray) -> float:
     return ((mass[:, None] * scores).sum(axis=0) ** 2).sum() / mass.sum()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_node_of_many_rows_gets_the_best_split_there_is(seed: int, missing: float) -> None:
+    rng = np.random.default_rng(seed)
+    n_rows = SMALL + 900
+    X = rng.integers(0, 6, (n_rows, 2)).astype(float)
+    X[rng.random(X.shape) < missing] = np.nan
+    signal = np.where(np.isnan(X[:, 0]), rng.integers(0, 7), X[:, 0])
+    y = signal + 2.0 * rng.normal(size=n_rows)
+    order = np.argsort(y)
+    table = training_table(X[order], y[order], split="distribution", weight=np.empty(0))
+    counts = np.ones(n_rows, dtype=np.int64)
+    nodes, entries, _ = grow_tree(
+        table, counts, GrowthRules(50, 1, 2), np.array([seed], dtype=np.uint64)
+    )
+    rows = np.arange(n_rows)
+    left = np.isin(rows, rows_of_nodes(table, nodes, rows)[1])
+    best = best_gain(table, rows, counts.astype(float), 50)
+    assert explained(table.scores, counts.astype(float), left) == pytest.approx(best)
+    assert np.array_equal(np.sort(entries), rows)
+
+
+def test_a_large_node_that_nothing_splits_is_one_leaf() -> None:
+    n_rows = SMALL + 10
+    y = np.arange(float(n_rows))
+    table = training_table(np.ones((n_rows, 2)), y, split="variance", weight=np.empty(0))
+    nodes, entries, _ = grow_tree(
+        table,
+        np.ones(n_rows, dtype=np.int64),
+        GrowthRules(1, 9, 2),
+        np.array([0], dtype=np.uint64),
+    )
+    assert nodes.size == 1
+    assert np.array_equal(entries, np.arange(n_rows))
 
 
 def test_depth_is_limited() -> None:

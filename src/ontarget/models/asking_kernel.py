@@ -93,30 +93,27 @@ def _place_of(entries: IntArray, span: tuple[np.uint64, np.uint64], rank: int) -
 
 
 @inner_kernel
-def _share(forest: ForestTable, leaf: int, n_below: int) -> float:
-    """The share of the leaf's mass on its first entries."""
-    if forest.shares.size == 0:
-        return n_below / ((leaf >> 32) & LOW31)
-    return forest.shares[(leaf & LOW32) + n_below - 1] if n_below > 0 else 0.0
-
-
-@inner_kernel
 def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
     """The forest's mass below the outcome of this rank, and up to it.
 
     Either is the mean over trees of the leaf's share, summed in the order of the trees.
     """
-    entries = forest.entries
+    entries, shares = forest.entries, forest.shares
+    weighted = shares.size > 0
+    one = np.uint64(1)
     below, upto = 0.0, 0.0
-    for t in range(leaves.size):
+    for t in range(np.uint64(leaves.size)):
         leaf = leaves[t]
-        start = np.uint64(leaf & LOW32)
-        end = start + np.uint64((leaf >> 32) & LOW31)
-        first = last = _place_of(entries, (start, end), rank)
-        if first < end and entries[first] == rank:
-            last = _place_of(entries, (first, end), rank + 1)
-        below += _share(forest, leaf, int(np.int64(first - start)))
-        upto += _share(forest, leaf, int(np.int64(last - start)))
+        start, size = np.uint64(leaf & LOW32), np.uint64((leaf >> 32) & LOW31)
+        first = last = _place_of(entries, (start, start + size), rank)
+        if first < start + size and entries[first] == rank:
+            last = _place_of(entries, (first, start + size), rank + 1)
+        if weighted:
+            below += shares[first - one] if first > start else 0.0
+            upto += shares[last - one] if last > start else 0.0
+        else:
+            below += np.float64(first - start) / np.float64(size)
+            upto += np.float64(last - start) / np.float64(size)
     return below / leaves.size, upto / leaves.size
 
 
