@@ -47,17 +47,27 @@ class DriftReading(NamedTuple):
 
 
 class _Jumper:
-    """A test martingale that bets on low, high or uniform numbers, and may change its mind."""
+    """A test martingale that bets on low, high or even numbers, and may change its mind.
+
+    Three gamblers share the wealth. Each bets by a slope on a number's distance from ½, and at
+    every turn a small part of the wealth moves between them.
+    """
 
     def __init__(self) -> None:
-        self._log = np.log(np.full(3, 1.0 / 3.0))
+        self._shares = [1.0 / len(_SLOPES)] * len(_SLOPES)
+        self._log_wealth = 0.0
 
     def bet(self, u: float) -> float:
         """The log of the wealth after one more number from (0, 1)."""
-        total = float(np.logaddexp.reduce(self._log))
-        moved = np.logaddexp(self._log + math.log1p(-_JUMP), total + math.log(_JUMP / len(_SLOPES)))
-        self._log = moved + np.log1p(np.array(_SLOPES) * (u - 0.5))
-        return float(np.logaddexp.reduce(self._log))
+        even = _JUMP / len(_SLOPES)
+        grown = [
+            ((1.0 - _JUMP) * share + even) * (1.0 + slope * (u - 0.5))
+            for share, slope in zip(self._shares, _SLOPES, strict=True)
+        ]
+        total = sum(grown)
+        self._shares = [part / total for part in grown]
+        self._log_wealth += math.log(total)
+        return self._log_wealth
 
 
 class DriftBet:
@@ -90,8 +100,9 @@ class DriftBet:
         p = (below + tie * (upto - below + 1)) / (len(self._bag) + 1)
         insort(self._bag, rank)  # a bag that does not grow raises false alarms (M10)
         self._n += 1
-        logs = (self._level.bet(p), self._spread.bet(abs(2.0 * p - 1.0)))
-        log_evidence = float(np.logaddexp(*logs)) - math.log(2.0)
+        level, spread = self._level.bet(p), self._spread.bet(abs(2.0 * p - 1.0))
+        higher, lower = max(level, spread), min(level, spread)
+        log_evidence = higher + math.log1p(math.exp(lower - higher)) - math.log(2.0)
         self._alarm = self._alarm or log_evidence >= self._log_limit
         evidence = math.exp(min(log_evidence, 700.0))
         return DriftReading(self._n, p, evidence, self._alarm)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes
+from ontarget.errors import CalibrationError, InputError
+from ontarget.models import Marginal
+from ontarget.monitor import GoalMonitor
+from ontarget.monitor.drift import DriftBet
+
+from .walks import walks
+
+MONITOR = GoalMonitor(Marginal()).fit(walks(400), progress=False)
+
+
+def test_evidence_stays_low_on_runs_like_those_recorded_and_rises_on_others() -> None:
+    same = MONITOR.drift_guard().observe(walks(150, seed=3))
+    assert same.n == 150
+    assert not same.alarm
+    rng = np.random.default_rng(0)
+    worse = Episodes.from_arrays(rng.normal(size=(150, 6, 2)), rng.normal(-0.3, 0.2, (150, 6)))
+    assert MONITOR.drift_guard().observe(worse).alarm
+
+
+def test_early_finishers_are_held_back_until_those_before_them_are_in() -> None:
+    runs = walks(5, seed=4)
+    in_order, held = MONITOR.drift_guard(), MONITOR.drift_guard()
+    for i in range(5):
+        held.begin(runs.ids[i])
+        in_order.observe(runs.take([i]))
+    for i in (4, 2, 1):
+        assert held.observe(runs.take([i])).n == 0
+    assert held.observe(runs.take([0])).n == 3
+    assert held.observe(runs.take([3])) == in_order.reading
+
+
+def test_episodes_are_announced_all_or_none_and_once() -> None:
+    guard, runs = MONITOR.drift_guard(), walks(3, seed=5)
+    guard.begin(runs.ids[0])
+    with pytest.raises(InputError, match="never began"):
+        guard.observe(runs.take([1]))
+    with pytest.raises(InputError, match="begun already"):
+        guard.begin(runs.ids[0])
+
+
+def test_a_step_that_cannot_be_guarded_is_refused() -> None:
+    few = GoalMonitor(Marginal(), min_calibration=30).fit(walks(100, ragged=True), progress=False)
+    with pytest.raises(CalibrationError, match="step 5 cannot be guarded"):
+        few.drift_guard(step=5)
+    with pytest.raises(InputError, match="0 <= t < 6"):
+        MONITOR.drift_guard(step=6)
+
+
+def test_an_alarm_stays_raised() -> None:
+    bet = DriftBet(np.linspace(0.01, 0.99, 99), epsilon=0.05)
+    readings = [bet.observe(0.995, j) for j in range(40)]
+    first = next(i for i, reading in enumerate(readings) if reading.alarm)
+    assert readings[first].evidence >= 20
+    assert all(reading.alarm for reading in readings[first:])
+    for j in range(400):
+        last = bet.observe((j % 97) / 97, 1000 + j)
+    assert last.alarm
+    assert math.isfinite(last.evidence)
