@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+
+from ontarget import Episodes
+from ontarget.errors import CensoredError, EpisodesError, InputError
+from ontarget.integrations import RecordEpisodes, record
+from tests.integrations.toys import REWARDS, Drifting, Scripted, do_nothing
+
+
+def rows_of(episodes: Episodes, i: int = 0) -> tuple[list[list[float]], list[float]]:
+    one = episodes.take([i])
+    steps = range(int(one.lengths[0]))
+    return (
+        [one.at(t).states[0].tolist() for t in steps],
+        [float(one.rewards_at(t)[0]) for t in steps],
+    )
+
+
+def test_a_state_is_what_was_seen_before_acting() -> None:
+    episodes = record(Scripted(terminate_after=4), do_nothing, 1, progress=False)
+    states, rewards = rows_of(episodes)
+    assert states == [[0.0, 0.0], [1.0, -1.0], [2.0, -2.0], [3.0, -3.0]]
+    assert rewards == list(REWARDS[:4])
+    assert episodes.outcomes.tolist() == [sum(REWARDS[:4])]
+
+
+def test_the_wrapper_changes_nothing() -> None:
+    plain, recorded = (gymnasium.make("CartPole-v1") for _ in range(2))
+    recorded = RecordEpisodes(recorded)
+    answers = [env.reset(seed=3) for env in (plain, recorded)]
+    assert np.array_equal(answers[0][0], answers[1][0])
+    for step in range(30):
+        one, other = (env.step(step % 2) for env in (plain, recorded))
+        assert np.array_equal(one[0], other[0])
+        assert one[1:] == other[1:]
+        if one[2]:
+            break
+    assert recorded.episodes().lengths.tolist() == [step + 1]
+
+
+def test_a_run_cut_at_the_time_limit_is_complete() -> None:
+    env = TimeLimit(Scripted(), max_episode_steps=5)
+    episodes = record(env, do_nothing, 3, progress=False)
+    assert episodes.horizon == 5
+    assert episodes.truncated.tolist() == [True] * 3
+    assert episodes.outcomes.tolist() == [sum(REWARDS)] * 3
+
+
+def test_a_run_cut_elsewhere_is_censored() -> None:
+    env = TimeLimit(Scripted(truncate_after=3), max_episode_steps=5)
+    with pytest.raises(CensoredError, match="3 of 3 episodes were cut off before their end"):
+        record(env, do_nothing, 3, progress=False)
+
+
+def test_a_run_that_terminates_and_is_cut_at_once_has_terminated() -> None:
+    env = TimeLimit(Scripted(terminate_after=3, truncate_after=3), max_episode_steps=5)
+    assert record(env, do_nothing, 1, progress=False).truncated.tolist() == [False]
+
+
+def test_a_run_reset_before_its_end_is_censored_and_one_in_progress_left_out() -> None:
+    env = RecordEpisodes(TimeLimit(Scripted(), max_episode_steps=4))
+    for steps in (4, 2, 4, 1):
+        env.reset()
+        for _ in range(steps):
+            env.step(0)
+    with pytest.raises(CensoredError, match="1 of 3"):
+        env.episodes()
+    kept = env.episodes(censored="drop")
+    assert kept.ids.tolist() == [0, 2]
+    assert kept.dropped == 1
+
+
+def test_a_run_stops_at_the_horizon_that_was_asked_for() -> None:
+    episodes = record(Drifting(fall=-np.inf), do_nothing, 4, horizon=6, progress=False)
+    assert episodes.lengths.tolist() == [6] * 4
+    assert episodes.horizon == 6
+
+
+def test_a_horizon_beyond_the_time_limit_censors() -> None:
+    env = TimeLimit(Scripted(), max_episode_steps=5)
+    with pytest.raises(CensoredError, match="horizon 8"):
+        record(env, do_nothing, 1, horizon=8, progress=False)
+
+
+def test_a_longer_recording_begins_with_the_shorter() -> None:
+    long, short = (
+        record(Drifting(), do_nothing, n, seed=4, horizon=8, progress=False) for n in (6, 3)
+    )
+    for i in range(3):
+        assert rows_of(long, i) == rows_of(short, i)
+    assert long.ids.tolist()[:3] == short.ids.tolist() == ["4-0", "4-1", "4-2"]
+
+
+def test_another_seed_gives_other_runs_and_other_ids() -> None:
+    one, other = (
+        record(Drifting(), do_nothing, 3, seed=s, horizon=8, progress=False) for s in (0, 1)
+    )
+    assert rows_of(one)[0] != rows_of(other)[0]
+    assert not set(one.ids.tolist()) & set(other.ids.tolist())
+
+
+def test_categories_stay_categories_through_a_file(tmp_path) -> None:
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=20)
+    episodes = record(env, lambda seen: int(seen) % 4, 5, progress=False)
+    assert episodes.schema.features[0].categorical
+    episodes.write(tmp_path / "lake.parquet")
+    assert Episodes.read(tmp_path / "lake.parquet").schema == episodes.schema
+
+
+def test_features_may_have_names_of_their_own() -> None:
+    episodes = record(
+        Scripted(terminate_after=2), do_nothing, 1, features=["left", "right"], progress=False
+    )
+    assert episodes.schema.names == ("left", "right")
+    with pytest.raises(InputError, match="features need 2 names for x0, x1, got 1"):
+        record(Scripted(terminate_after=2), do_nothing, 1, features=["a"], progress=False)
+
+
+def test_a_behavior_can_be_read_from_info() -> None:
+    episodes = record(
+        Scripted(terminate_after=3),
+        do_nothing,
+        2,
+        behavior="column:height",
+        behavior_value=lambda seen, info: info["height"],
+        progress=False,
+    )
+    assert episodes.outcomes.tolist() == [30.0, 30.0]
+    assert episodes.at(2).behavior.tolist() == [20.0, 20.0]
+    with pytest.raises(InputError, match="pass behavior_value"):
+        record(Scripted(terminate_after=3), do_nothing, 1, behavior="column:h", progress=False)
+
+
+@pytest.mark.parametrize(("behavior", "outcome"), [("max", 4.0), ("last", 0.5), ("mean", -0.5 / 3)])
+def test_behaviors_are_computed_from_rewards(behavior: str, outcome: float) -> None:
+    steps = 4 if behavior == "max" else 3
+    env = Scripted(terminate_after=steps)
+    episodes = record(env, do_nothing, 1, behavior=behavior, progress=False)
+    assert episodes.outcomes[0] == pytest.approx(outcome)
+
+
+def test_a_policys_reset_is_called_where_a_run_begins() -> None:
+    class Counting:
+        begun = 0
+
+        def reset(self) -> None:
+            self.begun += 1
+
+        def __call__(self, seen) -> int:
+            return 0
+
+    policy = Counting()
+    record(Scripted(terminate_after=2), policy, 5, progress=False)
+    assert policy.begun == 5
+
+
+def test_nothing_is_printed_without_progress(capsys) -> None:
+    record(Scripted(terminate_after=2), do_nothing, 2, progress=False)
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+
+
+def test_what_cannot_be_recorded_is_refused() -> None:
+    with pytest.raises(InputError, match="episodes needs a whole number from 1 up, got 0"):
+        record(Scripted(terminate_after=2), do_nothing, 0)
+    with pytest.raises(InputError, match="policy needs a function"):
+        record(Scripted(terminate_after=2), "left", 1)
+    with pytest.raises(EpisodesError, match="no run is over yet"):
+        RecordEpisodes(Scripted()).episodes()
