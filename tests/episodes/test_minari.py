@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from ontarget import Episodes
+from ontarget.errors import (
+    CensoredError,
+    EpisodesError,
+    EpisodesFileError,
+    MissingExtraError,
+)
+from tests.episodes.minari_folders import BOX, GEAR, NESTED, write_dataset
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_dataset(tmp_path / "walk")
+    return tmp_path / "walk"
+
+
+def edit(folder: Path) -> h5py.File:
+    return h5py.File(folder / "data" / "main_data.hdf5", "a")
+
+
+def states_of(episodes: Episodes, i: int) -> np.ndarray:
+    one = episodes.take([i])
+    return np.stack([one.at(t).states[0] for t in range(int(one.lengths[0]))])
+
+
+def test_a_dataset_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    held = write_dataset(tmp_path / "walk")
+    episodes = Episodes.read(tmp_path / "walk")
+    assert episodes.lengths.tolist() == [3, 5, 2]
+    assert episodes.ids.tolist() == [0, 1, 2]
+    assert episodes.schema.names == ("x0", "x1")
+    for i, columns in enumerate(held):
+        # The last observation follows the last action, so it is no state to act in.
+        assert np.array_equal(states_of(episodes, i), columns["observations"][:-1])
+        assert episodes.outcomes[i] == pytest.approx(columns["rewards"].sum())
+
+
+def test_nested_observations_become_named_features(tmp_path: Path) -> None:
+    held = write_dataset(tmp_path / "nested", NESTED)
+    episodes = Episodes.read(tmp_path / "nested")
+    assert episodes.schema.names == ("gear", "pair.x0_0", "pair.x0_1", "pair.x1")
+    assert [feature.categorical for feature in episodes.schema.features] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    seen = held[1]["observations"]
+    expected = np.column_stack([seen["gear"], seen["pair"]["_index_0"], seen["pair"]["_index_1"]])
+    assert np.array_equal(states_of(episodes, 1), expected[:-1])
+
+
+def test_a_discrete_observation_is_a_category(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "gears", GEAR)
+    feature = Episodes.read(tmp_path / "gears").schema.features[0]
+    assert (feature.name, feature.categorical) == ("x0", True)
+
+
+def test_the_environments_time_limit_is_the_horizon(folder: Path) -> None:
+    episodes = Episodes.read(folder)
+    assert episodes.horizon == 5
+    assert episodes.truncated.tolist() == [False, True, False]
+
+
+def test_without_a_time_limit_the_longest_episode_is(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "walk", env_spec=None, lengths=(3, 4, 2))
+    assert Episodes.read(tmp_path / "walk").horizon == 4
+
+
+@pytest.mark.parametrize("end", ["truncations", ""])
+def test_an_episode_cut_off_early_is_censored(tmp_path: Path, end: str) -> None:
+    write_dataset(tmp_path / "walk", ends=("terminations", "truncations", end))
+    with pytest.raises(CensoredError, match="1 of 3 episodes were cut off"):
+        Episodes.read(tmp_path / "walk")
+    assert len(Episodes.read(tmp_path / "walk", censored="drop")) == 2
+
+
+def test_options_choose_features_behavior_and_horizon(folder: Path) -> None:
+    episodes = Episodes.read(folder, features=["x1"], behavior="max", horizon=5)
+    assert episodes.schema.names == ("x1",)
+    assert episodes.behavior.spec == "max"
+    with pytest.raises(EpisodesError, match="no feature 'x7'; it has x0, x1"):
+        Episodes.read(folder, features=["x7"])
+    with pytest.raises(EpisodesError, match="option 'step' does not apply to a Minari dataset"):
+        Episodes.read(folder, step="t")
+
+
+def test_a_second_dataset_can_be_read_like_the_first(folder: Path, tmp_path: Path) -> None:
+    first = Episodes.read(folder, features=["x1", "x0"], behavior="max")
+    write_dataset(tmp_path / "more", lengths=(2, 2, 2), ends=("terminations",) * 3)
+    more = Episodes.read(tmp_path / "more", like=first)
+    assert more.schema == first.schema
+    assert (more.behavior, more.horizon) == (first.behavior, first.horizon)
+    with h5py.File(tmp_path / "more" / "data" / "main_data.hdf5") as file:
+        seen = file["episode_0/observations"][:-1]
+    assert np.array_equal(states_of(more, 0), seen[:, ::-1])
+
+
+def test_the_data_folder_itself_will_do(folder: Path) -> None:
+    assert len(Episodes.read(folder / "data")) == 3
+
+
+def test_a_dataset_that_describes_nothing_is_read_by_its_looks(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "bare", NESTED)
+    (tmp_path / "bare" / "data" / "metadata.json").unlink()
+    episodes = Episodes.read(tmp_path / "bare")
+    assert episodes.schema.names == ("gear", "pair.x0_0", "pair.x0_1", "pair.x1")
+
+
+def test_the_metadata_start_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The written env_spec names os:abort as its entry point, and gymnasium may not be asked.
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.setitem(sys.modules, "minari", None)
+    assert len(Episodes.read(folder)) == 3
+
+
+def test_without_h5py_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ontarget\[minari\]'"):
+        Episodes.read(folder)
+
+
+# ------------------------------------------------------------------------------------------------
+# Damage, and files that want more than to be read
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.7, 0.95])
+def test_a_file_cut_short_is_an_error_that_names_it(folder: Path, share: float) -> None:
+    file = folder / "data" / "main_data.hdf5"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(EpisodesFileError, match="walk"):
+        Episodes.read(folder)
+
+
+def test_scribbled_bytes_never_raise_anything_else(folder: Path) -> None:
+    file = folder / "data" / "main_data.hdf5"
+    whole = file.read_bytes()
+    rng = np.random.default_rng(0)
+    caught = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in rng.integers(len(whole), size=8):
+            damaged[place] = int(rng.integers(256))
+        file.write_bytes(damaged)
+        try:
+            Episodes.read(folder)
+        except EpisodesError:
+            caught += 1
+    assert caught > 10
+
+
+def change_nothing(file: h5py.File) -> None:
+    """The damage is in the metadata."""
+
+
+def drop_rewards(file: h5py.File) -> None:
+    del file["episode_1/rewards"]
+
+
+def drop_an_episode(file: h5py.File) -> None:
+    del file["episode_1"]
+
+
+def drop_the_last_observation(file: h5py.File) -> None:
+    file["episode_1/observations"].resize((5, 2))
+
+
+def widen_observations(file: h5py.File) -> None:
+    del file["episode_1/observations"]
+    file["episode_1/observations"] = np.zeros((6, 3))
+
+
+def write_text(file: h5py.File) -> None:
+    del file["episode_1/observations"]
+    file["episode_1/observations"] = ["a"] * 6
+
+
+def end_in_the_middle(file: h5py.File) -> None:
+    file["episode_1/terminations"][1] = True
+
+
+def flag_by_seven(file: h5py.File) -> None:
+    del file["episode_1/terminations"]
+    file["episode_1/terminations"] = np.full(5, 7)
+
+
+def link_elsewhere(file: h5py.File) -> None:
+    del file["episode_1/rewards"]
+    file["episode_1/rewards"] = h5py.ExternalLink("/etc/passwd", "/rewards")
+
+
+def link_softly(file: h5py.File) -> None:
+    del file["episode_1"]
+    file["episode_1"] = h5py.SoftLink("/episode_0")
+
+
+def store_elsewhere(file: h5py.File) -> None:
+    del file["episode_1/rewards"]
+    file["episode_1"].create_dataset(
+        "rewards", (5,), "f8", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)]
+    )
+
+
+def claim_too_much(file: h5py.File) -> None:
+    del file["episode_1/rewards"]
+    file["episode_1"].create_dataset("rewards", (1 << 40,), "f8", chunks=(1 << 16,))
+
+
+def no_group(file: h5py.File) -> None:
+    del file["episode_1"]
+    file["episode_1"] = np.zeros(3)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (drop_rewards, "episode_1 lacks 'rewards'"),
+        (drop_an_episode, r"tells of 3 episodes, main_data.hdf5 has 2"),
+        (drop_the_last_observation, r"needs shape \(6, 2\), one observation more than its 5"),
+        (widen_observations, r"observations needs shape \(6, 2\).*got \(6, 3\)"),
+        (write_text, "observations needs an array of numbers, got object"),
+        (end_in_the_middle, "ends at step 1 and goes on to 4"),
+        (flag_by_seven, "terminations needs true or false"),
+        (link_elsewhere, "episode_1/rewards is a link to elsewhere"),
+        (link_softly, "episode_1/episode_1 is a link to elsewhere"),
+        (store_elsewhere, "keeps its numbers in another file"),
+        (claim_too_much, r"claims 8,796,093,022,208 bytes, more than the file can hold"),
+        (no_group, "episode_1 needs to be a group"),
+    ],
+)
+def test_damage_is_named(folder: Path, damage, message: str) -> None:
+    with edit(folder) as file:
+        damage(file)
+    with pytest.raises(EpisodesFileError, match=message):
+        Episodes.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"type": "Text", "max_length": 5}, "got Text"),
+        ({"type": "Dict", "subspaces": {"note": {"type": "Graph"}}}, "got Graph at 'note'"),
+        ({"type": "Box", "dtype": "float32"}, "observation space is damaged"),
+        ({"type": "Box", "dtype": "object", "shape": [2]}, "needs numbers, got the type object"),
+        ({**BOX, "shape": [100_000, 100_000]}, "claims 10,000,000,000 numbers a step"),
+        (["Box"], "observation space is damaged"),
+    ],
+)
+def test_an_unknown_layout_is_a_clear_error(tmp_path: Path, space, message: str) -> None:
+    write_dataset(tmp_path / "odd", observation_space=json.dumps(space))
+    with pytest.raises(EpisodesFileError, match=message):
+        Episodes.read(tmp_path / "odd")
+
+
+def test_damaged_metadata_are_an_error(folder: Path) -> None:
+    (folder / "data" / "metadata.json").write_text("{")
+    with pytest.raises(EpisodesFileError, match="walk cannot be read"):
+        Episodes.read(folder)
+
+
+def test_another_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EpisodesFileError, match=r"a folder needs to be a Minari dataset"):
+        Episodes.read(tmp_path)
+    write_dataset(tmp_path / "arrow", data_format="arrow")
+    (tmp_path / "arrow" / "data" / "main_data.hdf5").unlink()
+    with pytest.raises(EpisodesFileError, match="other formats than HDF5 are not read"):
+        Episodes.read(tmp_path / "arrow")
+
+
+# ------------------------------------------------------------------------------------------------
+# Against Minari itself, where it is installed
+
+
+@pytest.mark.filterwarnings("ignore:.*env.* None:UserWarning")  # it misses an environment to build
+def test_a_dataset_that_minari_wrote_holds_what_minari_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minari = pytest.importorskip("minari", reason="minari is not installed")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    from gymnasium.spaces import Box, Dict, Discrete, Tuple
+    from minari.data_collector import EpisodeBuffer
+
+    space = Dict(
+        arm=Box(-9.0, 9.0, (2, 2), np.float32), pair=Tuple((Discrete(3), Box(-9.0, 9.0, (1,))))
+    )
+    space.seed(0)
+    rng = np.random.default_rng(0)
+    buffers = []
+    for number, steps in enumerate((4, 6, 3)):
+        seen = [space.sample() for _ in range(steps + 1)]
+        flags = [False] * (steps - 1)
+        buffers.append(
+            EpisodeBuffer(
+                id=number,
+                observations={
+                    "arm": np.stack([one["arm"] for one in seen]),
+                    "pair": tuple(np.stack([one["pair"][k] for one in seen]) for k in (0, 1)),
+                },
+                actions=rng.integers(2, size=steps),
+                rewards=rng.normal(size=steps).tolist(),
+                terminations=[*flags, steps != 6],
+                truncations=[*flags, steps == 6],
+            )
+        )
+    theirs = minari.create_dataset_from_buffers(
+        "walk/random-v0",
+        buffer=buffers,
+        observation_space=space,
+        action_space=Discrete(2),
+        algorithm_name="random",
+        author="nobody",
+        author_email="nobody@example.org",
+        code_permalink="https://example.org",
+        description="random walks",
+    )
+    ours = Episodes.read(tmp_path / "walk" / "random-v0")
+    names = [f"arm_{i}_{j}" for i in (0, 1) for j in (0, 1)]
+    assert ours.schema.names == (*names, "pair.x0", "pair.x1")
+    assert ours.schema.categorical == (4,)
+    assert ours.lengths.tolist() == [4, 6, 3]
+    for i, episode in enumerate(theirs.iterate_episodes()):
+        seen = episode.observations
+        flat = [seen["arm"].reshape(-1, 4), seen["pair"][0], seen["pair"][1]]
+        assert np.array_equal(states_of(ours, i), np.column_stack(flat)[:-1])
+        assert ours.outcomes[i] == pytest.approx(episode.rewards.sum(), rel=1e-12)
+        assert bool(ours.truncated[i]) == bool(episode.truncations[-1])
