@@ -16,10 +16,22 @@ from pathlib import Path
 import numpy as np
 
 from ontarget import Episodes, Target
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.evaluation import (
+    AlarmQuality,
+    CalibrationEstimate,
+    alarm_quality,
+    first_alarms,
+    pool,
+    pooled_ece,
+    reliability,
+)
+from ontarget.evaluation.figures import reliability_diagram
 
 FEATURES = ["x", "y", "speed_x", "speed_y", "angle", "spin", "left_leg", "right_leg"]
 TARGET = Target.at_least(200.0)
-HORIZON = 1000
+FALSE_ALARMS = 0.05
+CRASH = -100.0  # the reward of a crash
 
 
 class Autopilot:
@@ -62,3 +74,76 @@ def recorded(path: Path, episodes: int, seed: int) -> Episodes:
         path.parent.mkdir(parents=True, exist_ok=True)
         record(env, Autopilot(seed=seed), episodes, seed=seed, features=FEATURES).write(path)
     return Episodes.read(path)
+
+
+def forecasts(monitor: GoalMonitor, episodes: Episodes) -> np.ndarray:
+    """The probability of every episode at every step, (steps, episodes); NaN where none is."""
+    p = np.full((episodes.horizon, len(episodes)), np.nan)
+    for t in range(int(episodes.lengths.max())):
+        step = episodes.at(t)
+        p[t, step.index] = monitor.outlook(t, step.states, step.behavior, TARGET).p
+    return p
+
+
+def crashed(episodes: Episodes) -> np.ndarray:
+    """Which episodes ended in a crash."""
+    last = np.empty(len(episodes))
+    for t in range(int(episodes.lengths.max())):
+        last[episodes.at(t).index] = episodes.rewards_at(t)
+    return last == CRASH
+
+
+def measured(
+    monitor: GoalMonitor, episodes: Episodes, picture: Path
+) -> tuple[CalibrationEstimate, AlarmQuality, AlarmQuality]:
+    """How good the probabilities are on fresh episodes, and the alarm: for misses, for crashes."""
+    p = forecasts(monitor, episodes)
+    met = TARGET.contains(episodes.outcomes)
+    said = pool(p, met)
+    binned = reliability(said.p, said.met, bins=20, episode=said.episode)
+    reliability_diagram(binned).savefig(picture, dpi=150)
+
+    threshold = monitor.watch(TARGET, false_alarm_rate=FALSE_ALARMS).rule.threshold
+    alarms = first_alarms(p, threshold)
+    crash = crashed(episodes)
+    return (
+        pooled_ece(p, met, ids=episodes.ids),
+        alarm_quality(alarms, met, episodes.lengths),
+        alarm_quality(alarms[crash], met[crash], episodes.lengths[crash]),
+    )
+
+
+def main(folder: Path, *, episodes: int = 3000, fresh: int = 1500) -> dict[str, float]:
+    past = recorded(folder / f"past-{episodes}.parquet", episodes, seed=0)
+    print(past.describe())
+    started = perf_counter()
+    monitor = GoalMonitor(policy="noisy autopilot").fit(past)
+    print(f"fitted in {perf_counter() - started:.0f} s")
+    monitor.save(folder / "lander.ontarget")
+
+    later = recorded(folder / f"later-{fresh}.parquet", fresh, seed=1)
+    calibration, misses, crashes = measured(monitor, later, folder / "reliability.png")
+    met = TARGET.contains(later.outcomes).mean()
+    print(f"\non {fresh:,} fresh episodes, of which {met:.0%} met the target")
+    by_chance = f"chance alone {calibration.floor:.4f}"
+    print(f"pooled ECE                  {calibration.value:.4f} ({by_chance})")
+    print(f"false alarms                {misses.false_alarms}")
+    print(f"missed targets alarmed      {misses.detections}")
+    print(f"crashes alarmed             {crashes.detections}")
+    early, middle, late = np.quantile(crashes.lead_steps, [0.25, 0.5, 0.75])
+    print(f"steps before the crash      {middle:.0f} (quartiles {early:.0f} to {late:.0f})")
+    return {
+        "ece": calibration.value,
+        "false_alarms": misses.false_alarms.value,
+        "crashes_alarmed": crashes.detections.value,
+        "median_lead": float(middle),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("lunar-lander"))
+    parser.add_argument("--episodes", type=int, default=3000, help="to fit the monitor on")
+    parser.add_argument("--fresh", type=int, default=1500, help="to measure it on")
+    arguments = parser.parse_args()
+    main(arguments.folder, episodes=arguments.episodes, fresh=arguments.fresh)

@@ -1,0 +1,63 @@
+"""CartPole from nothing to an alarm: record a policy, fit a monitor, watch a run.
+
+    python examples/cartpole.py
+
+Needs ``pip install 'ontarget[gym]'``.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+
+from ontarget import GoalMonitor, Target
+from ontarget.integrations import GoalWrapper, record
+
+FEATURES = ["position", "speed", "angle", "spin"]
+
+
+class TipsyBalancer:
+    """Pushes to the side to which the pole will lean; at times it pushes at random."""
+
+    def __init__(self, seed: int, noise: float = 0.5) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.noise = noise
+
+    def __call__(self, seen: np.ndarray) -> int:
+        if self.rng.random() < self.noise:
+            return int(self.rng.integers(2))
+        return int(seen[2] + 0.3 * seen[3] > 0.0)
+
+
+def main(episodes: int = 1000) -> None:
+    env = gymnasium.make("CartPole-v1", max_episode_steps=200)
+
+    # 1. Record the policy as it is.
+    past = record(env, TipsyBalancer(seed=0), episodes, seed=0, features=FEATURES)
+    print(past.describe(), "\n")
+
+    # 2. Fit: part of the episodes train, part calibrate, part assure the alarm's promise.
+    monitor = GoalMonitor(policy="tipsy balancer").fit(past)
+
+    # 3. Watch. Of the runs that stay up for 150 steps, at most 10 % shall ever raise the alarm.
+    target = Target.at_least(150)
+    watched = GoalWrapper(
+        env,
+        monitor,
+        target,
+        false_alarm_rate=0.1,
+        on_alarm=lambda outlook, env: print(f"  step {outlook.t:3d}  ALARM  {outlook.reason}"),
+    )
+    policy = TipsyBalancer(seed=1)
+    for run in range(6):
+        seen, info = watched.reset(seed=run)
+        print(f"run {run}: {info['goal'].p:.0%} likely to last 150 steps")
+        over = False
+        while not over:
+            seen, _, terminated, truncated, info = watched.step(policy(seen))
+            over = terminated or truncated
+        print(f"  step {info['goal'].t:3d}  {info['goal'].state}   {info['goal'].reason}")
+
+
+if __name__ == "__main__":
+    main()
