@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
     from ontarget.models.forest import QuantileForest
+    from ontarget.models.guided import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.monitor.monitor import GoalMonitor
@@ -27,6 +28,7 @@ __all__ = [
     "Episodes",
     "GoalMonitor",
     "GroupedPCQR",
+    "GuidedForest",
     "Interval",
     "LinearQuantiles",
     "OntargetError",
@@ -50,6 +52,7 @@ __getattr__, __dir__ = lazy_names(
         "Episodes": "ontarget.episodes.episodes",
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",
+        "GuidedForest": "ontarget.models.guided",
         "Interval": "ontarget.conformal.results",
         "LinearQuantiles": "ontarget.models.linear",
         "OntargetError": "ontarget.errors",

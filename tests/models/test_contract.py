@@ -17,6 +17,7 @@ from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.models.forest import QuantileForest
+from ontarget.models.guided import GuidedForest
 from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
 
@@ -28,6 +29,7 @@ MODELS: dict[str, Factory] = {
     "marginal-steps": lambda: Marginal(smooth=False),
     "forest": lambda: QuantileForest(n_trees=12, min_leaf=5),
     "forest-steps": lambda: QuantileForest(n_trees=12, min_leaf=5, smooth=False),
+    "guided": lambda: GuidedForest(n_trees=12, min_leaf=5, n_boosted=10),
 }
 # Models that put mass on training outcomes only, so that a repeated outcome stays an atom.
 KEEPS_ATOMS = [name for name in MODELS if name != "linear"]

@@ -7,12 +7,14 @@ from ontarget.lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
     from ontarget.models.forest import QuantileForest
+    from ontarget.models.guided import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.marginal import Marginal
     from ontarget.models.quantiles import RegressorQuantiles
 
 __all__ = [
     "ConditionalDistribution",
+    "GuidedForest",
     "LinearQuantiles",
     "Marginal",
     "QuantileForest",
@@ -23,6 +25,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ConditionalDistribution": "ontarget.models.base",
+        "GuidedForest": "ontarget.models.guided",
         "LinearQuantiles": "ontarget.models.linear",
         "Marginal": "ontarget.models.marginal",
         "QuantileForest": "ontarget.models.forest",

@@ -20,7 +20,7 @@ from ontarget.models.support import Support, find_atoms, read_only
 from ontarget.threads import run_blocks
 from ontarget.typing import AnyArray, FloatArray, IndexArray
 
-__all__ = ["SPLIT_SCORES", "GrowthPlan", "grow_forest"]
+__all__ = ["SPLIT_SCORES", "GrowthPlan", "canonical_order", "grow_forest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class GrowthPlan:
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]) -> ForestTable:
     """The fitted forest. The order of the rows does not matter, nor how many threads grow it."""
-    order = _canonical_order(rows)
+    order = canonical_order(rows)
     X, y = rows.X[order], rows.y[order]
     weight = np.empty(0) if rows.weight is None else rows.weight[order]
     # Without ids each row is an episode; its place in the sorted order is what identifies it.
@@ -86,7 +86,7 @@ def _grow_trees(table: TrainingTable, episodes: IndexArray | None, plan: GrowthP
     return [tree for tree in trees if tree is not None]
 
 
-def _canonical_order(rows: TrainingRows) -> IndexArray:
+def canonical_order(rows: TrainingRows) -> IndexArray:
     """Rows by outcome; among equal outcomes by everything else that tells two rows apart."""
     order: IndexArray = np.argsort(rows.y, kind="stable")
     ordered = rows.y[order]

@@ -12,6 +12,7 @@ __all__ = ["KINDS", "model_of_kind"]
 # A model's `kind` -> the module and the class, imported only when a file asks for it.
 KINDS = {
     "quantile_forest": ("ontarget.models.forest", "QuantileForest"),
+    "guided_forest": ("ontarget.models.guided", "GuidedForest"),
     "linear": ("ontarget.models.linear", "LinearQuantiles"),
     "marginal": ("ontarget.models.marginal", "Marginal"),
 }

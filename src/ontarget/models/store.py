@@ -15,7 +15,17 @@ from ontarget.models.node_kernel import LOW31, LOW32, MAX_SLOTS
 from ontarget.models.support import Support, read_only
 from ontarget.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Tree", "assemble", "check_table", "table_from_arrays", "table_to_arrays"]
+__all__ = [
+    "Tree",
+    "assemble",
+    "check_bins",
+    "check_table",
+    "drop_unused_edges",
+    "flat_array",
+    "require",
+    "table_from_arrays",
+    "table_to_arrays",
+]
 
 
 T = TypeVar("T", bound=np.generic)
@@ -52,7 +62,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support) -> ForestTable
         entries[entry : entry + tree.entries.size] = tree.entries
         if tree.shares.size:
             shares[entry : entry + tree.shares.size] = tree.shares
-    bins = _drop_unused_edges(nodes, bins)
+    bins = drop_unused_edges(nodes, bins)
     return ForestTable(
         bins=bins,
         nodes=read_only(nodes),
@@ -63,7 +73,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support) -> ForestTable
     )
 
 
-def _drop_unused_edges(nodes: IntArray, bins: BinTable) -> BinTable:
+def drop_unused_edges(nodes: IntArray, bins: BinTable) -> BinTable:
     """Bins with only the edges that some split uses; the nodes' codes change in place."""
     n_features = bins.categorical.size
     splits = np.flatnonzero(nodes >= 0)
@@ -110,18 +120,18 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
     """The forest that gave these arrays, once every index in it is known to be in bounds."""
     support = Support.from_arrays(arrays)
     bins = BinTable(
-        edges=_array(arrays, "edges", np.float64),
-        start=_array(arrays, "edge_start", np.int64),
-        categorical=_array(arrays, "categorical", np.bool_),
-        order=_array(arrays, "category_order", np.uint16),
+        edges=flat_array(arrays, "edges", np.float64),
+        start=flat_array(arrays, "edge_start", np.int64),
+        categorical=flat_array(arrays, "categorical", np.bool_),
+        order=flat_array(arrays, "category_order", np.uint16),
     )
     small = support.values.size <= np.iinfo(np.uint16).max + 1
     table = ForestTable(
         bins=bins,
-        nodes=_array(arrays, "nodes", np.int64),
-        roots=_array(arrays, "roots", np.int64),
-        entries=_array(arrays, "entries", np.uint16 if small else np.uint32),
-        shares=_array(arrays, "shares", np.float64),
+        nodes=flat_array(arrays, "nodes", np.int64),
+        roots=flat_array(arrays, "roots", np.int64),
+        entries=flat_array(arrays, "entries", np.uint16 if small else np.uint32),
+        shares=flat_array(arrays, "shares", np.float64),
         support=support.as_tuple(),
     )
     check_table(table)
@@ -130,65 +140,67 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
 
 def check_table(table: ForestTable) -> None:
     """Nothing, or a `ModelFileError`: no index leads out of bounds and every descent ends."""
-    _check_bins(table.bins)
+    check_bins(table.bins)
     starts = _check_nodes(table)
     entries, shares = table.entries, table.shares
-    _need(entries.max() < table.support[0].size, "entries need ranks within the support")
+    require(entries.max() < table.support[0].size, "entries need ranks within the support")
     inside = np.ones(entries.size, dtype=np.bool_)
     inside[starts] = False  # an entry that continues its leaf
     rising = entries[1:] >= entries[:-1]
-    _need(bool(rising[inside[1:]].all()), "entries of a leaf need ascending ranks")
+    require(bool(rising[inside[1:]].all()), "entries of a leaf need ascending ranks")
     if shares.size:
-        _need(shares.shape == entries.shape, "shares need one number per entry")
-        _need(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares need numbers in [0, 1]")
-        _need(bool((np.diff(shares) >= 0.0)[inside[1:]].all()), "shares of a leaf need to rise")
+        require(shares.shape == entries.shape, "shares need one number per entry")
+        require(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares need numbers in [0, 1]")
+        require(bool((np.diff(shares) >= 0.0)[inside[1:]].all()), "shares of a leaf need to rise")
         ends = np.append(starts[1:], entries.size) - 1
-        _need(bool((shares[ends] == 1.0).all()), "shares of a leaf need to end at 1")
+        require(bool((shares[ends] == 1.0).all()), "shares of a leaf need to end at 1")
 
 
 def _check_nodes(table: ForestTable) -> IntArray:
     """The sorted starts of all leaves, once every node is known to be sound."""
     nodes, roots = table.nodes, table.roots
-    _need(roots.size > 0 and nodes.size > 0, "a forest needs at least one tree")
+    require(roots.size > 0 and nodes.size > 0, "a forest needs at least one tree")
     rising = roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < nodes.size
-    _need(bool(rising), "roots need to rise from node 0")
+    require(bool(rising), "roots need to rise from node 0")
     splits = np.flatnonzero(nodes >= 0)
     child = nodes[splits] & LOW32
     end = np.append(roots[1:], nodes.size)[np.searchsorted(roots, splits, side="right") - 1]
     # Children come after their parent and within its tree, so that every descent ends.
-    _need(bool(((child > splits) & (child + 1 < end)).all()), "a split's children are misplaced")
+    require(bool(((child > splits) & (child + 1 < end)).all()), "a split's children are misplaced")
     slot, code = nodes[splits] >> 48, (nodes[splits] >> 32) & MISSING
-    _need(bool((slot < 2 * table.bins.categorical.size).all()), "a split has no such feature")
-    _need(bool((code < MISSING).all()), "a split's code is no bin")
+    require(bool((slot < 2 * table.bins.categorical.size).all()), "a split has no such feature")
+    require(bool((code < MISSING).all()), "a split's code is no bin")
     leaves = nodes[nodes < 0]
     start, size = leaves & LOW32, (leaves >> 32) & LOW31
     order = np.argsort(start)
     start, size = start[order], size[order]
     covered = bool((size > 0).all()) and start[0] == 0
     covered = covered and bool((start[1:] == start[:-1] + size[:-1]).all())
-    _need(covered and start[-1] + size[-1] == table.entries.size, "leaves do not fit the entries")
+    require(covered and start[-1] + size[-1] == table.entries.size, "leaves do not fit the entries")
     return np.asarray(start)
 
 
-def _check_bins(bins: BinTable) -> None:
+def check_bins(bins: BinTable) -> None:
+    """Nothing, or a `ModelFileError`: every feature's bins lie in bounds and in order."""
     n_features = bins.categorical.size
-    _need(2 * n_features <= MAX_SLOTS, f"a forest needs at most {MAX_SLOTS // 2} features")
+    require(2 * n_features <= MAX_SLOTS, f"a forest needs at most {MAX_SLOTS // 2} features")
     start = bins.start
-    _need(start.size == n_features + 1, "edge_start needs one number more than features")
+    require(start.size == n_features + 1, "edge_start needs one number more than features")
     bounded = start[0] == 0 and start[-1] == bins.edges.size and (np.diff(start) >= 0).all()
-    _need(bool(bounded), "edge_start needs to rise from 0 to the number of edges")
-    _need(bool((np.diff(start) <= MISSING).all()), f"a feature needs at most {MISSING} edges")
+    require(bool(bounded), "edge_start needs to rise from 0 to the number of edges")
+    require(bool((np.diff(start) <= MISSING).all()), f"a feature needs at most {MISSING} edges")
     rising = np.diff(bins.edges) > 0.0
     first_of_feature = np.zeros(bins.edges.size + 1, dtype=np.bool_)
     first_of_feature[start] = True
-    _need(bool(rising[~first_of_feature[1:-1]].all()), "edges of a feature need to rise")
-    _need(not np.isnan(bins.edges).any(), "edges need numbers, got NaN")
+    require(bool(rising[~first_of_feature[1:-1]].all()), "edges of a feature need to rise")
+    require(not np.isnan(bins.edges).any(), "edges need numbers, got NaN")
     if bins.categorical.any() or bins.order.size:
-        _need(bins.order.size == bins.edges.size, "category_order needs one code per edge")
-        _need(bool((bins.order < MISSING).all()), "category_order needs codes of bins")
+        require(bins.order.size == bins.edges.size, "category_order needs one code per edge")
+        require(bool((bins.order < MISSING).all()), "category_order needs codes of bins")
 
 
-def _array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray[T]:
+def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray[T]:
+    """The flat read-only array of this name and type, or a `ModelFileError`."""
     if name not in arrays:
         raise ModelFileError(f"the model's arrays lack {name!r}")
     found = arrays[name]
@@ -200,6 +212,7 @@ def _array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray
     return read_only(array)
 
 
-def _need(rule: bool, message: str) -> None:
+def require(rule: bool, message: str) -> None:
+    """Nothing, or a `ModelFileError` with this message if the rule is broken."""
     if not rule:
         raise ModelFileError(f"{message}; the model's arrays are damaged")
