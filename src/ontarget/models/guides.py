@@ -67,7 +67,7 @@ def fit_guides(
     learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
     n_folds = int(folds.max()) + 1
     linear = _fit_linear(learn, plan, categorical)
-    boosted = _fit_boosted(learn, plan, categorical)
+    boosted = _fit_boosted(learn, plan, categorical, linear)
     guided = np.concatenate([rows.X, np.zeros((rows.y.size, len(plan.guides)))], axis=1)
     # One episode alone has no others to learn from: its guides say nothing.
     for fold in range(n_folds if n_folds > 1 else 0):
@@ -204,8 +204,13 @@ def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
     )
 
 
-def _fit_boosted(rows: _Rows, plan: GuidePlan, categorical: Collection[int]) -> list[BoostedGuide]:
-    """The boosted guide without each fold in turn, and at last that of all rows."""
+def _fit_boosted(
+    rows: _Rows, plan: GuidePlan, categorical: Collection[int], linear: list[LinearGuide]
+) -> list[BoostedGuide]:
+    """The boosted guide without each fold in turn, and at last that of all rows.
+
+    The trees learn what the linear guide of the same rows leaves over.
+    """
     n_folds = int(rows.folds.max()) + 1
     no_bins = BinTable(*(read_only(np.empty(0, dtype=d)) for d in ("f8", "i8", "?", "u2")))
     none = BoostedGuide(no_bins, read_only(np.empty(0, dtype=np.int64)), read_only(np.empty(0)))
@@ -217,12 +222,15 @@ def _fit_boosted(rows: _Rows, plan: GuidePlan, categorical: Collection[int]) -> 
         seen = np.flatnonzero(rows.folds != left_out)
         # Each fold's own bins: the order of categories may not tell of the outcomes held out.
         if seen.size:
-            bins = choose_bins(rows.X[seen], rows.y[seen], categorical, max_bins=_MOST_BINS)
-            binned.append((left_out, seen, bins, bin_features(rows.X[seen], bins)))
+            X = rows.X[seen]
+            told = guide_rows(Guides(linear[left_out], none), X)[:, X.shape[1] :]
+            rest = rows.y[seen] - told.sum(axis=1)  # no column, nothing told
+            bins = choose_bins(X, rest, categorical, max_bins=_MOST_BINS)
+            binned.append((left_out, rest, rows.weight[seen], bins, bin_features(X, bins)))
 
     def grow(start: int, stop: int) -> None:
-        for left_out, seen, bins, table in binned[start:stop]:
-            nodes, values = boost(table, rows.y[seen], rows.weight[seen], plan.boosting)
+        for left_out, rest, weight, bins, table in binned[start:stop]:
+            nodes, values = boost(table, rest, weight, plan.boosting)
             bins = drop_unused_edges(nodes, bins)
             found[left_out] = BoostedGuide(bins, read_only(nodes), read_only(values))
 

@@ -24,7 +24,10 @@ _SCALE = 2.0**30
 
 
 class Guides(NamedTuple):
-    """The guides of a forest; one without terms or without trees is none."""
+    """The guides of a forest; one without terms or without trees is none.
+
+    Where both are given, the trees correct the linear guide: the second guide is their sum.
+    """
 
     linear: LinearGuide
     boosted: BoostedGuide
@@ -41,13 +44,14 @@ def append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatAr
     """Write a row's features and after them its guides; ``codes`` is room for two per feature."""
     n_features = row.size
     out[:n_features] = row
-    at = n_features
+    at, value = n_features, 0.0
     if guides.linear.terms.size > 0:
-        out[at] = _rounded(linear_value(row, guides.linear))
+        value = linear_value(row, guides.linear)
+        out[at] = _rounded(value)
         at += 1
     if guides.boosted.values.size > 0:
         bin_row(row, guides.boosted.bins, codes)
-        out[at] = _rounded(boosted_value(codes, guides.boosted))
+        out[at] = _rounded(value + boosted_value(codes, guides.boosted))
 
 
 @kernel

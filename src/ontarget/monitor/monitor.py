@@ -45,9 +45,10 @@ class GoalMonitor:
     Parameters
     ----------
     model
-        An unfitted conditional distribution; by default the preset's forest.
+        An unfitted conditional distribution; by default the preset's.
     preset
-        ``"default"``, or ``"paper"`` for one plain forest per step as in the paper.
+        ``"default"``, blocks of steps that share a `GuidedForest`; or ``"paper"``, one plain forest
+        per step as in the paper, several times as far from the true probability.
     window
         How many further steps each side train a block's model.
     steps_per_model
@@ -133,7 +134,7 @@ class GoalMonitor:
                 raise InputError("fit needs episodes, or a split of them")
             split = episodes.split(seed=seed, by_group=None if self.group is None else "stratify")
         recipe = Recipe(
-            model=_preset_model() if self.model is None else self.model,
+            model=_preset_model(self.preset) if self.model is None else self.model,
             leaf_per_step=self.model is None,
             blocks=plan_blocks(
                 split.train.horizon,
@@ -378,7 +379,15 @@ class GoalMonitor:
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
 
 
-def _preset_model() -> ConditionalDistribution:
-    from ontarget.models.forest import QuantileForest
+def _preset_model(preset: Preset) -> ConditionalDistribution:
+    """The preset's unfitted model; its leaves count episodes (`Recipe.leaf_per_step`).
 
-    return QuantileForest(min_leaf=5)
+    The numbers come from the study of distances to the truth (`ontarget.paper.distance`).
+    """
+    if preset == "paper":
+        from ontarget.models.forest import QuantileForest
+
+        return QuantileForest(min_leaf=5)
+    from ontarget.models.guided import GuidedForest
+
+    return GuidedForest(min_leaf=7)

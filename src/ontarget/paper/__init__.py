@@ -1,0 +1,1 @@
+"""The paper's experiments, and the studies that the defaults rest on."""

@@ -1,0 +1,256 @@
+"""Small processes beside the paper's two domains, to study models on.
+
+Each is a `Domain`: many episodes at once, every random number keyed on the episode and the step.
+Cart-pole and mountain car follow Gymnasium's equations under noisy heuristics; a fallen pole or an
+arrived car stays as it is and earns nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ontarget.domains.draws import streams, uniform
+from ontarget.kernel import kernel
+from ontarget.target import Target
+from ontarget.typing import BoolArray, FloatArray, KeyArray
+
+__all__ = ["CartPole", "MountainCar", "Reservoir", "States", "Storm", "Walk"]
+
+
+@dataclass(frozen=True)
+class States:
+    """The full state of many episodes: one row each."""
+
+    values: FloatArray
+
+
+@kernel
+def _fill(of_stream: KeyArray, out: FloatArray) -> None:
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = uniform(of_stream[i], j)
+
+
+def _uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
+    """N uniform numbers for each key at step t; step -1 is before the first."""
+    out = np.empty((keys.size, n))
+    _fill(streams(keys, t), out)
+    return out
+
+
+def _normals(keys: KeyArray, t: int, n: int) -> FloatArray:
+    normals: FloatArray = ndtri(np.maximum(_uniforms(keys, t, n), 2.0**-54))
+    return normals
+
+
+class _Process:
+    """What the processes share: features are the whole state, unless a class says otherwise."""
+
+    name: ClassVar[str]
+    horizon: ClassVar[int]
+    features: ClassVar[tuple[str, ...]]
+    categorical: ClassVar[tuple[str, ...]] = ()
+
+    def observe(self, state: States) -> FloatArray:
+        """The features x_t, known before acting: one row per episode."""
+        return state.values.copy()
+
+    def over(self, state: States) -> BoolArray:
+        """Which episodes have ended before the horizon."""
+        return np.zeros(state.values.shape[0], dtype=np.bool_)
+
+
+class Walk(_Process):
+    """A walk on whole numbers whose drift follows the wind, one of three Markov states."""
+
+    name = "walk"
+    horizon = 30
+    features = ("wind", "gust")
+    categorical = ("wind",)
+    # Chances of -1, 0 and +1 in each wind, and of the next wind.
+    moves = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]])
+    winds = np.array([[0.9, 0.08, 0.02], [0.1, 0.8, 0.1], [0.02, 0.08, 0.9]])
+
+    def start(self, keys: KeyArray) -> States:
+        """Any wind; the gust is noise that a model should learn to ignore."""
+        drawn = _uniforms(keys, -1, 2)
+        return States(np.stack([np.floor(3.0 * drawn[:, 0]), drawn[:, 1]], axis=1))
+
+    def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
+        """The move; the wind changes in place."""
+        drawn = _uniforms(keys, t, 3)
+        wind = state.values[:, 0].astype(np.intp)
+        move = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(axis=1) - 1.0
+        turned = (drawn[:, 1:2] > np.cumsum(self.winds, axis=1)[wind][:, :2]).sum(axis=1)
+        state.values[:, 0], state.values[:, 1] = turned, drawn[:, 2]
+        return move
+
+    def probability(
+        self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
+    ) -> FloatArray:
+        """The exact chance to end inside the target, by recursion over what is left."""
+        n = self.horizon
+        chances = np.zeros((3, 2 * n + 1))  # by wind and remaining sum, from -n to n
+        chances[:, n] = 1.0
+        for _ in range(t, n):
+            ahead = self.winds @ chances
+            chances = sum(
+                self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1)
+                for k in range(3)  # nothing reaches the ends within the horizon
+            )
+        outcomes = behavior[:, None] + np.arange(-n, n + 1.0)
+        inside = target.contains(outcomes, grid)
+        found: FloatArray = (chances[state.values[:, 0].astype(np.intp)] * inside).sum(axis=1)
+        return found
+
+
+class Reservoir(_Process):
+    """Six coupled levels that drift home and are shaken; what is earned is linear in them.
+
+    Everything is Gaussian, so the truth is known; outcomes are continuous.
+    """
+
+    name = "reservoir"
+    horizon = 40
+    features = tuple(f"level_{k}" for k in range(6))
+    pull, coupling, shake, noise = 0.93, 0.04, 0.35, 0.5
+    gain = np.array([1.0, 0.8, -0.6, 0.4, 0.2, 0.0])
+
+    def __init__(self) -> None:
+        size = len(self.features)
+        self.matrix = self.pull * np.eye(size) + self.coupling * np.eye(size, k=1)
+
+    def start(self, keys: KeyArray) -> States:
+        """Levels around 0."""
+        return States(_normals(keys, -1, len(self.features)))
+
+    def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
+        """What the levels earn now, and noise; the levels move on in place."""
+        drawn = _normals(keys, t, len(self.features) + 1)
+        earned: FloatArray = (state.values * self.gain).sum(axis=1) + self.noise * drawn[:, -1]
+        moved = np.einsum("ij,kj->ik", state.values, self.matrix)
+        state.values[:] = moved + self.shake * drawn[:, :-1]
+        return earned
+
+    def probability(
+        self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
+    ) -> FloatArray:
+        """The exact chance: what is left is normal, its mean linear in the levels."""
+        left = self.horizon - t
+        # After k more steps the levels are matrix^k x; each shake is felt from the next step on.
+        powers = [np.eye(len(self.features))]
+        for _ in range(left):
+            powers.append(self.matrix @ powers[-1])
+        sums = np.cumsum([self.gain @ power for power in powers], axis=0)
+        mean = behavior + state.values @ sums[left - 1]
+        variance = left * self.noise**2
+        variance += self.shake**2 * sum(float(sums[k] @ sums[k]) for k in range(left - 1))
+        found = np.zeros(behavior.size)
+        for part in target:
+            found += ndtr((part.upper - mean) / np.sqrt(variance))
+            found -= ndtr((part.lower - mean) / np.sqrt(variance))
+        return found
+
+
+class Storm(_Process):
+    """Fair bets whose stakes follow the weather: the state tells the spread, never the mean."""
+
+    name = "storm"
+    horizon = 40
+    features = ("weather", "calm", "noise_a", "noise_b")
+
+    def start(self, keys: KeyArray) -> States:
+        """Any weather."""
+        return States(_normals(keys, -1, 4))
+
+    def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
+        """A bet at stakes that grow with the weather; the weather changes in place."""
+        drawn = _normals(keys, t, 5)
+        values = state.values
+        stakes = np.exp(0.8 * values[:, 0] - 0.4 * values[:, 1])
+        values[:, :2] = 0.95 * values[:, :2] + 0.3 * drawn[:, :2]
+        values[:, 2:] = drawn[:, 2:4]
+        return np.round(stakes * drawn[:, 4], 2)
+
+
+class CartPole(_Process):
+    """Gymnasium's cart-pole under a heuristic that acts at random half of the time."""
+
+    name = "cartpole"
+    horizon = 120
+    features = ("position", "velocity", "angle", "angular_velocity")
+    careless = 0.5
+
+    def start(self, keys: KeyArray) -> States:
+        """Gymnasium's start: every number within 0.05 of 0."""
+        return States(0.1 * _uniforms(keys, -1, 4) - 0.05)
+
+    def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
+        """1 for every step that begins with the pole up; the cart moves on in place."""
+        drawn = _uniforms(keys, t, 2)
+        values = state.values
+        right = values[:, 2] + 0.3 * values[:, 3] > 0.0
+        right = np.where(drawn[:, 0] < self.careless, drawn[:, 1] < 0.5, right)
+        up = ~self.over(state)
+        values[up] = self.move(values[up], right[up])
+        return up.astype(np.float64)
+
+    def over(self, state: States) -> BoolArray:
+        """Where the pole has fallen or the cart has left the track."""
+        values = state.values
+        fallen: BoolArray = (np.abs(values[:, 0]) > 2.4) | (np.abs(values[:, 2]) > np.pi / 15.0)
+        return fallen
+
+    @staticmethod
+    def move(values: FloatArray, right: BoolArray) -> FloatArray:
+        """The cart one fiftieth of a second later, pushed right or left."""
+        x, speed, angle, turn = values.T
+        cos, sin = np.cos(angle), np.sin(angle)
+        push = np.where(right, 10.0, -10.0)
+        pushed = (push + 0.05 * turn**2 * sin) / 1.1
+        angular = (9.8 * sin - cos * pushed) / (0.5 * (4.0 / 3.0 - 0.1 * cos**2 / 1.1))
+        linear = pushed - 0.05 * angular * cos / 1.1
+        return np.stack(
+            [x + 0.02 * speed, speed + 0.02 * linear, angle + 0.02 * turn, turn + 0.02 * angular],
+            axis=1,
+        )
+
+
+class MountainCar(_Process):
+    """Gymnasium's mountain car, pushed the way it rolls except for a third of the time."""
+
+    name = "mountaincar"
+    horizon = 200
+    features = ("position", "velocity")
+    careless = 0.35
+
+    def start(self, keys: KeyArray) -> States:
+        """Gymnasium's start: at rest in the valley."""
+        return States(np.stack([0.2 * _uniforms(keys, -1, 1)[:, 0] - 0.6, np.zeros(keys.size)], 1))
+
+    def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
+        """-1 for every step that begins before the goal; the car moves on in place."""
+        drawn = _uniforms(keys, t, 2)
+        push = np.where(state.values[:, 1] >= 0.0, 1.0, -1.0)
+        push = np.where(drawn[:, 0] < self.careless, np.floor(3.0 * drawn[:, 1]) - 1.0, push)
+        under_way = ~self.over(state)
+        state.values[under_way] = self.move(state.values[under_way], push[under_way])
+        return -under_way.astype(np.float64)
+
+    def over(self, state: States) -> BoolArray:
+        """Which cars are at the goal."""
+        arrived: BoolArray = state.values[:, 0] >= 0.5
+        return arrived
+
+    @staticmethod
+    def move(values: FloatArray, push: FloatArray) -> FloatArray:
+        """The car one step later, pushed by -1, 0 or 1."""
+        position, velocity = values.T
+        velocity = np.clip(velocity + 0.001 * push - 0.0025 * np.cos(3.0 * position), -0.07, 0.07)
+        position = np.clip(position + velocity, -1.2, 0.6)
+        velocity = np.where((position == -1.2) & (velocity < 0.0), 0.0, velocity)
+        return np.stack([position, velocity], axis=1)
