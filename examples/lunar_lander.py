@@ -11,11 +11,12 @@ Needs ``pip install 'ontarget[gym]' 'gymnasium[box2d]'``. Takes some minutes the
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
-from ontarget import Episodes, Target
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.evaluation import (
     AlarmQuality,

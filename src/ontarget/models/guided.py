@@ -11,7 +11,7 @@ import numpy as np
 
 from ontarget.arguments import whole_number
 from ontarget.errors import InputError
-from ontarget.models.asking_kernel import ForestTable, Scratch
+from ontarget.models.asking_kernel import ForestTable, new_scratch
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.boosting_kernel import BoostingRules
 from ontarget.models.estimator import DistributionEstimator
@@ -269,16 +269,8 @@ class LiveGuidedForest:
     __slots__ = ("_model", "_room")
 
     def __init__(self, guides: Guides, forest: ForestTable) -> None:
-        width, n_trees = forest.bins.categorical.size, forest.roots.size
         self._model = (guides, forest)
-        self._room = (
-            np.empty(width),
-            Scratch(
-                np.empty(2 * width, dtype=np.uint16),
-                np.empty(n_trees, dtype=np.int64),
-                np.empty(n_trees, dtype=np.int64),
-            ),
-        )
+        self._room = (np.empty(forest.bins.categorical.size), new_scratch(forest))
 
     def limits(self, row: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
         """Write both limits of the CDF of this row at each y; all arrays contiguous float64."""

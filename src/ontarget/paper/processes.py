@@ -87,7 +87,8 @@ class Walk(_Process):
         move = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(axis=1) - 1.0
         turned = (drawn[:, 1:2] > np.cumsum(self.winds, axis=1)[wind][:, :2]).sum(axis=1)
         state.values[:, 0], state.values[:, 1] = turned, drawn[:, 2]
-        return move
+        rewards: FloatArray = move
+        return rewards
 
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
@@ -98,9 +99,9 @@ class Walk(_Process):
         chances[:, n] = 1.0
         for _ in range(t, n):
             ahead = self.winds @ chances
-            chances = sum(
-                self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1)
-                for k in range(3)  # nothing reaches the ends within the horizon
+            # Nothing reaches the ends within the horizon, so nothing rolls over them.
+            chances = np.sum(
+                [self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1) for k in range(3)], axis=0
             )
         outcomes = behavior[:, None] + np.arange(-n, n + 1.0)
         inside = target.contains(outcomes, grid)
