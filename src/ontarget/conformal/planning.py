@@ -1,0 +1,233 @@
+"""How many episodes are needed for an accuracy, and what accuracy some episodes give (M5, M8, M13).
+
+Two laws answer it. Given one calibration set, the share that an order statistic really covers is
+Beta distributed; and all of the calibrated CDF at once lies within sqrt(ln(2/δ) / 2n) of the CDF
+that it estimates (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both are about chance in
+the calibration episodes alone: how sharp the model is, no number of them can say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy.special import betainc, betaincinv
+
+from ontarget.arguments import whole_number
+from ontarget.conformal.levels import Level, exact_level, needed_size
+from ontarget.errors import InputError
+from ontarget.typing import FloatArray, IndexArray
+
+__all__ = [
+    "Side",
+    "SizePlan",
+    "coverage_range",
+    "needed_for_cdf",
+    "needed_for_coverage",
+    "needed_successes",
+    "plan_sizes",
+    "uniform_margin",
+]
+
+Side: TypeAlias = Literal["least", "most"]  # k = ⌈level(n + 1)⌉ or ⌊level(n + 1)⌋
+
+_MOST = 20_000_000
+
+
+def uniform_margin(n: int, confidence: Level = 0.95) -> float:
+    """How far the calibrated CDF of n episodes may lie from the truth, anywhere, with confidence.
+
+    A probability of a half-line is off by at most this, one of an interval by at most twice this.
+
+    Examples
+    --------
+    >>> round(uniform_margin(2_000), 4)
+    0.0304
+    """
+    size = whole_number("n", n, least=1)
+    rest = 1 - exact_level(confidence)
+    return min(1.0, math.sqrt(math.log(2 / rest) / (2 * size)))
+
+
+def needed_for_cdf(accuracy: float, confidence: Level = 0.95) -> int:
+    """The fewest calibration episodes whose `uniform_margin` is at most the accuracy.
+
+    Examples
+    --------
+    >>> needed_for_cdf(0.02)
+    4612
+    """
+    rest = 1 - exact_level(confidence)
+    n = max(1, math.ceil(math.log(2 / rest) / (2 * _accuracy(accuracy) ** 2)))
+    # The square root may round across the border that the square has rounded to.
+    return n if uniform_margin(n, confidence) <= accuracy else n + 1
+
+
+def coverage_range(
+    level: Level, n: int, confidence: Level = 0.95, *, side: Side = "least"
+) -> tuple[float, float]:
+    """The central range of what intervals at this level really cover, given n episodes (M13).
+
+    ``side="most"`` is for rates that may not be exceeded, as of false alarms (M8).
+
+    Examples
+    --------
+    >>> low, high = coverage_range(0.9, 1_000)
+    >>> round(low, 3), round(high, 3)
+    (0.881, 0.918)
+    """
+    size = whole_number("n", n, least=1)
+    k = float(_rank(level, np.array([size]), side)[0])
+    rest = float(1 - exact_level(confidence))
+    if k == 0.0 or k == size + 1.0:
+        return (0.0, 0.0) if k == 0.0 else (1.0, 1.0)
+    low, high = betaincinv(k, size + 1 - k, np.array([rest / 2, 1 - rest / 2]))
+    return float(low), float(high)
+
+
+def needed_for_coverage(
+    level: Level, accuracy: float, confidence: Level = 0.95, *, side: Side = "least"
+) -> int:
+    """The fewest episodes from which on coverage is within the accuracy, with confidence.
+
+    Coverage given the calibration set is Beta(k, n + 1 − k). As k moves in whole numbers the
+    probability to be within the accuracy does not rise evenly with n: from this n on it stays
+    above the confidence.
+
+    Examples
+    --------
+    >>> needed_for_coverage(0.9, 0.02)
+    854
+    """
+    reach, share = _accuracy(accuracy), float(exact_level(level))
+    sure = float(exact_level(confidence))
+    least = needed_size(level) if side == "least" else needed_successes(level)
+
+    def inside(n: FloatArray, k: FloatArray) -> FloatArray:
+        return _beta_cdf(k, n, share + reach) - _beta_cdf(k, n, share - reach)
+
+    # With k = level(n + 1) unrounded the probability rises evenly, so that bisection finds where
+    # it crosses. Rounding moves k by less than 1, the mean by less than 1/n: look some such steps
+    # beyond, and from there down to the last n that fails.
+    low, high = 1, 1
+    while inside(*_unrounded(high, share))[0] < sure:
+        low, high = high, 2 * high
+        if high > _MOST:
+            raise InputError(f"accuracy={accuracy!r} needs more than {_MOST:,} episodes")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (middle, high) if inside(*_unrounded(middle, share))[0] < sure else (low, middle)
+        )
+    top = max(least, math.ceil(high + 4 / reach + 10))
+    while top >= least:
+        n = np.arange(max(least, top - 9_999), top + 1)
+        failing = np.flatnonzero(inside(n.astype(np.float64), _rank(level, n, side)) < sure)
+        if failing.size:
+            return int(n[failing[-1]]) + 1
+        top = int(n[0]) - 1
+    return least
+
+
+def needed_successes(rate: Level) -> int:
+    """The fewest successful assure episodes with which a false-alarm rate can be promised (M8).
+
+    Examples
+    --------
+    >>> needed_successes(0.05)
+    19
+    """
+    return math.ceil(1 / exact_level(rate)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SizePlan:
+    """How many episodes of each kind an accuracy needs.
+
+    Attributes
+    ----------
+    at_one_threshold
+        Calibration episodes for a probability of a half-line at one threshold named beforehand.
+    at_all_thresholds
+        The same for all thresholds at once; a target with two ends is within twice the accuracy.
+    coverage
+        Calibration episodes for what intervals really cover, by the level asked for.
+    successes_to_promise, successes
+        Successful assure episodes to promise the false-alarm rate at all, and to have it within
+        the accuracy; None where no rate was asked for.
+    """
+
+    accuracy: float
+    level: float
+    at_one_threshold: int
+    at_all_thresholds: int
+    coverage: dict[float, int]
+    false_alarm_rate: float | None = None
+    successes_to_promise: int | None = None
+    successes: int | None = None
+
+
+def plan_sizes(
+    accuracy: float, level: Level = 0.95, *, false_alarm_rate: Level | None = None
+) -> SizePlan:
+    """How many episodes give this accuracy with this confidence level.
+
+    Examples
+    --------
+    >>> plan = plan_sizes(0.02, 0.95, false_alarm_rate=0.05)
+    >>> plan.at_one_threshold, plan.at_all_thresholds, plan.successes_to_promise
+    (2399, 4612, 19)
+    """
+    rate = None if false_alarm_rate is None else float(exact_level(false_alarm_rate))
+    return SizePlan(
+        accuracy=_accuracy(accuracy),
+        level=float(exact_level(level)),
+        # A share of one half has the widest spread of all.
+        at_one_threshold=needed_for_coverage(0.5, accuracy, level),
+        at_all_thresholds=needed_for_cdf(accuracy, level),
+        coverage={
+            asked: needed_for_coverage(asked, accuracy, level) for asked in (0.8, 0.9, 0.95, 0.99)
+        },
+        false_alarm_rate=rate,
+        successes_to_promise=None
+        if false_alarm_rate is None
+        else needed_successes(false_alarm_rate),
+        successes=None
+        if false_alarm_rate is None
+        else needed_for_coverage(false_alarm_rate, accuracy, level, side="most"),
+    )
+
+
+def _accuracy(accuracy: float) -> float:
+    if not 0.0 < accuracy < 0.5:
+        raise InputError(
+            f"accuracy needs a number strictly between 0 and 0.5, got {accuracy!r}; 0.02 asks for "
+            "two percentage points"
+        )
+    return float(accuracy)
+
+
+def _rank(level: Level, n: IndexArray, side: Side) -> FloatArray:
+    """⌈level(n + 1)⌉ or ⌊level(n + 1)⌋ in whole numbers, as M5 asks."""
+    exact = exact_level(level)
+    whole = (n.astype(np.int64) + 1) * exact.numerator
+    floor = whole // exact.denominator
+    if side == "most":
+        return floor.astype(np.float64)
+    return (floor + (whole % exact.denominator > 0)).astype(np.float64)
+
+
+def _unrounded(n: int, share: float) -> tuple[FloatArray, FloatArray]:
+    return np.array([float(n)]), np.array([share * (n + 1)])
+
+
+def _beta_cdf(k: FloatArray, n: FloatArray, x: float) -> FloatArray:
+    """P(Beta(k, n + 1 − k) ≤ x)."""
+    if x <= 0.0:
+        return np.zeros(k.size)
+    if x >= 1.0:
+        return np.ones(k.size)
+    found: FloatArray = betainc(k, n + 1 - k, x)
+    return found
