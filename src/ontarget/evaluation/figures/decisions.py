@@ -111,7 +111,9 @@ def alarm_chart(
             xlabel="false alarms (share of runs that met the target)", ylabel="lead time (steps)"
         )
         bottom.set_xlim(-0.01 * most, most)
-        bottom.set_ylim(bottom=0.0)
+        # Room for the numbers over the marks, which would else stand in the legend.
+        longest = high[~np.isnan(high)].max(initial=1.0)
+        bottom.set_ylim(0.0, 1.25 * longest)
         percent_axis(bottom, "x")
         _draw_marks(top, bottom, curve, marks=[m for m in marks if m <= most])
         legend_above(top)
