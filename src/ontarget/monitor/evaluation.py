@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,34 +15,57 @@ from ontarget.conformal.limits import raw_probability
 from ontarget.episodes import Episodes
 from ontarget.errors import EpisodesError
 from ontarget.evaluation import (
+    NO_ALARM,
+    AlarmCurve,
     AlarmQuality,
     CalibrationEstimate,
     Estimate,
+    PitHistogram,
     Rate,
     Reliability,
     Resampling,
+    alarm_curve,
     alarm_quality,
     coverage,
     ece_by_step,
     first_alarms,
     log_losses,
     mean_by_step,
+    pit_histogram,
     pool,
     pooled_ece,
     pooled_mean,
+    rank_histogram,
     reliability,
     squared_errors,
     sustained,
 )
 from ontarget.grid import snap
+from ontarget.keyed import keyed_uniform, keys_of
+from ontarget.monitor.alarm import AlarmRule, rule_of
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.guarantee import band_depth, band_interval
 from ontarget.target import Target
 from ontarget.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
-__all__ = ["Evaluation", "evaluate"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Evaluation", "PromisedQuality", "evaluate"]
 
 METHODS = ("p", "low", "high", "raw")
+
+
+@dataclass(frozen=True, eq=False)
+class PromisedQuality:
+    """What an alarm with a promised false-alarm rate did on new episodes.
+
+    ``rules`` holds one rule per group, ``first`` the step of each episode's first alarm.
+    """
+
+    rules: tuple[AlarmRule, ...]
+    first: IndexArray
+    quality: AlarmQuality
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +73,12 @@ class Evaluation:
     """A monitor's answers on new episodes, beside what came of them.
 
     Panels are (steps, episodes), NaN where an episode is over or a step is UNKNOWN. ``raw`` is the
-    model's own probability, before calibration.
+    model's own probability, before calibration. ``groups`` is the number of each episode's group.
     """
 
+    fitted: Calibrated
+    episodes: Episodes
+    groups: IndexArray
     target: Target
     p: FloatArray
     low: FloatArray
@@ -100,6 +128,75 @@ class Evaluation:
         """False alarms, detections and lead times of an alarm below this threshold."""
         first = first_alarms(sustained(self.p, for_steps), threshold)
         return alarm_quality(first, self.met, self.lengths)
+
+    def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
+        """What each threshold gave on these episodes: false alarms, detections, lead times."""
+        return alarm_curve(sustained(self.p, for_steps), self.met, self.lengths)
+
+    def promised_alarms(self, rate: Level = 0.05, for_steps: int = 1) -> PromisedQuality:
+        """What an alarm did here whose false-alarm rate was promised on the assure episodes (M8).
+
+        Raises `CalibrationError` where too few of those met the target for the promise.
+        """
+        asked = (str(rate), for_steps)
+        if asked not in self._promised:
+            self._promised[asked] = self._promise(rate, for_steps)
+        return self._promised[asked]
+
+    @cached_property
+    def _promised(self) -> dict[tuple[str, int], PromisedQuality]:
+        return {}
+
+    def _promise(self, rate: Level, for_steps: int) -> PromisedQuality:
+        rules = tuple(
+            rule_of(
+                self.fitted,
+                self.target,
+                alarm_below=None,
+                false_alarm_rate=rate,
+                for_steps=for_steps,
+                clear_above=None,
+                group=g,
+            )
+            for g in range(len(self.fitted.sorted_excess))
+        )
+        compared, first = sustained(self.p, for_steps), np.full(self.met.size, NO_ALARM)
+        for g, rule in enumerate(rules):
+            own = self.groups == g
+            if own.any():
+                first[own] = first_alarms(compared[:, own], rule.threshold)
+        return PromisedQuality(rules, first, alarm_quality(first, self.met, self.lengths))
+
+    def pit(self, t: int = 0, bins: int = 20) -> PitHistogram:
+        """Where the outcomes of episodes alive at step t lie in what was predicted there.
+
+        Flat where the calibrated distribution is right. Ties are broken by draws keyed on ids.
+        """
+        ranks, sizes = outcome_ranks(self.fitted, self.episodes, t, self.groups)
+        if np.unique(sizes).size == 1 and sizes[0] + 1 >= bins:
+            return rank_histogram(ranks, int(sizes[0]), bins=bins)
+        # Groups of several sizes: as many ranks as would make the bars swing as much in all.
+        names, counts = np.unique(sizes, return_counts=True)
+        swing = float((counts.astype(np.float64) ** 2 / names).sum())
+        effective = max(1, int(ranks.size**2 / swing))
+        return pit_histogram((ranks - 0.5) / (sizes + 1), bins, n_calibration=effective)
+
+    def figure(self, name: str, *, dark: bool = False) -> Figure:
+        """One figure by its name: reliability, ece, episodes, fan, alarms or pit."""
+        from ontarget.monitor.report_figures import draw
+
+        return draw(self, name, dark=dark)
+
+    def report(self, path: str | Path, *, false_alarm_rate: Level = 0.05) -> None:
+        """Write all of it as one HTML page that needs nothing else: verdict, figures, guarantees.
+
+        The same evaluation gives the same bytes; the file appears whole or not at all.
+        """
+        from ontarget.monitor.report import report_page
+        from ontarget.whole_file import write_whole
+
+        page = report_page(self, false_alarm_rate=false_alarm_rate)
+        write_whole(Path(path), [page.encode()])
 
     def ruled_out_wrongly(self, delta: float = 0.05) -> Rate:
         """How often the target was met although it had been ruled out: at most δ promised (M9)."""
@@ -169,6 +266,9 @@ def evaluate(
             panels[5, t, index] = raw_probability(a_minus, a_plus, ends.first)[:, 0]
     low, p, high, plausibility, assurance, raw = panels
     return Evaluation(
+        fitted=fitted,
+        episodes=episodes,
+        groups=groups,
         target=target,
         p=p,
         low=low,
@@ -183,6 +283,31 @@ def evaluate(
         n_calibration=n_calibration,
         resampling=resampling,
     )
+
+
+def outcome_ranks(
+    fitted: Calibrated, episodes: Episodes, t: int, groups: IndexArray
+) -> tuple[IndexArray, IndexArray]:
+    """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n."""
+    rows = episodes.at(t, grid=fitted.grid)
+    keys = keys_of(rows.ids)
+    # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
+    inside, among = (keyed_uniform(keys, fitted.seed, part, t) for part in ("pit", "pit tie"))
+    ranks, sizes = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
+    for g in range(len(fitted.sorted_excess)):
+        step = fitted.at(t, g)
+        own = np.flatnonzero((groups[rows.index] == g) & ~fitted.bad_readings(rows.states))
+        if fitted.unknown(step) or step.model is None or not own.size:
+            continue
+        inputs = step.inputs(rows.states[own], rows.behavior[own])
+        left, right = step.model.cdf_limits(inputs, rows.response[own])
+        below, upto = step.ranks.counts(left + inside[own] * (right - left))
+        ranks[own] = 1 + below + np.floor(among[own] * (upto - below + 1)).astype(np.intp)
+        sizes[own] = step.ranks.n
+    known = sizes > 0
+    if not known.any():
+        raise EpisodesError(f"no episode has a known outlook at step {t}")
+    return ranks[known], sizes[known]
 
 
 def interval_coverage(
