@@ -1,0 +1,132 @@
+"""What the pages in docs/ show, run; what they point to, there; what is built, up to date."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MARKDOWN = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def script(name: str) -> ModuleType:
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+run_pages = script("run_pages")
+
+
+@pytest.mark.parametrize("page", run_pages.pages(), ids=lambda path: path.stem)
+def test_the_page_shows_the_true_output(page: Path, tmp_path: Path) -> None:
+    # To renew the pages: python docs/run_pages.py --update
+    differences = run_pages.check(page.read_text(), tmp_path)
+    assert not differences, "\n\n".join(differences)
+
+
+def anchors(page: str) -> set[str]:
+    """The names by which a page's headings are pointed to."""
+    headings = re.findall(r"^#+ (.+)$", page, flags=re.M)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+    return set(plain)
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        aim = path.parent / file if file else path
+        assert aim.exists(), f"{path.name} links to {link}"
+        if anchor:
+            assert anchor in anchors(aim.read_text()), f"{path.name} links to {link}"
+
+
+PAGE = """# Title
+
+```console
+$ echo one; echo two >&2
+one
+two
+$ false
+[exit code 1]
+```
+
+```python
+x = 2
+print(f"{x + 1} in 3.1 s")
+```
+
+```text
+3 in 3.1 s
+```
+
+```python
+# file kept.txt
+kept
+```
+
+```console
+$ cat kept.txt
+kept
+```
+
+```python
+from ontarget import Target
+
+Target(5, 3)
+```
+
+```text
+TargetError: target needs lower <= upper, got [5, 3]
+```
+
+<!-- run
+print("| a |")
+-->
+| a |
+
+The end.
+"""
+
+
+def test_a_true_page_has_no_differences_and_is_left_as_it_is(tmp_path: Path) -> None:
+    assert run_pages.check(PAGE, tmp_path) == []
+    assert run_pages.updated(PAGE, tmp_path) == PAGE
+
+
+@pytest.mark.parametrize("word", ["two", "3 in", "kept\n```\n\n```python\nfrom", "[5, 3]", "| a |"])
+def test_a_false_output_is_found_and_mended(word: str, tmp_path: Path) -> None:
+    at = PAGE.rindex(word)
+    false = PAGE[:at] + "X" + PAGE[at:]
+    assert len(run_pages.check(false, tmp_path)) == 1
+    assert run_pages.updated(false, tmp_path) == PAGE
+
+
+def test_only_durations_may_differ(tmp_path: Path) -> None:
+    assert run_pages.check(PAGE.replace("3 in 3.1 s\n", "3 in 0.25 s\n"), tmp_path) == []
+
+
+def test_a_block_that_is_said_not_to_be_run_is_not(tmp_path: Path) -> None:
+    page = "<!-- not run: no such thing -->\n```python\nnothing\n```\n"
+    assert run_pages.shown_in(page) == []
+    assert len(run_pages.shown_in(page.replace("not run:", "now run:"))) == 1
+
+
+def test_an_output_that_no_block_shows_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no text block"):
+        run_pages.updated("```python\nprint(1)\n```\n", tmp_path)
