@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ontarget.models.binning import bin_features, choose_bins
-from ontarget.models.binning_kernel import bin_row
-from ontarget.models.boosting_kernel import BoostedGuide, BoostingRules, boost, boosted_value
+from ontarget.models.boosting_kernel import BoostedGuide, BoostingRules, boost
+from ontarget.models.guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.ridge_kernel import LinearGuide
 from ontarget.models.store import drop_unused_edges
 
 RNG = np.random.default_rng(0)
@@ -19,6 +20,14 @@ def with_missing(n: int) -> np.ndarray:
     X[RNG.random(n) < 0.2, 1] = np.nan
     X[:, 2] = RNG.integers(0, 5, size=n)
     return X
+
+
+def values_of(guide: BoostedGuide, X: np.ndarray) -> np.ndarray:
+    nothing = np.empty(0)
+    linear = LinearGuide(nothing, np.zeros(1, dtype=np.int64), nothing, nothing)
+    out = np.empty((len(X), X.shape[1] + 1))
+    append_guides_of_rows(Guides(linear, guide), X, out)
+    return out[:, -1]
 
 
 def best_split(X: np.ndarray, rest: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
@@ -68,12 +77,7 @@ def test_trees_are_those_of_a_slow_search(weighted: bool) -> None:
     bins = choose_bins(X, y, (), max_bins=200)
     nodes, values = boost(bin_features(X, bins), y, weight, RULES)
     guide = BoostedGuide(drop_unused_edges(nodes, bins), nodes, values)
-    codes = np.empty(6, dtype=np.uint16)
-    found = np.empty(150)
-    for i in range(150):
-        bin_row(X[i], guide.bins, codes)
-        found[i] = boosted_value(codes, guide)
-    assert found == pytest.approx(slow_boost(X, y, weight))
+    assert values_of(guide, X) == pytest.approx(slow_boost(X, y, weight), abs=1e-8)
 
 
 def test_rows_too_few_to_split_do_not_differ_missing_or_not() -> None:
@@ -81,7 +85,5 @@ def test_rows_too_few_to_split_do_not_differ_missing_or_not() -> None:
     bins = choose_bins(X, y, (), max_bins=200)
     nodes, values = boost(bin_features(X, bins), y, np.ones(8), RULES)
     guide = BoostedGuide(drop_unused_edges(nodes, bins), nodes, values)
-    codes = np.empty(6, dtype=np.uint16)
-    for row in (X[0], np.full(3, np.nan), np.full(3, 1e9)):
-        bin_row(row, guide.bins, codes)
-        assert boosted_value(codes, guide) == pytest.approx(0.0, abs=1e-12)
+    queries = np.array([X[0], np.full(3, np.nan), np.full(3, 1e9)])
+    assert values_of(guide, queries).tolist() == [0.0, 0.0, 0.0]

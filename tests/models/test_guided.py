@@ -95,7 +95,8 @@ def test_training_rows_are_guided_by_models_that_never_saw_their_episode(
     other = TrainingRows.of(features, changed, None, ids=ids, steps=None)
     scale = y.std() / changed.std()
     moved = fit_guides(other, plan(), categorical)[1][ids == 7, 2:]
-    assert moved == pytest.approx(guided[ids == 7, 2:] * scale, abs=1e-3)
+    # The change is of nine spreads; splits that gain the same may fall another way by rounding.
+    assert moved == pytest.approx(guided[ids == 7, 2:] * scale, abs=0.05)
     assert np.ptp(fit_guides(other, plan(), categorical)[1][ids != 7, 2:], axis=0).min() > 0.1
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ontarget.models.binning_kernel import BinTable
+from ontarget.models.boosting_kernel import BoostedGuide
+from ontarget.models.guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.ridge_kernel import (
     FURTHEST,
     LinearGuide,
-    linear_value,
     solve_ridge,
     sums_by_fold,
 )
@@ -61,4 +63,8 @@ def guide(terms: list[float]) -> LinearGuide:
 )
 def test_value_adds_slopes_and_effects(row: list[float], wanted: float) -> None:
     terms = [3.0, 0.5, 2.0, -5.0, 0.0, 0.0, 0.0, 7.0, 100.0]
-    assert linear_value(np.array(row), guide(terms)) == wanted
+    no_bins = BinTable(*(np.empty(0, dtype=d) for d in ("f8", "i8", "?", "u2")))
+    no_trees = BoostedGuide(no_bins, np.empty(0, dtype=np.int64), np.empty(0))
+    out = np.empty((1, 3))
+    append_guides_of_rows(Guides(guide(terms), no_trees), np.array([row]), out)
+    assert out[0].tolist() == pytest.approx([*row, wanted], nan_ok=True)

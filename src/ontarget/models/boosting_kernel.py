@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.models.binning_kernel import BinTable
 from ontarget.models.node_kernel import LOW16, pack_split
 from ontarget.typing import AnyArray, FloatArray, IntArray
@@ -44,7 +44,7 @@ class BoostingRules(NamedTuple):
     penalty: float  # the weight of a leaf's pull towards 0
 
 
-@kernel
+@inner_kernel
 def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
     """The sum over all trees of the binned row's leaf; ``codes`` as `bin_row` writes them."""
     nodes, values = guide.nodes, guide.values
@@ -106,7 +106,7 @@ def boost(
     return nodes, values
 
 
-@kernel
+@inner_kernel
 def _goes_right(node: int, codes: IntArray, i: int, n_bins: IntArray) -> bool:
     """Whether the split sends row i to its second child."""
     slot = (node >> 48) & LOW16
@@ -118,7 +118,7 @@ def _goes_right(node: int, codes: IntArray, i: int, n_bins: IntArray) -> bool:
     return bool(code > ((node >> 32) & LOW16))
 
 
-@kernel
+@inner_kernel
 def _split_level(
     table: tuple[IntArray, IntArray],
     rows: tuple[FloatArray, FloatArray, IntArray],
@@ -147,7 +147,7 @@ def _split_level(
                 nodes[k] = pack_split(f + (n_features if side else 0), code, 0)
 
 
-@kernel
+@inner_kernel
 def _best_code(sums: FloatArray, n_bins: int, rules: BoostingRules) -> tuple[float, int, bool]:
     """Gain, code and side of missing values (left if true) of a node's best cut of one feature."""
     total, whole = 0.0, 0.0

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.models.asking_kernel import ForestTable, Scratch, limits_of_raw_row
 from ontarget.models.binning_kernel import bin_row
 from ontarget.models.boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.ridge_kernel import LinearGuide, linear_value
 from ontarget.typing import AnyArray, FloatArray
 
-__all__ = ["Guides", "append_guides", "append_guides_of_rows", "limits_of_guided_row"]
+__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_row"]
 
 # Guides are in units of the outcome's spread, so this is a billionth of it.
 _SCALE = 2.0**30
@@ -33,14 +33,14 @@ class Guides(NamedTuple):
     boosted: BoostedGuide
 
 
-@kernel
+@inner_kernel
 def _rounded(value: float) -> float:
     """The guide without what rounding errors made of it, by which trees would tell folds apart."""
     return float(np.rint(value * _SCALE) / _SCALE)
 
 
-@kernel
-def append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
+@inner_kernel
+def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
     """Write a row's features and after them its guides; ``codes`` is room for two per feature."""
     n_features = row.size
     out[:n_features] = row
@@ -59,7 +59,7 @@ def append_guides_of_rows(guides: Guides, X: FloatArray, out: FloatArray) -> Non
     """Write each row's features and after them its guides."""
     codes = np.empty(2 * X.shape[1], dtype=np.uint16)
     for i in range(X.shape[0]):
-        append_guides(guides, X[i], codes, out[i])
+        _append_guides(guides, X[i], codes, out[i])
 
 
 @kernel
@@ -72,5 +72,5 @@ def limits_of_guided_row(
     """Write both limits of the CDF of one row of features at each of its values."""
     guides, forest = model
     guided, scratch = room
-    append_guides(guides, query[0], scratch.codes, guided)
+    _append_guides(guides, query[0], scratch.codes, guided)
     limits_of_raw_row(forest, scratch, (guided, query[1]), out)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import AnyArray, FloatArray, IntArray
 
 __all__ = ["FURTHEST", "TERM_WIDTH", "LinearGuide", "linear_value", "solve_ridge", "sums_by_fold"]
@@ -34,7 +34,7 @@ class LinearGuide(NamedTuple):
     effects: FloatArray
 
 
-@kernel
+@inner_kernel
 def linear_value(row: FloatArray, guide: LinearGuide) -> float:
     """The guide's value for the features of a row; an unknown category has no effect."""
     terms, n_features = guide.terms, guide.start.size - 1

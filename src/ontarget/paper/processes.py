@@ -84,7 +84,9 @@ class Walk(_Process):
         """The move; the wind changes in place."""
         drawn = _uniforms(keys, t, 3)
         wind = state.values[:, 0].astype(np.intp)
-        move = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(axis=1) - 1.0
+        move: FloatArray = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(
+            axis=1
+        ) - 1.0
         turned = (drawn[:, 1:2] > np.cumsum(self.winds, axis=1)[wind][:, :2]).sum(axis=1)
         state.values[:, 0], state.values[:, 1] = turned, drawn[:, 2]
         rewards: FloatArray = move
@@ -103,6 +105,9 @@ class Walk(_Process):
             chances = np.sum(
                 [self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1) for k in range(3)], axis=0
             )
+            # Nothing reaches the ends of the array within the horizon, so rolling drops nothing.
+            moved = [self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1) for k in range(3)]
+            chances = np.sum(moved, axis=0)
         outcomes = behavior[:, None] + np.arange(-n, n + 1.0)
         inside = target.contains(outcomes, grid)
         found: FloatArray = (chances[state.values[:, 0].astype(np.intp)] * inside).sum(axis=1)
