@@ -12,6 +12,7 @@ import numpy as np
 
 from ontarget import GoalMonitor, Target
 from ontarget.integrations import GoalWrapper, record
+from ontarget.monitor import Outlook
 
 FEATURES = ["position", "speed", "angle", "spin"]
 
@@ -40,16 +41,18 @@ def main(episodes: int = 1000) -> None:
     monitor = GoalMonitor(policy="tipsy balancer").fit(past)
 
     # 3. Watch. Of the runs that stay up for 150 steps, at most 10 % shall ever raise the alarm.
-    target = Target.at_least(150)
+    alarms = []
+
+    def on_alarm(outlook: Outlook, env: GoalWrapper) -> None:
+        alarms.append(outlook)
+        print(f"  step {outlook.t:3d}  ALARM  {outlook.reason}")
+
     watched = GoalWrapper(
-        env,
-        monitor,
-        target,
-        false_alarm_rate=0.1,
-        on_alarm=lambda outlook, env: print(f"  step {outlook.t:3d}  ALARM  {outlook.reason}"),
+        env, monitor, Target.at_least(150), false_alarm_rate=0.1, on_alarm=on_alarm
     )
     policy = TipsyBalancer(seed=1)
-    for run in range(6):
+    run = 0
+    while not alarms:
         seen, info = watched.reset(seed=run)
         print(f"run {run}: {info['goal'].p:.0%} likely to last 150 steps")
         over = False
@@ -57,6 +60,7 @@ def main(episodes: int = 1000) -> None:
             seen, _, terminated, truncated, info = watched.step(policy(seen))
             over = terminated or truncated
         print(f"  step {info['goal'].t:3d}  {info['goal'].state}   {info['goal'].reason}")
+        run += 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
-from ontarget import Target
+from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import InputError
 from ontarget.integrations import (
     GoalWrapper,
@@ -141,6 +141,23 @@ def test_an_alarm_names_its_environment(mode: AutoresetMode) -> None:
         single_outlooks(alone, SEED + i, push, runs=2)
     assert expected
     assert set(expected) <= set(told)
+
+
+def test_each_environment_may_have_a_group_of_its_own() -> None:
+    rng = np.random.default_rng(0)
+    drift = np.repeat([-1.0, 1.0], 150)
+    moves = rng.normal(size=(300, HORIZON)) + drift[:, None]
+    grouped = Episodes.from_arrays(
+        rng.normal(size=(300, HORIZON, 2)), moves, groups=np.where(drift < 0.0, "down", "up")
+    )
+    fitted, target = GoalMonitor(group="group").fit(grouped, progress=False), Target.at_least(0.0)
+    envs = vector(lambda: Drifting(-np.inf), 2, AutoresetMode.NEXT_STEP)
+    watched = VectorGoalWrapper(envs, fitted, target, groups=["down", "up"])
+    _, infos = watched.reset(seed=SEED)
+    for i, group in enumerate(("down", "up")):
+        _, info = GoalWrapper(Drifting(), fitted, target, group=group).reset(seed=SEED + i)
+        assert infos["goal"].of(i)[:8] == info["goal"][:8]
+    assert infos["goal"].p[0] < 0.3 < 0.7 < infos["goal"].p[1]
 
 
 def single_episodes(factory, seed: int, policy, runs: int):
