@@ -11,6 +11,7 @@ import typer
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.live import watch
+from ontarget.cli.paper import paper
 from ontarget.cli.study import evaluate, inspect
 from ontarget.errors import OntargetError
 
@@ -36,6 +37,7 @@ app.command(epilog="Example: ontarget evaluate river.ontarget new.parquet --targ
 app.command(epilog="Example: tail -f runs.jsonl | ontarget watch river.ontarget --target -40:")(
     watch
 )
+app.command(epilog="Example: ontarget paper -o out/paper --quick")(paper)
 
 
 @app.callback()

@@ -1,0 +1,88 @@
+"""``ontarget paper``: the paper's experiments, reproduced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ontarget.paper.reproduction import Reproduction
+
+__all__ = ["paper"]
+
+
+def paper(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path(
+        "out/paper"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer episodes and partitions; within a minute.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    studies: Annotated[
+        bool, typer.Option(help="Whether to answer the paper's open questions too.")
+    ] = True,
+) -> None:
+    """Reproduce the paper: tables, figures and a page; a stopped run goes on where it was."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from ontarget.paper.plan import FULL, QUICK
+    from ontarget.paper.reproduction import reproduce
+
+    plan = (QUICK if quick else FULL).with_seed(seed)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("starting", total=1.0)
+        done = reproduce(
+            plan,
+            output,
+            studies=studies,
+            report=lambda text, share: bar.update(task, description=text, completed=share),
+        )
+    _say(done, output)
+
+
+def _say(done: Reproduction, output: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ontarget.paper import tables
+
+    console = Console(highlight=False)
+    if done.plan.quick:
+        console.print("A quick run: fewer episodes and partitions than the paper's.")
+    shown = [tables.main_table(done.results), tables.checks_table(done.results)]
+    shown.append(tables.time_table(done.timing))
+    if any(done.timing["peer"].values()):
+        shown.append(tables.peer_table(done.timing))
+    for one in shown:
+        table = Table(*one.head, box=None, pad_edge=False, title_justify="left")
+        for row in one.rows:
+            table.add_row(*row)
+        console.print(table)
+        console.print()
+    console.print(
+        "Our skirmish is a surrogate, and our Tamarisk's constants and policy are chosen: these "
+        "are not the authors' data."
+    )
+    console.print(f"{output / 'index.html'}: the page; results.json and figures beside it")

@@ -1,0 +1,95 @@
+"""The goal monitor on the paper's partitions: alarms (M8), and one guarantee per episode (M9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ontarget.episodes import Split
+from ontarget.keyed import keyed_hash, keys_of
+from ontarget.monitor.evaluation import Evaluation, band_coverage
+from ontarget.monitor.monitor import GoalMonitor, Preset
+from ontarget.paper.partitions import Partition
+from ontarget.paper.plan import Plan
+from ontarget.paper.summary import mean_sd
+
+__all__ = ["BAND_LEVEL", "DELTA", "PRESETS", "RATES", "summarize_watches", "watch_partition"]
+
+RATES: Final = (0.01, 0.05, 0.1)
+DELTA: Final = 0.05
+BAND_LEVEL: Final = 0.9
+PRESETS: Final[tuple[Preset, ...]] = ("paper", "default")
+
+
+def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[str, Any]:
+    """One monitor: thresholds from its assure episodes, all measures from the test episodes.
+
+    The paper's partitions have no assure part; half of the calibration episodes become one.
+    """
+    monitor = GoalMonitor(preset=preset).fit(
+        split=_with_assure(plan, partition), seed=plan.seed, progress=False
+    )
+    found = monitor.evaluate(partition.test, partition.target)
+    promised = monitor.alarm_curve(partition.target, rates=RATES)
+    alarms = {}
+    for rate, threshold in zip(RATES, promised.threshold, strict=True):
+        if np.isnan(threshold):
+            continue  # too few successes to promise so little
+        quality = found.alarms(float(threshold))
+        alarms[str(rate)] = {
+            "threshold": float(threshold),
+            "false_alarms": quality.false_alarms.value,
+            "detections": quality.detections.value,
+            "lead_steps": quality.median_lead_steps,
+        }
+    return {"alarms": alarms, "whole_episode": _whole_episode(monitor, partition, found)}
+
+
+def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means and standard deviations over partitions."""
+    rates = [rate for rate in map(str, RATES) if all(rate in one["alarms"] for one in found)]
+    return {
+        "alarms": {
+            rate: {
+                name: mean_sd(one["alarms"][rate][name] for one in found)
+                for name in found[0]["alarms"][rate]
+            }
+            for rate in rates
+        },
+        "whole_episode": {
+            name: mean_sd(one["whole_episode"][name] for one in found)
+            for name in found[0]["whole_episode"]
+        },
+    }
+
+
+def _with_assure(plan: Plan, partition: Partition) -> Split:
+    kept = partition.calibrate
+    order = np.argsort(keyed_hash(keys_of(kept.ids), plan.seed, "assure"))
+    half = len(kept) // 2
+    return Split(
+        partition.train,
+        kept.take(np.sort(order[half:])),
+        kept.take(np.sort(order[:half])),
+        partition.test,
+    )
+
+
+def _whole_episode(
+    monitor: GoalMonitor, partition: Partition, found: Evaluation
+) -> dict[str, float]:
+    """How often M9's statements were wrong, how many episodes got one, and when."""
+    ruled_out = found.plausibility <= DELTA
+    assured = found.assurance >= 1.0 - DELTA
+    decided = ruled_out | assured
+    some = decided.any(axis=0)
+    first = decided.argmax(axis=0)[some]
+    return {
+        "ruled_out_wrongly": found.ruled_out_wrongly(DELTA).value,
+        "assured_wrongly": found.assured_wrongly(DELTA).value,
+        "band_coverage": band_coverage(monitor.fitted, partition.test, BAND_LEVEL).value,
+        "decided": float(some.mean()),
+        "decided_at_step": float(np.median(first)) if first.size else float("nan"),
+    }

@@ -1,0 +1,125 @@
+"""What survives a stopped run: each finished piece in a file of its own, named by what made it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+import ontarget
+from ontarget.monitor.whole_file import write_whole
+from ontarget.typing import AnyArray
+from ontarget.version import __version__
+
+__all__ = ["Keeper", "code_digest", "commit", "plain"]
+
+_PACKAGE = Path(ontarget.__file__).parent
+
+
+class Keeper:
+    """A folder of finished pieces; a piece of another plan or of other code is not found.
+
+    Parameters
+    ----------
+    folder
+        Where the pieces are; it is made on first use.
+    made_from
+        Whatever the pieces depend on beside their own names: the plan, as plain values.
+    """
+
+    def __init__(self, folder: Path, made_from: Mapping[str, Any]) -> None:
+        self._folder = folder
+        text = json.dumps({"code": code_digest(), **made_from}, sort_keys=True)
+        self._key = blake2b(text.encode(), digest_size=6).hexdigest()
+
+    def has(self, name: str, ending: str) -> bool:
+        """Whether something is kept under this name; it may still turn out damaged."""
+        return self._path(name, ending).exists()
+
+    def arrays(self, name: str) -> dict[str, AnyArray] | None:
+        """The arrays kept under this name, or None."""
+        path = self._path(name, "npz")
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return dict(file)
+        except (OSError, ValueError, BadZipFile):
+            return None
+
+    def keep_arrays(self, name: str, arrays: Mapping[str, AnyArray]) -> None:
+        """Keep arrays; their file appears whole or not at all."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **dict(arrays))
+        self._write(self._path(name, "npz"), buffer.getvalue())
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """The plain values kept under this name, or None."""
+        try:
+            found: dict[str, Any] = json.loads(self._path(name, "json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def keep_table(self, name: str, table: Mapping[str, Any]) -> None:
+        """Keep plain values; their file appears whole or not at all."""
+        self._write(self._path(name, "json"), json.dumps(table, sort_keys=True).encode())
+
+    def _path(self, name: str, ending: str) -> Path:
+        return self._folder / f"{name}-{self._key}.{ending}"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, [content])
+
+
+@cache
+def code_digest() -> str:
+    """A digest of this package's source: results kept by other code are not trusted."""
+    digest = blake2b(digest_size=8)
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        # How results are shown does not change them.
+        if path.relative_to(_PACKAGE).parts[0] != "cli" and path.name not in _SHOWING:
+            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+_SHOWING = frozenset({"page.py", "charts.py", "tables.py", "sections.py"})
+
+
+def commit() -> str:
+    """The commit of a working copy, marked where files differ from it; else the version."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
+            cwd=_PACKAGE,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"version {__version__}"
+    return found.stdout.strip()
+
+
+def plain(value: Any) -> Any:
+    """Arrays, NumPy numbers and tuples as what JSON knows; NaN and infinities as None."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.10g}") if np.isfinite(value) else None
+    return value

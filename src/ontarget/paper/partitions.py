@@ -1,0 +1,104 @@
+"""Simulated episodes, divided and read as the paper does, with its noise or with exact atoms.
+
+The paper adds uniform noise to every outcome so that no two are equal. The noise is finer than the
+grid on which outcomes are compared elsewhere (M1): rounding to it would leave some ten different
+noises, and ties again. So the noise mode has no grid. Its sums differ in their last bits, a
+billionth of the noise, and no comparison depends on them. The mode of exact atoms adds nothing,
+and is on the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ontarget.domains import named, simulate
+from ontarget.domains.simulation import Progress
+from ontarget.episodes import Episodes, Split
+from ontarget.keyed import keyed_uniform, keys_of
+from ontarget.paper.plan import Mode, Plan
+from ontarget.target import Target
+from ontarget.typing import AnyArray, BoolArray, FloatArray
+
+__all__ = ["Partition", "Rows", "partition_of", "simulated"]
+
+_HALF_NOISE: Final = 5e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Episodes at one step: what a model reads and learns, and the behavior so far."""
+
+    X: FloatArray
+    y: FloatArray
+    offset: FloatArray
+    ids: AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """One random division of a domain's episodes, read in one mode."""
+
+    number: int
+    mode: Mode
+    seed: int
+    grid: float | None
+    train: Episodes
+    calibrate: Episodes
+    test: Episodes
+
+    def rows(self, part: Episodes, t: int) -> Rows:
+        """The part's episodes at step t."""
+        step = part.at(t, grid=self.grid)
+        remaining = step.response if self.mode == "atoms" else self._outcomes(part) - step.behavior
+        return Rows(step.states, remaining, step.behavior, step.ids)
+
+    @cached_property
+    def outcomes(self) -> FloatArray:
+        """What the test episodes came to."""
+        return self._outcomes(self.test)
+
+    @cached_property
+    def target(self) -> Target:
+        """The paper's target: from the 10 % to the 90 % quantile of the test set's outcomes."""
+        low, high = np.quantile(self.outcomes, [0.1, 0.9], method="inverted_cdf")
+        return Target(float(low), float(high))
+
+    @cached_property
+    def met(self) -> BoolArray:
+        """Which test episodes ended inside the target."""
+        return self.target.contains(self.outcomes, self.grid)
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """The features that hold categories."""
+        return self.train.schema.categorical
+
+    def _outcomes(self, part: Episodes) -> FloatArray:
+        if self.mode == "atoms":
+            return part.at(0, grid=self.grid).outcomes
+        # Every episode of both domains lives to the horizon, so each is alive at every step.
+        uniform = keyed_uniform(keys_of(part.ids), self.seed, "paper noise")
+        return part.outcomes + _HALF_NOISE * (2.0 * uniform - 1.0)
+
+
+def simulated(plan: Plan, domain: str, progress: Progress | None = None) -> Episodes:
+    """The domain's episodes; the same for all partitions and both modes."""
+    return simulate(named(domain), plan.episodes, plan.seed, progress=progress)
+
+
+def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
+    """One of the plan's partitions; the same division in both modes."""
+    parts: Split = episodes.split(
+        # A thousand partitions per seed, so that no two seeds share one.
+        train=plan.train,
+        calibrate=plan.calibrate,
+        assure=0,
+        seed=1_000 * plan.seed + number,
+    )
+    assert parts.rest is not None  # the plan leaves episodes to test on
+    grid = parts.train.grid if mode == "atoms" else None
+    return Partition(number, mode, plan.seed, grid, parts.train, parts.calibrate, parts.rest)

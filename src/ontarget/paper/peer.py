@@ -1,0 +1,70 @@
+"""The same work through quantile-forest and NumPy, timed beside ours in one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ontarget.conformal.limits import TargetEnds
+from ontarget.errors import MissingExtraError
+from ontarget.extras import require
+from ontarget.paper.experiment import calibrated_at
+from ontarget.paper.partitions import Partition
+from ontarget.paper.plan import Plan
+from ontarget.threads import n_threads
+
+__all__ = ["PEER_STEPS", "time_peer"]
+
+# Few: with the ties of late Tamarisk steps a single one takes the peer a minute.
+PEER_STEPS: Final = {"tamarisk": (0,), "skirmish": (0, 28)}
+
+
+def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] | None:
+    """Seconds of ours and of the peer for the same steps; None where the peer is not installed."""
+    try:
+        library = require("quantile_forest", extra="dev")
+    except MissingExtraError:
+        return None
+    steps = [t for t in PEER_STEPS[domain] if t < partition.test.horizon]
+
+    def ours(t: int) -> object:
+        rows = partition.rows(partition.test, t)
+        pcqr = calibrated_at(plan, partition, t)
+        return pcqr.probability(rows.X, partition.target, rows.offset)
+
+    ours(steps[0])  # compiles, or loads what was compiled
+    own = [_seconds(lambda t=t: ours(t)) for t in steps]  # type: ignore[misc]
+    other = [_seconds(lambda t=t: _peer(library, plan, partition, t)) for t in steps]  # type: ignore[misc]
+    return {"steps": steps, "ours": sum(own), "peer": sum(other), "ratio": sum(other) / sum(own)}
+
+
+def _peer(library: Any, plan: Plan, partition: Partition, t: int) -> object:
+    """Fit, rank and count as one would with the peer: its weighted CDF is quantile_ranks."""
+    train, calibrate, test = (
+        partition.rows(part, t) for part in (partition.train, partition.calibrate, partition.test)
+    )
+    forest = library.RandomForestQuantileRegressor(
+        plan.n_trees,
+        min_samples_leaf=plan.min_leaf,
+        max_samples_leaf=None,
+        n_jobs=n_threads(),
+        random_state=plan.seed,
+    ).fit(train.X, train.y)
+
+    def cdf(X: Any, y: Any) -> Any:
+        return forest.quantile_ranks(X, y, kind="weak", aggregate_leaves_first=False)
+
+    ranks = np.sort(cdf(calibrate.X, calibrate.y))
+    ends = TargetEnds.of(partition.target).shifted(test.offset)
+    below = np.searchsorted(ranks, cdf(test.X, ends[:, 1]), side="left")
+    upto = np.searchsorted(ranks, cdf(test.X, ends[:, 0]), side="right")
+    return (below - upto - 1) / (ranks.size + 1)
+
+
+def _seconds(task: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    task()
+    return time.perf_counter() - start

@@ -1,0 +1,110 @@
+"""What the reproduction runs: the paper's sizes, a quick version of them, and what it reports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from ontarget.arguments import whole_number
+from ontarget.errors import InputError
+from ontarget.models.forest import QuantileForest
+
+__all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Reported"]
+
+Mode: TypeAlias = Literal["noise", "atoms"]
+MODES: Final[tuple[Mode, ...]] = ("noise", "atoms")
+
+# How each domain is named to a reader, next to the paper's.
+LABELS: Final = {"skirmish": "Skirmish (surrogate)", "tamarisk": "Tamarisk"}
+
+
+class Reported(NamedTuple):
+    """What the paper reports of a domain: means and standard deviations over five partitions."""
+
+    name: str
+    coverage: float
+    coverage_sd: float
+    ece: float
+    ece_sd: float
+
+
+PAPER: Final = {
+    "skirmish": Reported("StarCraft 2", 0.8032, 0.0107, 0.013, 0.0018),
+    "tamarisk": Reported("Tamarisk", 0.7989, 0.0079, 0.004, 0.0005),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of a reproduction; the defaults are the paper's.
+
+    Parameters
+    ----------
+    domains
+        The domains, by name.
+    episodes, train, calibrate
+        Episodes simulated per domain, and how many of them train and calibrate; the rest tests.
+    partitions
+        How many random partitions.
+    n_trees, min_leaf
+        The forest of each step. The paper does not say; ours are the forest's own defaults.
+    level
+        The level of the prediction intervals at t = 0.
+    bins
+        The bins of the expected calibration error.
+    seed
+        Everything random follows from it.
+    quick
+        Whether this is a shortened version, to be labelled as one.
+
+    Examples
+    --------
+    >>> FULL.test
+    5000
+    """
+
+    domains: tuple[str, ...] = ("tamarisk", "skirmish")
+    episodes: int = 10_000
+    train: int = 2_500
+    calibrate: int = 2_500
+    partitions: int = 5
+    n_trees: int = 100
+    min_leaf: int = 15
+    level: float = 0.8
+    bins: int = 30
+    seed: int = 0
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("train", "calibrate", "partitions", "n_trees", "min_leaf", "bins"):
+            whole_number(name, getattr(self, name), least=1)
+        whole_number("seed", self.seed, least=0)
+        unknown = [name for name in self.domains if name not in PAPER]
+        if unknown or not self.domains:
+            raise InputError(f"domains needs some of {', '.join(PAPER)}, got {self.domains!r}")
+        if self.test < 1:
+            raise InputError(
+                f"episodes needs more than train + calibrate ({self.train + self.calibrate}), "
+                f"got {self.episodes}"
+            )
+
+    @property
+    def test(self) -> int:
+        """How many episodes test."""
+        return self.episodes - self.train - self.calibrate
+
+    def with_seed(self, seed: int) -> Plan:
+        """The same plan under another seed."""
+        return replace(self, seed=seed)
+
+    def forest(self, partition: int, t: int) -> QuantileForest:
+        """The unfitted forest of one step of one partition."""
+        return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as plain values, for files."""
+        return {**asdict(self), "domains": list(self.domains), "test": self.test}
+
+
+FULL: Final = Plan()
+QUICK: Final = Plan(episodes=2_000, train=500, calibrate=500, partitions=2, n_trees=50, quick=True)

@@ -1,0 +1,85 @@
+"""How far a long run is, and where its time went."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from ontarget.threads import n_threads
+
+__all__ = ["Clock", "Report"]
+
+# Called with what is being done and the share of all work that is behind.
+Report: TypeAlias = Callable[[str, float], object]
+
+
+class Clock:
+    """Adds up seconds by kind of work, and tells how much of all work is behind.
+
+    Parameters
+    ----------
+    total
+        The weight of all work that will be timed: any unit, such as expected seconds.
+    report
+        Told of every advance.
+
+    Examples
+    --------
+    >>> clock = Clock(2.0, lambda text, share: print(f"{text} {share:.0%}"))
+    >>> with clock.timed("work", "half of it", weight=1.0, ticks=2):
+    ...     clock.tick()
+    half of it 0%
+    half of it 25%
+    half of it 50%
+    """
+
+    def __init__(self, total: float, report: Report | None = None) -> None:
+        self._total = max(total, 1e-9)
+        self._report = report
+        self._behind = 0.0
+        self._tick = 0.0
+        self._text = ""
+        self._seconds: dict[str, list[float]] = {}
+
+    @contextmanager
+    def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
+        """Count what happens inside as this kind of work; `tick` divides its weight."""
+        start, wall, cpu = self._behind, time.perf_counter(), _cpu()
+        self._tick, self._text = weight / max(ticks, 1), text
+        self._tell()
+        yield
+        account = self._seconds.setdefault(kind, [0.0, 0.0])
+        account[0] += time.perf_counter() - wall
+        account[1] += _cpu() - cpu
+        self._behind = start + weight
+        self._tell()
+
+    def tick(self) -> None:
+        """One part of the present work is behind."""
+        self._behind += self._tick
+        self._tell()
+
+    def account(self) -> dict[str, Any]:
+        """Seconds by kind: by the clock, and of the processor; the load and the threads."""
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        return {
+            "seconds": {
+                kind: {"wall": round(wall, 2), "cpu": round(cpu, 2)}
+                for kind, (wall, cpu) in self._seconds.items()
+            },
+            "load_average": load,
+            "threads": n_threads(),
+            "cores": os.cpu_count(),
+        }
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            self._report(self._text, min(self._behind / self._total, 1.0))
+
+
+def _cpu() -> float:
+    times = os.times()
+    return times.user + times.system

@@ -1,0 +1,143 @@
+"""PCQR and PCQR⁻¹ beside their rivals, on the same partitions at some steps (M6, M7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ontarget.conformal.pcqr import PCQR
+from ontarget.conformal.predictive_system import ConformalPredictiveSystem
+from ontarget.conformal.rivals import CQR, RawInverse, SplitConformal
+from ontarget.conformal.venn_abers import VennAbers
+from ontarget.evaluation import brier, coverage, ece, log_loss, width
+from ontarget.models.linear import LinearQuantiles
+from ontarget.paper.partitions import Partition, Rows
+from ontarget.paper.plan import Plan
+from ontarget.paper.summary import mean_sd
+from ontarget.typing import FloatArray
+
+__all__ = ["LEVELS", "STEPS", "compare", "summarize_rivals"]
+
+# Enough to see the start, the changes and the end of both domains; every step would say no more.
+STEPS: Final = (0, 1, 2, 5, 10, 15, 25, 40)
+LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
+
+_LINEAR_LEVELS: Final = 49
+
+
+class _Fitted(NamedTuple):
+    """The models of one step, each fitted on the training episodes."""
+
+    forest: Any
+    linear: Any
+
+
+def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dict[str, Any]:
+    """Every rival on one partition: intervals by level and step, probabilities by step."""
+    intervals: dict[str, list[list[list[float]]]] = {}
+    forecasts: dict[str, list[FloatArray]] = {}
+    for t in STEPS:
+        train, calibrate, test = (
+            partition.rows(part, t)
+            for part in (partition.train, partition.calibrate, partition.test)
+        )
+        models = _fit(plan, partition, train, t)
+        for name, rival in _calibrated(partition, models, calibrate, t):
+            if hasattr(rival, "interval"):
+                intervals.setdefault(name, []).append(_intervals(rival, test))
+            if hasattr(rival, "probability"):
+                forecasts.setdefault(name, []).append(_probabilities(rival, partition, test))
+        tick()
+    return {
+        "intervals": intervals,
+        "scores": {name: _scores(plan, partition, p) for name, p in forecasts.items()},
+    }
+
+
+def summarize_rivals(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means and standard deviations over partitions."""
+    first = found[0]
+    table: dict[str, Any] = {"steps": list(STEPS), "levels": list(LEVELS)}
+    table["intervals"] = {}
+    for name in first["intervals"]:
+        values = np.array([one["intervals"][name] for one in found])  # partition, step, level, 2
+        sd = values.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(values.shape[1:])
+        table["intervals"][name] = {
+            "coverage": values.mean(axis=0)[..., 0].tolist(),
+            "coverage_sd": sd[..., 0].tolist(),
+            "width": values.mean(axis=0)[..., 1].tolist(),
+        }
+    table["scores"] = {
+        name: {
+            measure: mean_sd(one["scores"][name][measure] for one in found)
+            for measure in first["scores"][name]
+        }
+        for name in first["scores"]
+    }
+    return table
+
+
+def _fit(plan: Plan, partition: Partition, train: Rows, t: int) -> _Fitted:
+    forest = plan.forest(partition.number, t).fit(
+        train.X, train.y, ids=train.ids, categorical=partition.categorical
+    )
+    # Late in a run an edge may hold what no training episode held there, and a linear model knows
+    # no category that it has not seen; the codes are ordered from good to bad, so they are numbers
+    # to it.
+    linear = LinearQuantiles(_LINEAR_LEVELS).fit(train.X, train.y, ids=train.ids)
+    return _Fitted(forest, linear)
+
+
+def _calibrated(
+    partition: Partition, models: _Fitted, rows: Rows, t: int
+) -> Iterator[tuple[str, Any]]:
+    """Each rival by name, calibrated with the same rows."""
+    kinds: dict[str, tuple[type[Any], Any]] = {
+        "PCQR": (PCQR, models.forest),
+        "CQR": (CQR, models.forest),
+        "split conformal": (SplitConformal, models.forest),
+        "raw forest": (RawInverse, models.forest),
+        "conformal predictive system": (ConformalPredictiveSystem, models.forest),
+        "PCQR, linear": (PCQR, models.linear),
+        "raw linear": (RawInverse, models.linear),
+    }
+    for name, (kind, model) in kinds.items():
+        yield (
+            name,
+            kind(model, grid=partition.grid).calibrate(
+                rows.X, rows.y, ids=rows.ids, seed=partition.seed, step=t
+            ),
+        )
+    yield (
+        "Venn–Abers",
+        VennAbers(models.forest, partition.target, grid=partition.grid).calibrate(
+            rows.X, rows.y, offset=rows.offset, ids=rows.ids
+        ),
+    )
+
+
+def _intervals(rival: Any, test: Rows) -> list[list[float]]:
+    found = []
+    for level in LEVELS:
+        lower, upper = rival.interval(test.X, level)
+        found.append([coverage(lower, upper, test.y).value, width(lower, upper).mean])
+    return found
+
+
+def _probabilities(rival: Any, partition: Partition, test: Rows) -> FloatArray:
+    if isinstance(rival, VennAbers):
+        return rival.probability(test.X, test.offset).p
+    answer: FloatArray = rival.probability(test.X, partition.target, test.offset).p
+    return answer
+
+
+def _scores(plan: Plan, partition: Partition, forecasts: Sequence[FloatArray]) -> dict[str, float]:
+    p = np.concatenate(forecasts)
+    met = np.tile(partition.met, len(forecasts))
+    return {
+        "ece": ece(p, met, plan.bins),
+        "brier": brier(p, met),
+        "log_loss": log_loss(p, met, n_calibration=plan.calibrate),
+    }

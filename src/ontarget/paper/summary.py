@@ -1,0 +1,123 @@
+"""From the parts of all partitions to what is reported: means and spreads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ontarget.evaluation import Reliability, coverage_band, reliability
+from ontarget.keyed import keyed_hash, keys_of
+from ontarget.paper.experiment import METHODS, Part
+from ontarget.paper.plan import PAPER, Mode, Plan
+from ontarget.typing import FloatArray, IndexArray
+
+__all__ = [
+    "OPEN",
+    "Parts",
+    "mean_sd",
+    "open_share",
+    "pooled_reliability",
+    "summarize",
+    "ten_episodes",
+]
+
+# The parts of every partition, by domain and mode.
+Parts = Mapping[tuple[str, Mode], Sequence[Part]]
+
+# A probability that has not converged is neither below the first nor above the second.
+OPEN = (0.05, 0.95)
+
+
+def mean_sd(values: Iterable[float]) -> dict[str, Any]:
+    """Mean, standard deviation over partitions, and the values themselves."""
+    each = np.array(list(values))
+    sd = float(each.std(ddof=1)) if each.size > 1 else 0.0
+    return {"mean": float(each.mean()), "sd": sd, "each": each.tolist()}
+
+
+def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
+    """Every figure of items 1 and 2, by domain and mode."""
+    return {
+        domain: {
+            "paper": PAPER[domain]._asdict(),
+            **{
+                mode: _of_domain(plan, own) for (name, mode), own in parts.items() if name == domain
+            },
+        }
+        for domain in plan.domains
+    }
+
+
+def open_share(part: Part) -> FloatArray:
+    """The share of test episodes whose lower bound is neither near 0 nor near 1, by step."""
+    p = part.p_low
+    share: FloatArray = ((p > OPEN[0]) & (p < OPEN[1])).mean(axis=1)
+    return share
+
+
+def _at_an_end(part: Part) -> float:
+    """Of the episodes open at the last step, the share that ends at an end of the target.
+
+    Within twice the noise: the episode and the end may each have noise of their own.
+    """
+    p = part.p_low[-1]
+    still = (p > OPEN[0]) & (p < OPEN[1])
+    distance = np.abs(part.outcomes[:, None] - part.target).min(axis=1)
+    return float((distance[still] <= 1e-5 * (1 + 1e-6)).mean()) if still.any() else float("nan")
+
+
+def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
+    """Reliability of p_low over all steps and partitions; intervals over whole episodes."""
+    p = np.concatenate([part.p_low.ravel() for part in parts])
+    met = np.concatenate([np.broadcast_to(part.met, part.low.shape).ravel() for part in parts])
+    ids = np.concatenate([np.broadcast_to(part.ids, part.low.shape).ravel() for part in parts])
+    return reliability(p, met, plan.bins, episode=ids)
+
+
+def ten_episodes(plan: Plan, part: Part) -> IndexArray:
+    """Ten test episodes at random: the first in the order of a hash of their ids."""
+    order: IndexArray = np.argsort(keyed_hash(keys_of(part.ids), plan.seed, "ten episodes"))
+    return order[:10]
+
+
+def _of_domain(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
+    band = coverage_band(plan.calibrate, plan.test, plan.level)
+    together: FloatArray = np.sum([part.bins for part in parts], axis=0)
+    steps = {
+        method: {
+            "ece": _by_step([part.ece_by_step(method) for part in parts]),
+            "mean": _by_step([part.mean_by_step(method) for part in parts]),
+        }
+        for method in METHODS
+    }
+    return {
+        "coverage": mean_sd(part.interval[0] for part in parts),
+        "coverage_band": list(band),
+        "coverage_in_band": [float(part.interval[0]) in band for part in parts],
+        "width": mean_sd(part.interval[1] for part in parts),
+        "target": [part.target.tolist() for part in parts],
+        "met": mean_sd(float(part.met.mean()) for part in parts),
+        "ece": {m: mean_sd(part.pooled_ece(m) for part in parts) for m in METHODS},
+        "ece_all_partitions": {m: _pooled(together[i].sum(axis=0)) for i, m in enumerate(METHODS)},
+        "brier": {
+            m: mean_sd(part.brier[i].mean() for part in parts) for i, m in enumerate(METHODS)
+        },
+        "log_loss": {
+            m: mean_sd(part.log_loss[i].mean() for part in parts) for i, m in enumerate(METHODS)
+        },
+        "by_step": steps,
+        "open_share": _by_step([open_share(part) for part in parts]),
+        "open_at_an_end": mean_sd(_at_an_end(part) for part in parts),
+    }
+
+
+def _by_step(curves: Sequence[FloatArray]) -> dict[str, Any]:
+    table = np.array(curves)
+    sd = table.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(table.shape[1])
+    return {"mean": table.mean(axis=0).tolist(), "sd": sd.tolist()}
+
+
+def _pooled(bins: FloatArray) -> float:
+    return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())

@@ -1,0 +1,296 @@
+"""Results as rows of text: the tables of the page and of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ontarget.paper.plan import LABELS
+from ontarget.paper.summary import mean_sd
+
+__all__ = [
+    "Table",
+    "alarm_table",
+    "checks_table",
+    "guarantee_table",
+    "interval_tables",
+    "main_table",
+    "open_table",
+    "peer_table",
+    "plus_minus",
+    "probability_table",
+    "time_table",
+]
+
+Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A heading row and rows of text; the first column names its row."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        assert all(len(row) == len(self.head) for row in self.rows)
+
+    def html(self) -> str:
+        """The table as HTML."""
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
+        rows = "\n".join(
+            f'<tr><th scope="row">{escape(row[0])}</th>'
+            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+            + "</tr>"
+            for row in self.rows
+        )
+        return (
+            f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+
+
+def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = False) -> str:
+    """Mean ± standard deviation.
+
+    Examples
+    --------
+    >>> plus_minus({"mean": 0.80321, "sd": 0.0107}, 2, percent=True)
+    '80.32 ± 1.07 %'
+    """
+    scale, unit = (100.0, " %") if percent else (1.0, "")
+    if found["mean"] is None:
+        return "–"
+    return f"{scale * found['mean']:.{digits}f} ± {scale * found['sd']:.{digits}f}{unit}"
+
+
+def main_table(results: Results) -> Table:
+    """The paper's two figures beside ours, for both domains and both modes."""
+    rows = []
+    for domain, found in results["domains"].items():
+        paper, label = found["paper"], LABELS[domain]
+        reported = {
+            "coverage": {"mean": paper["coverage"], "sd": paper["coverage_sd"]},
+            "ece": {"mean": paper["ece"], "sd": paper["ece_sd"]},
+        }
+        rows.append(
+            (
+                f"{label}: coverage of the 80 % interval at t = 0",
+                f"{plus_minus(reported['coverage'], 2, percent=True)} ({paper['name']})",
+                *(plus_minus(found[m]["coverage"], 2, percent=True) for m in ("noise", "atoms")),
+            )
+        )
+        rows.append(
+            (
+                f"{label}: pooled ECE of p_low, {results['plan']['bins']} bins",
+                f"{plus_minus(reported['ece'])} ({paper['name']})",
+                *(plus_minus(found[m]["ece"]["low"]) for m in ("noise", "atoms")),
+            )
+        )
+    return Table(("", "paper", "ours, with the paper's noise", "ours, exact atoms"), rows)
+
+
+def checks_table(results: Results) -> Table:
+    """What was asked of the reproduction, and what it measured."""
+    return Table(("asked", "measured", "met"), list(_checks(results)))
+
+
+def _checks(results: Results) -> Iterator[tuple[str, str, str]]:
+    most = {
+        ("tamarisk", "noise"): 0.005,
+        ("tamarisk", "atoms"): 0.002,
+        ("skirmish", "noise"): 0.010,
+        ("skirmish", "atoms"): 0.010,
+    }
+    for domain, found in results["domains"].items():
+        noise = found["noise"]
+        low, high = noise["coverage_band"]
+        each = ", ".join(f"{100 * share:.1f}" for share in noise["coverage"]["each"])
+        yield (
+            f"{LABELS[domain]}: coverage in its 99 % Beta-binomial band, every partition",
+            f"{each} % in {100 * low:.1f} to {100 * high:.1f} %",
+            _yes(all(noise["coverage_in_band"])),
+        )
+        for mode, name in (("noise", "with noise"), ("atoms", "exact atoms")):
+            ece, limit = found[mode]["ece"]["low"], most[domain, mode]
+            together = found[mode]["ece_all_partitions"]["low"]
+            yield (
+                f"{LABELS[domain]}, {name}: pooled ECE of p_low at most {limit}",
+                f"{plus_minus(ece)}; all partitions together {together:.4f}",
+                _yes(ece["mean"] <= limit),
+            )
+            yield _brier_check(f"{LABELS[domain]}, {name}", found[mode]["brier"])
+
+
+def _brier_check(where: str, brier: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Whether calibration cost anything: the paired difference to raw, over the partitions."""
+    ours, raw = brier["p"], brier["raw"]
+    pairs = zip(ours["each"], raw["each"], strict=True)
+    difference = mean_sd(own - other for own, other in pairs)
+    verdict = _yes(difference["mean"] <= 0.0)
+    if difference["mean"] > 0.0 and difference["mean"] <= difference["sd"]:
+        verdict = "within one sd"
+    return (
+        f"{where}: calibrated Brier score no worse than raw",
+        f"{ours['mean']:.5f} against {raw['mean']:.5f}, difference "
+        f"{1e5 * difference['mean']:+.1f} ± {1e5 * difference['sd']:.1f} hundred-thousandths",
+        verdict,
+    )
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def interval_tables(results: Results, domain: str) -> Iterator[Table]:
+    """Coverage and width of every method, by level and by step."""
+    found = results["studies"][domain]["rivals"]["noise"]
+    levels, steps = found["levels"], found["steps"]
+    yield Table(
+        ("", *(f"{100 * level:g} %" for level in levels)),
+        [
+            (
+                name,
+                *(
+                    _cover_width(_mean(one["coverage"], i), _mean(one["width"], i))
+                    for i in range(len(levels))
+                ),
+            )
+            for name, one in found["intervals"].items()
+        ],
+        f"{LABELS[domain]}: coverage and mean width by level, mean over the steps",
+    )
+    at = levels.index(0.8)
+    yield Table(
+        ("", *(f"t = {t}" for t in steps)),
+        [
+            (
+                name,
+                *(
+                    _cover_width(c[at], w[at])
+                    for c, w in zip(one["coverage"], one["width"], strict=True)
+                ),
+            )
+            for name, one in found["intervals"].items()
+        ],
+        f"{LABELS[domain]}: coverage and mean width of 80 % intervals by step",
+    )
+
+
+def _mean(table: Sequence[Sequence[float]], column: int) -> float:
+    return sum(row[column] for row in table) / len(table)
+
+
+def _cover_width(coverage: float, width: float) -> str:
+    return f"{100 * coverage:.1f} %, {width:.3g}"
+
+
+def probability_table(results: Results, domain: str) -> Table:
+    """ECE, Brier score and log loss of every method, in both modes."""
+    rivals = results["studies"][domain]["rivals"]
+    rows = []
+    for name in rivals["noise"]["scores"]:
+        cells = [name]
+        for mode in ("noise", "atoms"):
+            scores = rivals[mode]["scores"][name]
+            cells += [plus_minus(scores["ece"])]
+            cells += [f"{scores[measure]['mean']:.4f}" for measure in ("brier", "log_loss")]
+        rows.append(cells)
+    head = (
+        "",
+        *(f"{m}, {mode}" for mode in ("noise", "atoms") for m in ("ECE", "Brier", "log loss")),
+    )
+    return Table(head, rows, f"{LABELS[domain]}: probability of the target")
+
+
+def open_table(results: Results) -> Table:
+    """The episodes whose probability does not converge, in both modes."""
+    rows = []
+    for domain, found in results["domains"].items():
+        shares = [
+            f"{100 * found[mode]['open_share']['mean'][-1]:.2f} ± "
+            f"{100 * found[mode]['open_share']['sd'][-1]:.2f} %"
+            for mode in ("noise", "atoms")
+        ]
+        near = plus_minus(found["noise"]["open_at_an_end"], 1, percent=True)
+        rows.append((LABELS[domain], *shares, near))
+    return Table(
+        ("", "open at the last step, noise", "open, exact atoms", "of the former, at a target end"),
+        rows,
+    )
+
+
+def alarm_table(results: Results, domain: str) -> Table:
+    """What alarms at promised rates bought on the test episodes."""
+    rows = []
+    for preset, found in results["studies"][domain]["watches"].items():
+        for rate, one in found["alarms"].items():
+            rows.append(
+                (
+                    f"{preset}, {100 * float(rate):g} % promised",
+                    plus_minus(one["threshold"], 3),
+                    plus_minus(one["false_alarms"], 2, percent=True),
+                    plus_minus(one["detections"], 1, percent=True),
+                    plus_minus(one["lead_steps"], 1),
+                )
+            )
+    return Table(
+        ("", "alarm below", "false alarms", "failures detected", "median lead, steps"),
+        rows,
+        f"{LABELS[domain]}: alarms",
+    )
+
+
+def guarantee_table(results: Results) -> Table:
+    """The guarantee for whole episodes, on the test episodes."""
+    rows = []
+    for domain, study in results["studies"].items():
+        for preset, found in study["watches"].items():
+            one = found["whole_episode"]
+            rows.append(
+                (
+                    f"{LABELS[domain]}, {preset}",
+                    plus_minus(one["ruled_out_wrongly"], 2, percent=True),
+                    plus_minus(one["assured_wrongly"], 2, percent=True),
+                    plus_minus(one["band_coverage"], 1, percent=True),
+                    plus_minus(one["decided"], 1, percent=True),
+                    plus_minus(one["decided_at_step"], 1),
+                )
+            )
+    head = (
+        "",
+        "ruled out wrongly, 5 % promised",
+        "assured wrongly, 5 % promised",
+        "90 % band holds at all steps",
+        "episodes decided",
+        "median step of decision",
+    )
+    return Table(head, rows)
+
+
+def time_table(timing: Mapping[str, Any]) -> Table:
+    """Where the time went."""
+    rows = [
+        (kind, f"{one['wall']:.1f} s", f"{one['cpu']:.1f} s")
+        for kind, one in timing["seconds"].items()
+    ]
+    return Table(("", "by the clock", "processor"), rows)
+
+
+def peer_table(timing: Mapping[str, Any]) -> Table:
+    """The same steps through quantile-forest and NumPy."""
+    rows = [
+        (
+            f"{LABELS[domain]}, t = {', '.join(map(str, one['steps']))}",
+            f"{one['ours']:.2f} s",
+            f"{one['peer']:.2f} s",
+            f"{one['ratio']:.0f}×",
+        )
+        for domain, one in timing["peer"].items()
+        if one is not None
+    ]
+    return Table(("", "ours", "quantile-forest + NumPy", "ratio"), rows)
