@@ -185,3 +185,9 @@ def test_alarm_curve_rises_with_the_false_alarm_rate() -> None:
     assert np.all(np.diff(curve.threshold) >= 0)
     assert np.all(np.diff(curve.detection_rate) >= 0)
     assert curve.n_met + curve.n_missed == 60
+
+
+def test_integers_beyond_floats_are_bad_readings() -> None:
+    run = watch()
+    assert run.step([10**400, 0]).state is State.UNKNOWN
+    assert run.step(STATE, 10**400).state is State.UNKNOWN

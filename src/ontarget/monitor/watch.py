@@ -226,7 +226,7 @@ class _LiveStep:
                 self.row[:width] = state
             else:
                 self.row[:width] = self._schema.encode(state)
-        except (OntargetError, TypeError, ValueError) as error:
+        except (OntargetError, TypeError, ValueError, OverflowError) as error:
             return str(error)
         if not np.isfinite(self.row[:width].sum()):
             trouble = self._missing()
@@ -248,7 +248,7 @@ class _LiveStep:
 def _number(value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]  # whatever float() takes
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return _NAN
 
 
