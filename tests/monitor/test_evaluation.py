@@ -3,9 +3,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
-from ontarget import Target
+from ontarget import Episodes, Target
 from ontarget.errors import EpisodesError
 from ontarget.evaluation import ece
 from ontarget.models import QuantileForest
@@ -83,3 +84,20 @@ def test_steps_that_are_unknown_stay_out_of_every_measure() -> None:
     assert np.isnan(found.p[5]).all()
     assert math.isnan(found.brier_by_step().value[5])
     assert not math.isnan(found.brier().value)
+
+
+def test_episodes_with_another_dictionary_are_refused() -> None:
+    frame = NEW.to_frame().with_columns(mode=pl.lit("on"))
+    known = Episodes.from_frame(frame)
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(known, progress=False)
+    other = Episodes.from_frame(frame.with_columns(mode=pl.lit("off")))
+    with pytest.raises(EpisodesError, match="feature 'mode' needs the monitor's dictionary"):
+        monitor.evaluate(other, TARGET)
+    with pytest.raises(EpisodesError, match="the monitor's behavior sum, got max"):
+        monitor.evaluate(Episodes.from_frame(frame, behavior="max"), TARGET)
+
+
+def test_progress_counts_the_steps() -> None:
+    seen: list[tuple[int, int]] = []
+    MONITOR.evaluate(NEW, TARGET, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(t, 6) for t in range(1, 7)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -238,14 +238,10 @@ def evaluate(
     *,
     groups: IndexArray,
     resampling: Resampling,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""
-    if episodes.horizon != fitted.horizon or episodes.schema.names != fitted.schema.names:
-        raise EpisodesError(
-            f"the episodes need the monitor's horizon {fitted.horizon} and features "
-            f"({', '.join(fitted.schema.names)}), got {episodes.horizon} and "
-            f"({', '.join(episodes.schema.names)}); read them with like="
-        )
+    _check_alike(fitted, episodes)
     ends = ends_with_complements(target, fitted.grid)
     panels = np.full((6, fitted.horizon, len(episodes)), np.nan)
     n_calibration = np.ones((fitted.horizon, len(episodes)), dtype=np.intp)
@@ -264,6 +260,8 @@ def evaluate(
             n_calibration[t, index] = step.ranks.n
             a_minus, a_plus = ends.spread(left, right)
             panels[5, t, index] = raw_probability(a_minus, a_plus, ends.first)[:, 0]
+        if progress is not None:
+            progress(t + 1, fitted.horizon)
     low, p, high, plausibility, assurance, raw = panels
     return Evaluation(
         fitted=fitted,
@@ -283,6 +281,27 @@ def evaluate(
         n_calibration=n_calibration,
         resampling=resampling,
     )
+
+
+def _check_alike(fitted: Calibrated, episodes: Episodes) -> None:
+    if episodes.horizon != fitted.horizon or episodes.schema.names != fitted.schema.names:
+        raise EpisodesError(
+            f"the episodes need the monitor's horizon {fitted.horizon} and features "
+            f"({', '.join(fitted.schema.names)}), got {episodes.horizon} and "
+            f"({', '.join(episodes.schema.names)}); read them with like="
+        )
+    if episodes.behavior.spec != fitted.behavior.spec:
+        raise EpisodesError(
+            f"the episodes need the monitor's behavior {fitted.behavior.spec}, got "
+            f"{episodes.behavior.spec}; read them with like="
+        )
+    # Codes of another dictionary would be taken for other categories without a word.
+    for ours, theirs in zip(fitted.schema.features, episodes.schema.features, strict=True):
+        if ours.categories != theirs.categories:
+            raise EpisodesError(
+                f"feature {ours.name!r} needs the monitor's dictionary {ours.categories}, got "
+                f"{theirs.categories}; read the episodes with like="
+            )
 
 
 def outcome_ranks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -317,11 +317,18 @@ class GoalMonitor:
         )
 
     def evaluate(
-        self, episodes: Episodes, target: Target, *, resamples: int = 200, seed: int = 0
+        self,
+        episodes: Episodes,
+        target: Target,
+        *,
+        resamples: int = 200,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Evaluation:
         """How good the monitor is on episodes it has never seen: measures by step and pooled.
 
-        Intervals come from so many resamples of whole episodes.
+        Intervals come from so many resamples of whole episodes. ``progress`` is called with the
+        steps done and the steps in all.
         """
         fitted = self.fitted
         of_run = None if fitted.groups is None else episodes.groups
@@ -331,6 +338,7 @@ class GoalMonitor:
             target,
             groups=fitted.groups_of(of_run, len(episodes)),
             resampling=Resampling(resamples, seed=seed),
+            progress=progress,
         )
 
     def save(self, path: str | Path) -> None:
