@@ -130,7 +130,15 @@ def test_miscalibration_is_called_so() -> None:
     assert not calibration.good
     assert "percentage points" in calibration.headline
     assert not said.good
-    assert all(one.good for one in verdict(facts_of(FOUND, 0.05)))
+
+
+def test_forecasts_that_come_true_are_called_so() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.uniform(0.05, 0.95, size=FOUND.met.size)
+    right = replace(FOUND, p=np.tile(truth, (6, 1)), met=rng.random(truth.size) < truth)
+    said, calibration, *_ = verdict(facts_of(right, 0.05))
+    assert said.good
+    assert calibration.headline == "400 new episodes show no sign of miscalibration."
 
 
 def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     sizes = fitted.sizes
     known = ~np.isnan(found.p)
     fewest, most = int(found.n_calibration[known].min()), int(found.n_calibration[known].max())
-    margin = f"{100 * uniform_margin(fewest):.2g} percentage points"
+    margin = _points(uniform_margin(fewest))
     at = f"{fewest:,}" if fewest == most else f"{fewest:,} at the step with fewest"
     met = Rate.of(int(found.met.sum()), found.met.size)
     rows = [
@@ -249,15 +249,20 @@ def _calibration(found: Evaluation) -> Statement:
     headline = (
         f"{found.met.size:,} new episodes show no sign of miscalibration."
         if chance
-        else f"Probabilities are off by {100 * ece.value:.2g} percentage points on average."
+        else f"Probabilities are off by {_points(ece.value)} on average."
     )
-    return Statement(
-        headline,
+    detail = (
         f"Expected calibration error {ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to "
         f"{ece.high:.4f}); chance alone would show about {ece.floor:.4f} on as many episodes. "
-        f"Before calibration: {raw.value:.4f}.",
-        chance,
+        f"Before calibration: {raw.value:.4f}."
     )
+    fewest = int(found.n_calibration[~np.isnan(found.p)].min())
+    if not chance and ece.value <= uniform_margin(fewest):
+        detail += (
+            f" No more than {fewest:,} calibration episodes leave to chance "
+            f"({_points(uniform_margin(fewest))}): calibrate with more."
+        )
+    return Statement(headline, detail, chance)
 
 
 def _alarm(facts: Facts) -> Statement:
@@ -312,6 +317,10 @@ def _assured(facts: Facts) -> str:
             f"{_between(low, high)} (90\u00a0%)"
         )
     return "; ".join(parts)
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.2g} percentage points"
 
 
 def _between(low: float, high: float) -> str:
