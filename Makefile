@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 BENCH  := $(sort $(wildcard bench/*.py))
 
-.PHONY: demo test test-slow check lint format types bench clean help
+.PHONY: demo test test-slow check lint format types bench docs clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -35,6 +35,10 @@ format: $(VENV)/.installed-dev ## rewrite the code in the project's format
 
 bench: $(VENV)/.installed-dev ## run every benchmark in bench/
 	@for file in $(BENCH); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+docs: $(VENV)/.installed-dev ## write the API pages and the outputs that the pages show
+	$(BIN)/python docs/write_api.py --update
+	$(BIN)/python docs/run_pages.py --update
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,6 +27,7 @@ def script(name: str) -> ModuleType:
 
 
 run_pages = script("run_pages")
+write_api = script("write_api")
 
 
 @pytest.mark.parametrize("page", run_pages.pages(), ids=lambda path: path.stem)
@@ -34,6 +35,22 @@ def test_the_page_shows_the_true_output(page: Path, tmp_path: Path) -> None:
     # To renew the pages: python docs/run_pages.py --update
     differences = run_pages.check(page.read_text(), tmp_path)
     assert not differences, "\n\n".join(differences)
+
+
+@pytest.mark.parametrize(("name", "text"), write_api.written().items())
+def test_the_api_page_is_up_to_date(name: str, text: str) -> None:
+    # To renew the pages: python docs/write_api.py --update
+    path = DOCS / "api" / name
+    assert path.exists(), f"docs/api/{name} is not there; python docs/write_api.py --update"
+    assert path.read_text() == text
+
+
+def test_every_public_name_has_its_place_in_the_reference() -> None:
+    import ontarget
+
+    text = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    for name in ontarget.__all__:
+        assert name.startswith("__") or f"\n## {name}\n" in text, f"{name} is described nowhere"
 
 
 def anchors(page: str) -> set[str]:

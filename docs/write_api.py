@@ -1,0 +1,295 @@
+"""Write the API pages in docs/api/ from the docstrings of the public names.
+
+    python docs/write_api.py             # says which pages are out of date
+    python docs/write_api.py --update    # writes them
+
+A package's public names are its ``__all__``. Each is described once, on the page of the layer it
+lives in. Docstrings are numpydoc; types come from the annotations.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+API = Path(__file__).parent / "api"
+# Page -> the package whose docstring opens it, and the packages whose names may live there.
+PAGES = {
+    "target": "ontarget.target",
+    "episodes": "ontarget.episodes",
+    "models": "ontarget.models",
+    "conformal": "ontarget.conformal",
+    "evaluation": "ontarget.evaluation",
+    "monitor": "ontarget.monitor",
+    "domains": "ontarget.domains",
+    "integrations": "ontarget.integrations",
+    "errors": "ontarget.errors",
+}
+PACKAGES = [
+    "ontarget",
+    "ontarget.episodes",
+    "ontarget.models",
+    "ontarget.evaluation",
+    "ontarget.evaluation.figures",
+    "ontarget.monitor",
+    "ontarget.domains",
+    "ontarget.integrations",
+]
+SECTIONS = ("Parameters", "Attributes", "Notes", "Examples", "References", "Returns", "Yields")
+LONGEST = 88
+
+
+@dataclass
+class Docstring:
+    """A numpydoc docstring, taken apart."""
+
+    text: str = ""
+    sections: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, thing: object) -> Docstring:
+        """The docstring that a thing has of its own."""
+        found = cls()
+        lines = inspect.cleandoc(getattr(thing, "__doc__", None) or "").split("\n")
+        name = ""
+        kept: list[str] = []
+        for number, line in enumerate(lines):
+            below = lines[number + 1] if number + 1 < len(lines) else ""
+            if line in SECTIONS and below.startswith("---"):
+                found._keep(name, kept)
+                name, kept = line, []
+            elif not (line.startswith("---") and kept == []):
+                kept.append(line)
+        found._keep(name, kept)
+        return found
+
+    def _keep(self, name: str, lines: list[str]) -> None:
+        if name:
+            self.sections[name] = lines
+        else:
+            self.text = "\n".join(lines).strip()
+
+    @property
+    def first(self) -> str:
+        """The first sentence, for an index."""
+        return markdown(self.text.split("\n\n")[0])
+
+
+def markdown(text: str) -> str:
+    """The text with reST's literals as Markdown's, one line per paragraph."""
+    paragraphs = text.strip().split("\n\n")
+    joined = [
+        p if p.lstrip().startswith(("- ", "* ")) else p.replace("\n", " ") for p in paragraphs
+    ]
+    return re.sub(r"``(.+?)``", r"`\1`", "\n\n".join(joined))
+
+
+def public() -> dict[str, tuple[str, object]]:
+    """Each public name with the package to import it from and the object; the shortest way wins."""
+    found: dict[str, tuple[str, object]] = {}
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            if not name.startswith("__") and name not in found:
+                found[name] = (package, getattr(module, name))
+    errors = importlib.import_module("ontarget.errors")
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and name not in found:
+            found[name] = ("ontarget.errors", value)
+    return found
+
+
+def home(package: str, thing: object) -> str:
+    """The page that describes a public name."""
+    module = getattr(thing, "__module__", None) or package
+    parts = (module if module.startswith("ontarget") else package).split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in PAGES else package.split(".")[1]
+
+
+def page(name: str, entries: list[tuple[str, str, object]]) -> str:
+    """One page: what the package is for, an index, and every name."""
+    intro = Docstring.of(importlib.import_module(PAGES[name]))
+    lines = [f"# `{PAGES[name]}`", "", markdown(intro.text), "", "[All pages](README.md)", ""]
+    lines += [
+        f"- [`{who}`](#{who.lower()}): {Docstring.of(thing).first}" for who, _, thing in entries
+    ]
+    for who, package, thing in entries:
+        lines += ["", f"## {who}", "", *described(who, package, thing)]
+    return "\n".join(lines) + "\n"
+
+
+def described(name: str, package: str, thing: Any) -> list[str]:
+    """A class, function or constant in full."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return code(f"{package}.{name} = {thing!r}")
+    if not inspect.isclass(thing):
+        return [*code(f"{package}.{signature(name, thing)}"), *body(thing, thing)]
+    lines: list[str] = []
+    if issubclass(thing, enum.Enum):
+        lines += code(f"{package}.{name}: {', '.join(member.name for member in thing)}")
+    elif issubclass(thing, BaseException):
+        kinds = ", ".join(base.__name__ for base in thing.__bases__)
+        lines += code(f"{package}.{name}({kinds})")
+    elif getattr(thing, "_is_protocol", False):
+        lines += code(f"class {package}.{name}(Protocol)")
+    else:
+        lines += code(f"{package}.{signature(name, thing)}")
+    lines += body(thing, getattr(thing, "__init__", thing))
+    for member, value in members(thing):
+        lines += ["", f"### {name}.{member}", ""]
+        if isinstance(value, property):
+            lines += [f"*Property.* {markdown(Docstring.of(value).text)}"]
+        else:
+            lines += [*code(signature(member, value)), *body(value, value)]
+    return lines
+
+
+def members(thing: type) -> Iterator[tuple[str, Any]]:
+    """The public methods and properties that ontarget's own code gives a class, in its order."""
+    seen: set[str] = set()
+    ours = [base for base in thing.__mro__ if base.__module__.startswith("ontarget")]
+    for base in ours:
+        for name, value in vars(base).items():
+            plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            cached = getattr(plain, "func", None)  # functools.cached_property
+            if type(plain).__name__ == "cached_property":
+                plain = property(cached, doc=plain.__doc__)
+            known = inspect.isfunction(plain) or isinstance(plain, property)
+            if name.startswith("_") or name in seen or not known or not plain.__doc__:
+                continue
+            if not getattr(plain, "__module__", "ontarget").startswith("ontarget"):
+                continue
+            seen.add(name)
+            yield name, plain
+
+
+def signature(name: str, thing: Any) -> str:
+    """The call without types; they stand beside the parameters."""
+    try:
+        found = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return f"{name}(…)"
+    words: list[str] = []
+    starred = False
+    for parameter in found.parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            words.append("*")
+            starred = True
+        starred |= parameter.kind is parameter.VAR_POSITIONAL
+        word = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = (
+            ""
+            if parameter.default is parameter.empty
+            else f"={parameter.default!r}".replace("'", '"')
+        )
+        words.append(f"{word}{parameter.name}{default}")
+    flat = f"{name}({', '.join(words)})"
+    if len(flat) <= LONGEST:
+        return flat
+    return f"{name}(\n" + "".join(f"    {word},\n" for word in words) + ")"
+
+
+def body(thing: object, called: object) -> list[str]:
+    """Text, parameters, notes and example of a docstring."""
+    doc = Docstring.of(thing)
+    types = {**annotations(thing), **annotations(called)}
+    lines = [markdown(doc.text)] if doc.text else []
+    gives = types.get("return")
+    if gives and gives != "None" and inspect.isroutine(thing):
+        lines += ["", f"Gives `{gives}`."]
+    for heading in ("Parameters", "Attributes"):
+        if heading in doc.sections:
+            lines += ["", f"**{heading}**", "", *items(doc.sections[heading], types)]
+    for heading in ("Returns", "Yields", "Notes", "References"):
+        if heading in doc.sections:
+            lines += ["", f"**{heading}**", "", markdown("\n".join(doc.sections[heading]))]
+    if "Examples" in doc.sections:
+        example = "\n".join(doc.sections["Examples"]).strip()
+        lines += ["", "**Example**", ""]
+        lines += code(example) if ">>>" in example else [markdown(example)]
+    return lines
+
+
+def items(lines: list[str], types: dict[str, str]) -> list[str]:
+    """A numpydoc list of names and their meanings, as Markdown."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line and not line.startswith(" "):
+            found.append((line.strip(), []))
+        elif line.strip() and found:
+            found[-1][1].append(line.strip())
+    return [f"- {_named(names, types)}: {markdown(' '.join(text))}" for names, text in found]
+
+
+def _named(names: str, types: dict[str, str]) -> str:
+    shown = []
+    for name in (one.strip() for one in names.split(",")):
+        kind = types.get(name.lstrip("*"))
+        shown.append(f"`{name}` (`{kind}`)" if kind else f"`{name}`")
+    return ", ".join(shown)
+
+
+def annotations(thing: object) -> dict[str, str]:
+    """Parameter -> its type as written in the source."""
+    found = dict(getattr(thing, "__annotations__", {}))
+    return {
+        name: kind if isinstance(kind, str) else _type_name(kind) for name, kind in found.items()
+    }
+
+
+def _type_name(kind: object) -> str:
+    # A NamedTuple keeps its types as ForwardRef, which Python 3.14 spells differently.
+    named = getattr(kind, "__forward_arg__", None) or getattr(kind, "__name__", None)
+    return named or str(kind).replace("typing.", "")
+
+
+def code(text: str) -> list[str]:
+    """The text as a code block."""
+    return ["```python", *text.split("\n"), "```", ""]
+
+
+def written() -> dict[str, str]:
+    """Every page by its file name."""
+    by_page: dict[str, list[tuple[str, str, object]]] = {name: [] for name in PAGES}
+    for name, (package, thing) in sorted(public().items(), key=lambda item: item[0].lower()):
+        by_page[home(package, thing)].append((name, package, thing))
+    found = {f"{name}.md": page(name, entries) for name, entries in by_page.items()}
+    index = [
+        "# API reference",
+        "",
+        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. (M1), "
+        "(M2), … are sections of [the method](../methods.md). A signature begins with the package "
+        "to import from.",
+    ]
+    for name, entries in by_page.items():
+        links = ", ".join(f"[`{who}`]({name}.md#{who.lower()})" for who, _, _ in entries)
+        index += ["", f"**[`{PAGES[name]}`]({name}.md)**: {links}"]
+    return {"README.md": "\n".join(index) + "\n", **found}
+
+
+def main() -> None:
+    """Compare the pages, or write them."""
+    update = "--update" in sys.argv
+    stale = []
+    for name, text in written().items():
+        path = API / name
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if update:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+    sys.stdout.write(f"{'written' if update else 'out of date'}: {', '.join(stale) or 'none'}\n")
+    sys.exit(1 if stale and not update else 0)
+
+
+if __name__ == "__main__":
+    main()
