@@ -15,10 +15,10 @@ from ontarget.evaluation.figures import (
     reliability_diagram,
 )
 from ontarget.evaluation.figures.style import drawing
-from ontarget.monitor.whole_file import write_whole
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
+from ontarget.whole_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from ontarget.episodes import Episodes
 from ontarget.monitor.monitor import Preset
-from ontarget.monitor.whole_file import write_whole
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
 from ontarget.paper.experiment import Part, run_partition
 from ontarget.paper.keeping import Keeper, commit, plain
@@ -22,6 +21,7 @@ from ontarget.paper.progress import Clock, Report
 from ontarget.paper.rivals import STEPS, compare, summarize_rivals
 from ontarget.paper.summary import summarize
 from ontarget.version import __version__
+from ontarget.whole_file import write_whole
 
 __all__ = ["Reproduction", "reproduce"]
 
