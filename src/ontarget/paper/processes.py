@@ -89,8 +89,7 @@ class Walk(_Process):
         ) - 1.0
         turned = (drawn[:, 1:2] > np.cumsum(self.winds, axis=1)[wind][:, :2]).sum(axis=1)
         state.values[:, 0], state.values[:, 1] = turned, drawn[:, 2]
-        rewards: FloatArray = move
-        return rewards
+        return move
 
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
@@ -101,10 +100,6 @@ class Walk(_Process):
         chances[:, n] = 1.0
         for _ in range(t, n):
             ahead = self.winds @ chances
-            # Nothing reaches the ends within the horizon, so nothing rolls over them.
-            chances = np.sum(
-                [self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1) for k in range(3)], axis=0
-            )
             # Nothing reaches the ends of the array within the horizon, so rolling drops nothing.
             moved = [self.moves[:, [k]] * np.roll(ahead, k - 1, axis=1) for k in range(3)]
             chances = np.sum(moved, axis=0)
