@@ -12,6 +12,7 @@ import numpy as np
 
 from ontarget.arguments import whole_number
 from ontarget.conformal.levels import Level
+from ontarget.episodes import Episodes
 from ontarget.errors import CalibrationError, InputError
 from ontarget.evaluation import alarm_curve, sustained
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
@@ -20,6 +21,9 @@ from ontarget.target import Target
 from ontarget.typing import BoolArray, FloatArray, IndexArray
 
 __all__ = ["AlarmRule", "PromisedAlarms", "promised_alarms", "rule_of"]
+
+# A watch with a promised rate asks for its target's panel; a fleet asks for the same one again.
+_MOST_PANELS = 4
 
 
 @dataclass(frozen=True)
@@ -155,17 +159,29 @@ def _assured(
     """
     if calibrated.assure is None:
         raise InputError("this monitor has no assure episodes; fit with a split that has some")
+    kept = calibrated.panels.get((target, group))
+    if kept is None:
+        kept = _answered(calibrated, calibrated.assure, target, group)
+        while len(calibrated.panels) >= _MOST_PANELS:
+            calibrated.panels.pop(next(iter(calibrated.panels)))
+        calibrated.panels[target, group] = kept
+    return kept
+
+
+def _answered(
+    calibrated: Calibrated, assure: Episodes, target: Target, group: int
+) -> tuple[FloatArray, BoolArray, IndexArray]:
     chosen = np.flatnonzero(calibrated.assure_groups == group)
-    p = np.full((calibrated.horizon, len(calibrated.assure)), math.nan)
+    p = np.full((calibrated.horizon, len(assure)), math.nan)
     ends = ends_with_complements(target, calibrated.grid)
     for t in range(calibrated.horizon):
         step = calibrated.at(t, group)
-        rows = calibrated.assure.at(t, grid=calibrated.grid)
+        rows = assure.at(t, grid=calibrated.grid)
         own = np.flatnonzero(calibrated.assure_groups[rows.index] == group)
         if calibrated.unknown(step) or not own.size:
             continue
         found = step.outlook(rows.states[own], rows.behavior[own], ends, np.empty(0))
         bad = calibrated.bad_readings(rows.states[own])
         p[t, rows.index[own]] = np.where(bad, 0.0, found[:, 0, 1])
-    met = target.contains(calibrated.assure.outcomes, calibrated.grid)
-    return p[:, chosen], met[chosen], calibrated.assure.lengths[chosen]
+    met = target.contains(assure.outcomes, calibrated.grid)
+    return p[:, chosen], met[chosen], assure.lengths[chosen]

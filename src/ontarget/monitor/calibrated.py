@@ -68,6 +68,8 @@ class Calibrated:
     excess: FloatArray  # M_i, one per assure episode (M9)
 
     _opened: dict[int, BlockDistribution] = field(init=False, repr=False, default_factory=dict)
+    # What the assure episodes said of the last few targets (see `alarm`).
+    panels: dict[tuple[Target, int], Any] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def n_groups(self) -> int:

@@ -12,7 +12,7 @@ from ontarget.episodes import Column, Last
 from ontarget.errors import InputError
 from ontarget.grid import snap
 from ontarget.monitor.alarm import AlarmRule
-from ontarget.monitor.calibrated import Calibrated
+from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.outlooks import outlooks_at
 from ontarget.monitor.state import Outlooks, State
 from ontarget.target import Target
@@ -50,6 +50,7 @@ class FleetWatch:
         groups: IndexArray,
     ) -> None:
         self._fitted = fitted
+        self._ends = ends_with_complements(target, fitted.grid)
         self.target = target
         self.rules = tuple(rules)
         self._n = whole_number("agents", agents, least=1)
@@ -120,7 +121,13 @@ class FleetWatch:
         for t in np.unique(times[ready]):
             rows = np.flatnonzero(ready & (times == t))
             found = outlooks_at(
-                self._fitted, int(t), X[rows], so_far[rows], self.target, self._groups[which[rows]]
+                self._fitted,
+                int(t),
+                X[rows],
+                so_far[rows],
+                self.target,
+                self._groups[which[rows]],
+                ends=self._ends,
             )
             numbers[:, rows] = found[1:6]
             n_calibration[rows] = found.n_calibration

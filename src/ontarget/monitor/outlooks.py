@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ontarget.conformal.limits import TargetEnds
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.state import Outlooks, State
 from ontarget.target import Target
@@ -22,8 +23,13 @@ def outlooks_at(
     behavior: FloatArray,
     target: Target | Sequence[Target],
     groups: IndexArray,
+    *,
+    ends: TargetEnds | None = None,
 ) -> Outlooks:
-    """The outlook of each run; states and behavior are checked and on the grid."""
+    """The outlook of each run; states and behavior are checked and on the grid.
+
+    ``ends`` are the targets' `ends_with_complements`, for a caller that asks again and again.
+    """
     targets = [target] if isinstance(target, Target) else list(target)
     if t == fitted.horizon:
         numbers, state, n_calibration, reason = _at_the_end(fitted, behavior, targets)
@@ -32,8 +38,10 @@ def outlooks_at(
         bad = fitted.bad_readings(states)
         if fitted.behavior.additive:
             bad |= ~np.isfinite(behavior)
+        if ends is None:
+            ends = ends_with_complements(targets, fitted.grid)
         numbers, state, n_calibration, reason = _before(
-            fitted, t, (states, behavior), targets, groups, bad
+            fitted, t, (states, behavior), ends, groups, bad
         )
     if bad.any():
         numbers[bad], state[bad] = np.nan, State.UNKNOWN
@@ -57,15 +65,14 @@ def _before(
     fitted: Calibrated,
     t: int,
     runs: tuple[FloatArray, FloatArray],
-    targets: Sequence[Target],
+    ends: TargetEnds,
     groups: IndexArray,
     bad: BoolArray,
 ) -> tuple[FloatArray, NDArray[np.int8], NDArray[np.intp], str]:
     states, behavior = runs
-    numbers = np.full((behavior.size, len(targets), 5), np.nan)
+    numbers = np.full((behavior.size, len(ends.targets) // 2, 5), np.nan)
     state = np.full(behavior.size, State.UNKNOWN, dtype=np.int8)
     n_calibration = np.zeros(behavior.size, dtype=np.intp)
-    ends = ends_with_complements(targets, fitted.grid)
     reason = ""
     for g in np.unique(groups):
         step = fitted.at(t, int(g))
