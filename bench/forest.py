@@ -11,6 +11,7 @@ import pickle
 import resource
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -171,4 +172,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # quantile-forest spreads its work in a way that scikit-learn warns about, once per fit.
+    warnings.filterwarnings("ignore", message=".*sklearn.utils.parallel.delayed.*")
     main()

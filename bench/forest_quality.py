@@ -6,6 +6,7 @@ peer's trees are served by our kernels as the plain step CDF, which equals its o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -138,4 +139,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # quantile-forest spreads its work in a way that scikit-learn warns about, once per fit.
+    warnings.filterwarnings("ignore", message=".*sklearn.utils.parallel.delayed.*")
     main()
