@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -12,32 +10,48 @@ from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.live import watch
 from ontarget.cli.paper import paper
+from ontarget.cli.mistakes import PlainGroup
+from ontarget.cli.plan import plan
 from ontarget.cli.study import evaluate, inspect
-from ontarget.errors import OntargetError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="ontarget",
     help="The calibrated probability, at every step of a run, that it ends inside your target.",
+    epilog="Start with: ontarget demo",
+    cls=PlainGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 app.command(epilog="Example: ontarget demo")(demo)
+app.command(epilog="Example: ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05")(
+    plan
+)
 app.command(epilog="Example: ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet")(
     simulate
 )
 app.command(epilog="Example: ontarget fit runs.parquet -o river.ontarget")(fit)
 app.command(epilog="Example: ontarget inspect river.ontarget")(inspect)
-app.command(epilog="Example: ontarget evaluate river.ontarget new.parquet --target -70:-17")(
-    evaluate
-)
-app.command(epilog="Example: tail -f runs.jsonl | ontarget watch river.ontarget --target -40:")(
+app.command(
+    epilog="Example: ontarget evaluate river.ontarget new.parquet --target -60: "
+    "--report report.html"
+)(evaluate)
+app.command(epilog="Example: tail -f runs.jsonl | ontarget watch river.ontarget --target -60:")(
     watch
 )
 app.command(epilog="Example: ontarget paper -o out/paper --quick")(paper)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from ontarget.version import __version__
+
+        typer.echo(f"ontarget {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -45,17 +59,14 @@ def _root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of a mistake.")
     ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is.", callback=_show_version),
+    ] = False,
 ) -> None:
-    if debug:
-        os.environ["ONTARGET_DEBUG"] = "1"
+    """Options that stand before a command; `PlainGroup` reads ``--debug``."""
 
 
 def main() -> None:
-    """Run the command line: a user's mistake is told in one line and exits with 1."""
-    try:
-        app()
-    except OntargetError as error:
-        if os.environ.get("ONTARGET_DEBUG"):
-            raise
-        sys.stderr.write(f"ontarget: {error}\n")
-        sys.exit(1)
+    """Run the command line."""
+    app()

@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget.cli.columns import read_runs
+from ontarget.cli.options import (
+    AsJson,
+    BehaviorOption,
+    DropCensored,
+    EpisodeColumn,
+    GroupColumn,
+    HorizonOption,
+    RewardColumn,
+    Runs,
+    StepColumn,
+    frame_options,
+)
+from ontarget.cli.progress import bar, working
+
 if TYPE_CHECKING:
     from ontarget.episodes import Episodes
-    from ontarget.episodes.frames import FrameOptions
 
-__all__ = ["fit", "read_episodes", "simulate"]
+__all__ = ["fit", "simulate"]
 
 
 def simulate(
@@ -28,30 +42,22 @@ def simulate(
         str | None,
         typer.Option(help="tamarisk: paper (default), competition, rare-deaths or tight-budget."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate episodes of one of the paper's domains and write them to a file."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from ontarget.domains import named
     from ontarget.domains import simulate as run
 
     chosen = named(domain, preset=preset)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(f"simulating {domain}", total=episodes)
-        recorded = run(
-            chosen, episodes, seed, progress=lambda done, _: bar.update(task, completed=done)
-        )
+    with bar(f"simulating {domain}", episodes) as advance:
+        recorded = run(chosen, episodes, seed, progress=advance)
     recorded.write(output)
     outcomes = recorded.outcomes
+    if as_json:
+        found = {"file": str(output), "episodes": episodes, "horizon": chosen.horizon}
+        found |= {"mean": float(outcomes.mean()), "sd": float(outcomes.std())}
+        typer.echo(json.dumps(found))
+        return
     typer.echo(
         f"{output}: {episodes:,} episodes of {chosen.horizon} steps, "
         f"outcome {outcomes.mean():.1f} ± {outcomes.std():.1f} (mean ± sd)"
@@ -59,83 +65,99 @@ def simulate(
 
 
 def fit(
-    runs: Annotated[Path, typer.Argument(help="Recorded episodes: .parquet or .csv.")],
+    runs: Runs,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
-    episode: Annotated[str | None, typer.Option(help="Column of episode ids.")] = None,
-    step: Annotated[str | None, typer.Option(help="Column of steps.")] = None,
-    reward: Annotated[str | None, typer.Option(help="Column of rewards.")] = None,
+    episode: EpisodeColumn = None,
+    step: StepColumn = None,
+    reward: RewardColumn = None,
     features: Annotated[
         str | None, typer.Option(help="Feature columns, separated by commas; by default the rest.")
     ] = None,
-    behavior: Annotated[
-        str | None, typer.Option(help="sum, discounted:0.99, last, max, min, mean, or a column.")
+    categorical: Annotated[
+        str | None, typer.Option(help="Features whose numbers are names, separated by commas.")
     ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Column of groups to calibrate one by one.")
-    ] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps of a complete episode.")] = None,
-    drop_censored: Annotated[
-        bool, typer.Option("--drop-censored", help="Leave cut-off episodes out.")
-    ] = False,
+    behavior: BehaviorOption = None,
+    group: GroupColumn = None,
+    horizon: HorizonOption = None,
+    drop_censored: DropCensored = False,
     preset: Annotated[str, typer.Option(help="default or paper.")] = "default",
+    policy: Annotated[str, typer.Option(help="A label for the policy that was recorded.")] = "",
     seed: Annotated[int, typer.Option(help="Same data and seed, same file.")] = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A folder that lets a killed fit resume.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Learn from recorded episodes, calibrate, and write a model file."""
+    """Learn from recorded episodes, calibrate, and write a model file.
+
+    A file has one row per episode and step. Columns are guessed by their names; what was guessed
+    is said, and each option names the column itself.
+    """
     from ontarget import GoalMonitor
 
-    options: FrameOptions = {}
-    if episode is not None:
-        options["episode"] = episode
-    if step is not None:
-        options["step"] = step
-    if reward is not None:
-        options["reward"] = reward
-    if features is not None:
-        options["features"] = features.split(",")
-    if behavior is not None:
-        options["behavior"] = behavior
-    if group is not None:
-        options["group"] = group
-    if horizon is not None:
-        options["horizon"] = horizon
-    if drop_censored:
-        options["censored"] = "drop"
-    recorded = read_episodes(runs, options)
+    options = frame_options(
+        episode=episode,
+        step=step,
+        reward=reward,
+        features=features,
+        categorical=categorical,
+        behavior=behavior,
+        group=group,
+        horizon=horizon,
+        drop_censored=drop_censored,
+    )
+    _check_folder(output)
+    with working(f"reading {runs.name}"):
+        recorded, remarks = read_runs(runs, options)
     if not as_json:
         typer.echo(recorded.describe())
-        typer.echo(_roles(recorded))
-    monitor = GoalMonitor(preset=preset, group=group)  # type: ignore[arg-type]  # it checks itself
+        typer.echo(_roles(recorded, remarks))
+    monitor = GoalMonitor(preset=preset, group=group, policy=policy)  # type: ignore[arg-type]  # it checks itself
     monitor.fit(recorded, seed=seed, checkpoint=checkpoint, progress=not as_json)
     monitor.save(output)
     sizes = dict(monitor.fitted.sizes)
+    size = output.stat().st_size
     if as_json:
-        typer.echo(json.dumps({"file": str(output), **sizes}))
-    else:
-        typer.echo(
-            f"{output}: trained on {sizes['train']:,}, calibrated on {sizes['calibrate']:,}, "
-            f"assured by {sizes['assure']:,} episodes; {output.stat().st_size / 1e6:.1f} MB"
-        )
+        roles = recorded.roles
+        columns = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
+        found = {"file": str(output), "bytes": size, "columns": columns, "remarks": list(remarks)}
+        typer.echo(json.dumps({**found, **sizes}))
+        return
+    low, high = _quantiles(recorded)
+    typer.echo(
+        f"\n{output}: trained on {sizes['train']:,}, calibrated on {sizes['calibrate']:,}, "
+        f"assured by {sizes['assure']:,} episodes; {size / 1e6:.1f} MB\n"
+        f"next       ontarget evaluate {output} NEW_RUNS --target {low:.3g}:  (four in five end "
+        f"above), or --target {low:.3g}:{high:.3g}"
+    )
 
 
-def read_episodes(path: Path, options: FrameOptions) -> Episodes:
-    """The episodes in a file."""
-    from ontarget import Episodes
+def _quantiles(recorded: Episodes) -> tuple[float, float]:
+    import numpy as np
 
-    return Episodes.read(path, **options)
+    low, high = np.quantile(recorded.outcomes, [0.2, 0.9])
+    return float(low), float(high)
 
 
-def _roles(recorded: Episodes) -> str:
+def _check_folder(output: Path) -> None:
+    """Refuse before the work, not after it."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(2, "no such folder", str(output.parent))
+
+
+def _roles(recorded: Episodes, remarks: tuple[str, ...]) -> str:
     """What was taken for what, and how to say otherwise."""
     roles = recorded.roles
-    said = {
-        "--episode": roles.episode,
-        "--step": roles.step,
-        "--reward": roles.reward,
-        "--group": roles.group,
+    parts = {
+        "episode": roles.episode,
+        "step": roles.step,
+        "reward": roles.reward,
+        "group": roles.group,
+        "truncated": roles.truncated,
+        "terminated": roles.terminated,
     }
-    shown = ", ".join(f"{option} {name}" for option, name in said.items() if name is not None)
-    return f"columns    {shown}; the rest are features (override with these options)"
+    shown = ", ".join(f"{part} = {name}" for part, name in parts.items() if name is not None)
+    lines = [f"columns    {shown}; the rest are features"]
+    lines += [f"           {remark}" for remark in remarks]
+    lines.append("           not so? pass --episode, --step, --reward, --features or --group")
+    return "\n".join(lines)

@@ -2,87 +2,161 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ontarget import Episodes, GoalMonitor, Target
-    from ontarget.monitor import Outlook
+    from ontarget import Episodes, GoalMonitor
+    from ontarget.monitor import Watch
+    from ontarget.monitor.evaluation import Evaluation
 
 __all__ = ["demo"]
 
+_TARGET = "-60:"
+_PAUSE = 0.12  # seconds between steps of the replay, on a terminal
+
 
 def demo(
+    folder: Annotated[
+        Path, typer.Option(help="Where to leave the episodes, the model and the report.")
+    ] = Path("ontarget-demo"),
+    episodes: Annotated[
+        int, typer.Option("--episodes", "-n", min=200, help="How many to simulate.")
+    ] = 6_000,
     seed: Annotated[int, typer.Option(help="Another seed, another river.")] = 0,
 ) -> None:
     """Simulate a river, learn to tell how it will end, and watch a run that goes wrong."""
     from time import perf_counter
 
+    import numpy as np
     from rich.console import Console
 
     from ontarget import GoalMonitor, Target
     from ontarget.cli.study import reliability_table
     from ontarget.domains import Tamarisk, simulate
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
     start = perf_counter()
-    console.print("[bold]1. Record.[/] Tamarisk invades a river; a crew fights it for 50 steps.")
-    episodes = simulate(Tamarisk("paper"), 6_000, seed)
-    console.print(episodes.describe(), style="dim")
-    target = Target.at_least(-60.0)
-
-    console.print(f"\n[bold]2. Fit.[/] The target: end with a total reward in {target}.")
-    parts = episodes.split(train=2_000, calibrate=2_000, assure=1_000, seed=seed)
-    monitor = GoalMonitor(policy="tamarisk, fixed policy").fit(split=parts, seed=seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = Target.parse(_TARGET)
+    _say(console, "1. Record", "A crew fights an invasive plant along a river, 50 steps a run.")
+    with bar("simulating", episodes) as advance:
+        recorded = simulate(Tamarisk("paper"), episodes, seed, progress=advance)
+    parts = recorded.split(train=1 / 3, calibrate=1 / 3, assure=1 / 6, seed=seed)
     assert parts.rest is not None
+    kept = ~np.isin(recorded.ids, parts.rest.ids)
+    recorded.take(kept).write(folder / "runs.parquet")
+    parts.rest.write(folder / "new.parquet")
+    _dim(console, recorded.describe())
 
-    console.print("\n[bold]3. Check[/] on 1,000 runs that it has never seen.")
-    found = monitor.evaluate(parts.rest, target)
-    console.print(found.summary(), style="dim")
+    _say(console, "2. Fit", f"Will a run's total reward end in {target}?")
+    monitor = GoalMonitor(policy="tamarisk, fixed policy").fit(split=parts, seed=seed)
+    monitor.save(folder / "river.ontarget")
+    sizes = monitor.fitted.sizes
+    _dim(
+        console,
+        f"trained on {sizes['train']:,}, calibrated on {sizes['calibrate']:,}, assured by "
+        f"{sizes['assure']:,} episodes",
+    )
+
+    _say(console, "3. Check", f"on {len(parts.rest):,} runs that it has never seen.")
+    with bar("evaluating", monitor.horizon) as advance:
+        found = monitor.evaluate(parts.rest, target, progress=advance)
+    with working("drawing the report"):
+        found.report(folder / "report.html")
+    _dim(console, found.summary())
     console.print(reliability_table(found), style="dim")
 
-    console.print(
-        "\n[bold]4. Watch[/] a run that misses the target; at most 5 % of good runs raise an alarm."
-    )
-    _replay(console, monitor, parts.rest, target)
-    console.print(
-        f"\nDone in {perf_counter() - start:.0f} s. Next, with episodes of your own or these:\n"
-        "   ontarget simulate tamarisk -o runs.parquet\n"
-        "   ontarget fit runs.parquet -o river.ontarget\n"
-        "   ontarget inspect river.ontarget"
-    )
+    _say(console, "4. Watch", "a run that misses the target; 5 % false alarms are promised.")
+    _replay(console, monitor, found)
+    _next(console, folder, perf_counter() - start)
 
 
-def _replay(console: Console, monitor: GoalMonitor, runs: Episodes, target: Target) -> None:
-    watch = monitor.watch(target, false_alarm_rate=0.05)
-    missed = (~target.contains(runs.outcomes, monitor.fitted.grid)).nonzero()[0]
-    run = runs.take([missed[0]])
-    console.print(
-        f"   alarm below p = {watch.rule.threshold:.3f}; this run will end at "
-        f"{run.outcomes[0]:.2f}",
-        style="dim",
-    )
-    earned, shown = 0.0, 0
-    for t in range(run.horizon):
+def _say(console: Console, title: str, text: str) -> None:
+    console.print(f"\n[bold]{title}[/] {text}")
+
+
+def _dim(console: Console, text: str) -> None:
+    console.print(text, style="dim", soft_wrap=True, markup=False)
+
+
+def _next(console: Console, folder: Path, seconds: float) -> None:
+    model = folder / "river.ontarget"
+    console.print(f"\nDone in {seconds:.0f} s. The report: [bold]{folder / 'report.html'}[/]")
+    console.print("\nNext, with these files or your own:", style="dim")
+    for line in (
+        f"ontarget inspect {model}",
+        f"ontarget evaluate {model} {folder / 'new.parquet'} --target {_TARGET}",
+        f"ontarget fit {folder / 'runs.parquet'} -o mine.ontarget",
+        "ontarget plan --accuracy 0.02 --false-alarm-rate 0.05",
+    ):
+        console.print(f"   {line}", soft_wrap=True, markup=False)
+
+
+def _replay(console: Console, monitor: GoalMonitor, found: Evaluation) -> None:
+    run = found.episodes.take([_dramatic(found)])
+    watch = monitor.watch(found.target, false_alarm_rate="0.05")
+    if not console.is_terminal:
+        for answer in _lived(watch, run):
+            if answer["t"] < 4 or answer["changed"]:
+                _dim(console, _line(answer))
+        return
+    from time import sleep
+
+    from rich.live import Live
+
+    from ontarget.cli.live_view import LiveView
+
+    view = LiveView(found.target, watch.rule, f"episode {run.ids[0]}")
+    with Live(view, console=console, refresh_per_second=20):
+        for answer in _lived(watch, run):
+            view.update(answer)
+            sleep(_PAUSE)
+
+
+def _dramatic(found: Evaluation) -> int:
+    """A failing run whose alarm came late enough to see it coming."""
+    import numpy as np
+
+    from ontarget.errors import CalibrationError
+
+    missed = np.flatnonzero(~found.met)
+    if not missed.size:
+        return 0
+    try:
+        first = found.promised_alarms().first[missed]
+    except CalibrationError:
+        return int(missed[0])
+    return int(missed[np.argmax(first)])
+
+
+def _lived(watch: Watch, run: Episodes) -> Any:
+    """The answers of a watch that lives through one recorded run, with what it had earned."""
+    earned, state, length = 0.0, "", int(run.lengths[0])
+    for t in range(length + 1):
         reward = float(run.rewards_at(t - 1)[0]) if t else 0.0
         earned += reward
-        outlook = watch.step(run.at(t).states[0], reward)
-        # The first steps, and later only those at which something happened.
-        if t < 6 or (reward and shown < 12):
-            console.print(_line(outlook, earned))
-            shown += 1
-    console.print(_line(watch.end(float(run.rewards_at(run.horizon - 1)[0])), earned))
+        outlook = watch.step(run.at(t).states[0], reward) if t < length else watch.end(reward)
+        changed, state = outlook.state.name != state, outlook.state.name
+        yield outlook._asdict() | {
+            "agent": "",
+            "state": state,
+            "earned": earned,
+            "changed": changed,
+        }
 
 
-def _line(outlook: Outlook, earned: float) -> str:
-    width = 30
-    filled = round(width * outlook.p)
-    colour = {"ALARM": "red", "OK": "green", "DONE": "bold"}.get(outlook.state.name, "yellow")
-    bar = "█" * filled + "·" * (width - filled)
+def _line(answer: dict[str, Any], width: int = 30) -> str:
+    p = answer["p"]
+    filled = 0 if math.isnan(p) else round(width * p)
     return (
-        f"   t = {outlook.t:2d}  earned {earned:7.2f}  [{colour}]{bar} {outlook.p:6.1%}  "
-        f"{outlook.state.name}[/]"
+        f"t = {answer['t']:2d}  earned {answer['earned']:7.2f}  "
+        f"{'█' * filled + '·' * (width - filled)} {p:6.1%}  {answer['state']}"
     )

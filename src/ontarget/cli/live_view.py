@@ -1,0 +1,234 @@
+"""The live view of ``ontarget watch``: probability with its band over time, state, last change."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
+
+    from ontarget import Target
+    from ontarget.monitor import AlarmRule
+
+__all__ = ["COLOURS", "LiveView", "Track", "chart", "sparkline"]
+
+COLOURS: Final = {
+    "OK": "green",
+    "ALARM": "bold red",
+    "UNKNOWN": "yellow",
+    "DONE": "cyan",
+    "PENDING": "dim",
+}
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+_KEPT = 400  # points of a run: more than any terminal is wide
+_ROWS = 9
+_LARGE = 2  # so many agents get a chart of their own
+
+
+@dataclass
+class Track:
+    """What was seen of one agent: points (low, p, high) of the present run, and its state."""
+
+    agent: str
+    points: deque[tuple[float, float, float]] = field(
+        default_factory=lambda: deque[tuple[float, float, float]](maxlen=_KEPT)
+    )
+    step: int = 0
+    state: str = "PENDING"
+    change: str = ""
+    runs: int = 0
+    alarms: int = 0
+    over: bool = False
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        """Take in one answer."""
+        if self.over:
+            self.points.clear()
+            self.over, self.state = False, "PENDING"
+        state, self.step = str(answer["state"]), int(answer.get("t", self.step))
+        numbers = tuple(answer.get(name) for name in ("low", "p", "high"))
+        known = [math.nan if number is None else float(number) for number in numbers]
+        self.points.append((known[0], known[1], known[2]))
+        if state != self.state:
+            reason = str(answer.get("reason") or "")
+            self.change = f"{state} at step {self.step}" + (f": {reason}" if reason else "")
+            self.alarms += state == "ALARM"
+        self.state = state
+        if state == "DONE":
+            self.runs, self.over = self.runs + 1, True
+
+    @property
+    def p(self) -> float:
+        """The latest probability; NaN where it is unknown."""
+        return self.points[-1][1] if self.points else math.nan
+
+
+@dataclass
+class LiveView:
+    """All agents at a glance; rich draws it anew whenever it is asked to."""
+
+    target: Target
+    rule: AlarmRule
+    name: str
+    tracks: dict[str, Track] = field(default_factory=dict)
+    lines: int = 0
+    bad: str = ""
+
+    def update(self, answer: Mapping[str, Any]) -> None:
+        """Take in one answer of the stream."""
+        self.lines += 1
+        if "agent" not in answer:
+            self.bad = f"line {answer.get('line')}: {answer.get('reason')}"
+            return
+        agent = str(answer["agent"])
+        # The latest goes last, so that a full screen shows who moved.
+        track = self.tracks.pop(agent, None) or Track(agent)
+        self.tracks[agent] = track
+        track.add(answer)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw for the width and the height there are."""
+        from rich.text import Text
+
+        width, height = options.max_width, options.height or console.height
+        yield self._title()
+        if not self.tracks:
+            yield Text("waiting for the first line", style="dim")
+            return
+        if len(self.tracks) <= _LARGE and height >= 2 + len(self.tracks) * (_ROWS + 4):
+            for track in sorted(self.tracks.values(), key=lambda one: one.agent):
+                yield from self._large(track, width)
+        else:
+            yield self._small(width, max(1, height - 5))
+        if self.bad:
+            yield Text(self.bad, style="yellow", overflow="ellipsis", no_wrap=True)
+
+    def summary(self) -> str:
+        """What is left to say when the stream is over."""
+        runs = sum(track.runs for track in self.tracks.values())
+        alarms = sum(track.alarms for track in self.tracks.values())
+        return (
+            f"{self.lines:,} lines, {len(self.tracks):,} agents, {runs:,} runs ended, "
+            f"{alarms:,} alarms raised"
+        )
+
+    def _title(self) -> Text:
+        from rich.text import Text
+
+        promised = self.rule.promised
+        text = Text.assemble(
+            (self.name, "bold"),
+            f"  target {self.target}  alarm below {self.rule.threshold:.3g}",
+            overflow="ellipsis",
+            no_wrap=True,
+        )
+        if self.rule.for_steps > 1:
+            text.append(f" for {self.rule.for_steps} steps")
+        if promised is not None:
+            text.append(f" ({promised.rate:.3g} false alarms promised)", style="dim")
+        return text
+
+    def _large(self, track: Track, width: int) -> RenderResult:
+        from rich.text import Text
+
+        yield Text("")
+        yield _headline(track)
+        yield chart(track, self.rule.threshold, width)
+        yield Text(track.change, style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _small(self, width: int, most: int) -> RenderableType:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
+        table.add_column("agent", header_style="dim", no_wrap=True, max_width=16)
+        table.add_column("step", justify="right", header_style="dim", no_wrap=True)
+        table.add_column("p over time", header_style="dim", no_wrap=True, width=max(10, width // 3))
+        table.add_column("now", justify="right", header_style="dim", no_wrap=True)
+        table.add_column("band", justify="right", header_style="dim", no_wrap=True)
+        table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
+        # Alarms first; then whoever moved last.
+        latest = list(self.tracks.values())[::-1]
+        ordered = sorted(latest, key=lambda one: one.state != "ALARM")
+        for track in ordered[:most]:
+            low, p, high = track.points[-1]
+            style = COLOURS.get(track.state, "")
+            table.add_row(
+                track.agent or "–",
+                str(track.step),
+                sparkline([point[1] for point in track.points], max(10, width // 3)),
+                _percent(p),
+                "" if math.isnan(p) else f"{low:.0%}–{high:.0%}",
+                track.change,
+                style=style if track.state in ("ALARM", "UNKNOWN") else None,
+            )
+        if len(ordered) > most:
+            table.caption = f"and {len(ordered) - most} more agents"
+            table.caption_justify = "left"
+        return table
+
+
+def sparkline(values: list[float], width: int) -> str:
+    """The latest values as bars an eighth of a line high; a dot where one is unknown.
+
+    Examples
+    --------
+    >>> sparkline([0.0, 0.5, float("nan"), 1.0], 10)
+    '▁▅·█'
+    """
+    return "".join(
+        "·" if math.isnan(value) else _LEVELS[min(7, int(value * 8))] for value in values[-width:]
+    )
+
+
+def chart(track: Track, threshold: float, width: int, rows: int = _ROWS) -> Text:
+    """One run drawn from 0 to 100 %: ● is p, ░ its band, ┄ the alarm's threshold."""
+    from rich.text import Text
+
+    columns = list(track.points)[-max(10, width - 8) :]
+    text = Text(no_wrap=True, overflow="crop")
+    limit = _row(threshold, rows)
+    for row in range(rows - 1, -1, -1):
+        label = {rows - 1: "100 %", rows // 2: "50 %", 0: "0 %"}.get(row, "")
+        text.append(f"{label:>5} ┤", style="dim")
+        for low, p, high in columns:
+            if math.isnan(p):
+                text.append("?" if row == 0 else " ", style="yellow")
+            elif _row(p, rows) == row:
+                text.append("●", style="bold red" if p < threshold else "green")
+            elif _row(low, rows) <= row <= _row(high, rows):
+                text.append("░", style="blue")
+            else:
+                text.append("┄" if row == limit else " ", style="dim red")
+        if row == limit:
+            text.append("┄" * max(0, min(width - 8 - len(columns), 20)), style="dim red")
+            text.append(" alarm" if len(columns) + 34 < width else "", style="dim red")
+        text.append("\n" if row else "")
+    return text
+
+
+def _headline(track: Track) -> Text:
+    from rich.text import Text
+
+    low, p, high = track.points[-1]
+    text = Text(no_wrap=True, overflow="ellipsis")
+    if track.agent:
+        text.append(f"{track.agent}  ", style="bold")
+    text.append(f"step {track.step}  ")
+    text.append(f"{_percent(p)} ", style=COLOURS.get(track.state, ""))
+    if not math.isnan(p) and high > low:
+        text.append(f"({low:.1%} to {high:.1%}) ", style="dim")
+    text.append(track.state, style=COLOURS.get(track.state, ""))
+    return text
+
+
+def _row(share: float, rows: int) -> int:
+    return min(rows - 1, max(0, round(share * (rows - 1))))
+
+
+def _percent(share: float) -> str:
+    return "?" if math.isnan(share) else f"{share:.1%}"

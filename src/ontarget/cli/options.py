@@ -1,0 +1,109 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from ontarget.episodes.frames import FrameOptions
+
+__all__ = [
+    "AsJson",
+    "BehaviorOption",
+    "DropCensored",
+    "EpisodeColumn",
+    "FalseAlarmRate",
+    "GroupColumn",
+    "HorizonOption",
+    "Model",
+    "RewardColumn",
+    "Runs",
+    "StepColumn",
+    "TargetOption",
+    "frame_options",
+]
+
+Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
+Runs: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        help="Recorded episodes: .parquet, .csv or a Minari dataset folder.", metavar="RUNS"
+    ),
+]
+TargetOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas.",
+        metavar="LO:HI",
+    ),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+EpisodeColumn: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column of episode ids.", metavar="NAME")
+]
+StepColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Column of steps; none if rows stand in order.", metavar="NAME"),
+]
+RewardColumn: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column of rewards.", metavar="NAME")
+]
+GroupColumn: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column of groups to calibrate one by one.", metavar="NAME")
+]
+BehaviorOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="What a run is judged by: sum, discounted:0.99, last, max, min, mean, or a column."
+    ),
+]
+HorizonOption: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Steps of a complete episode.")
+]
+DropCensored: TypeAlias = Annotated[
+    bool, typer.Option("--drop-censored", help="Leave cut-off episodes out.")
+]
+FalseAlarmRate: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="The promised share of successful runs with any alarm, such as 0.05.", metavar="RATE"
+    ),
+]
+
+
+def frame_options(
+    *,
+    episode: str | None = None,
+    step: str | None = None,
+    reward: str | None = None,
+    features: str | None = None,
+    categorical: str | None = None,
+    behavior: str | None = None,
+    group: str | None = None,
+    horizon: int | None = None,
+    drop_censored: bool = False,
+) -> FrameOptions:
+    """The options of `Episodes.read` that were given."""
+    options: FrameOptions = {}
+    if episode is not None:
+        options["episode"] = episode
+    if step is not None:
+        options["step"] = None if step.lower() == "none" else step
+    if reward is not None:
+        options["reward"] = reward
+    if features is not None:
+        options["features"] = [name.strip() for name in features.split(",")]
+    if categorical is not None:
+        options["categorical"] = [name.strip() for name in categorical.split(",")]
+    if behavior is not None:
+        options["behavior"] = behavior
+    if group is not None:
+        options["group"] = group
+    if horizon is not None:
+        options["horizon"] = horizon
+    if drop_censored:
+        options["censored"] = "drop"
+    return options

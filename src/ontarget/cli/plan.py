@@ -1,0 +1,95 @@
+"""``ontarget plan``: how many episodes to record."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ontarget.cli.options import AsJson, FalseAlarmRate
+
+if TYPE_CHECKING:
+    from ontarget.conformal.planning import SizePlan
+
+__all__ = ["plan"]
+
+# How `fit` divides episodes, unless it is told otherwise.
+_CALIBRATE, _ASSURE = 0.4, 0.2
+
+
+def plan(
+    accuracy: Annotated[
+        float, typer.Option(help="How far from the truth at most: 0.02 is two points.")
+    ] = 0.02,
+    level: Annotated[str, typer.Option(help="With this confidence.", metavar="LEVEL")] = "0.95",
+    false_alarm_rate: FalseAlarmRate = None,
+    success_rate: Annotated[
+        float | None,
+        typer.Option(help="The share of runs that meet the target, if you know it.", min=0, max=1),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many episodes to record for probabilities and alarms of some accuracy.
+
+    It is about chance in the calibration episodes; how sharp the probabilities are depends on the
+    model, and is measured by evaluate.
+    """
+    from ontarget.conformal.planning import plan_sizes
+
+    found = plan_sizes(accuracy, level, false_alarm_rate=false_alarm_rate)
+    if as_json:
+        typer.echo(json.dumps(asdict(found) | {"record": _to_record(found, success_rate)}))
+        return
+    _show(found, success_rate)
+
+
+def _to_record(found: SizePlan, success_rate: float | None) -> int:
+    """How many episodes to record in all, as `fit` divides them."""
+    total = math.ceil(found.at_one_threshold / _CALIBRATE)
+    if found.successes is not None:
+        total = max(total, math.ceil(found.successes / (success_rate or 1.0) / _ASSURE))
+    return total
+
+
+def _show(found: SizePlan, success_rate: float | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"For ±{found.accuracy:.3g} with {found.level:.4g} confidence:\n")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    calibration = "calibration episodes"
+    table.add_row(f"{found.at_one_threshold:,}", calibration, "for the probability of one target")
+    table.add_row(
+        f"{found.at_all_thresholds:,}",
+        calibration,
+        "for all targets at once; one with two ends is within twice that",
+    )
+    for asked, needed in found.coverage.items():
+        table.add_row(f"{needed:,}", calibration, f"for what {asked:.0%} intervals really cover")
+    if found.successes is not None:
+        rate = found.false_alarm_rate
+        table.add_row(
+            f"{found.successes_to_promise:,}",
+            "successful assure episodes",
+            f"to promise a false-alarm rate of {rate:.3g} at all",
+        )
+        table.add_row(
+            f"{found.successes:,}",
+            "successful assure episodes",
+            "for that rate to be as accurate with this very recording",
+        )
+    console.print(table)
+    known = "" if success_rate is None else f" ({success_rate:.0%} of them successful)"
+    console.print(
+        f"\nRecord {_to_record(found, success_rate):,} episodes{known}: fit divides them into 40 % "
+        "training, 40 % calibration, 20 % assure; keep some more for evaluate.",
+    )
+    if found.successes is not None and not success_rate:
+        console.print("Pass --success-rate if some of them miss the target.", style="dim")
