@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +19,66 @@ def loaded(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_every_example_is_listed_and_run_here() -> None:
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    listed = (EXAMPLES / "README.md").read_text()
+    # cqr_is_not_invertible is run beside the rivals it is about.
+    here = (
+        Path(__file__).read_text()
+        + Path(__file__).with_name("conformal").joinpath("test_rivals.py").read_text()
+    )
+    for name in names:
+        assert f"({name}.py)" in listed, f"{name} is missing in examples/README.md"
+        assert f'"{name}"' in here or f'"{name}.py"' in here, f"no test runs {name}"
+
+
+def test_the_quickstart_ends_in_an_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded("quickstart").main(episodes=600)
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1].startswith("ended outside the target")
+    assert said[-2].startswith("t = 11")
+    assert said[-2].endswith("ALARM")
+
+
+def test_a_log_is_read_and_watched_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded("log_to_alarm").main(nights=500)
+    said = capsys.readouterr().out
+    assert "features   outside, wind (2 categories)" in said
+    assert "ended early" in said
+    # A sensor that was missing at times in the log may be missing; an unknown word may not.
+    assert said.count("UNKNOWN") == 1
+    assert "no category 'storm'" in said
+
+
+def test_a_fleet_tells_lost_battles_from_won_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded("fleet").main(episodes=500, agents=100)
+    won, lost = capsys.readouterr().out.splitlines()[-2:]
+    n_won, false_alarms = (int(word) for word in re.findall(r"\d+", won))
+    n_lost, seen = (int(word) for word in re.findall(r"\d+", lost))
+    assert n_won + n_lost == 100
+    assert false_alarms / n_won < 0.2 < 0.8 < seen / n_lost
+
+
+def test_drift_is_noticed_after_the_change_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded("drift").main(runs=1000)
+    said = capsys.readouterr().out
+    assert re.search(r"as before: 300 runs, evidence \S+, no alarm", said)
+    assert re.search(r"slower: drift after \d+ runs", said)
+
+
+def test_rivals_cover_and_only_pcqr_gives_a_probability(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loaded("rivals").main(rows=1000)
+    said = capsys.readouterr().out.splitlines()
+    covered = {line.split()[0]: float(line.split()[1].rstrip("%")) for line in said[1:5]}
+    assert set(covered) == {"PCQR", "CQR", "SplitConformal", "QuantileRegression"}
+    # Beta(k, n + 1 - k) and 1,000 test rows: four standard deviations.
+    assert all(abs(share - 90.0) < 5.4 for name, share in covered.items() if name[0] != "Q")
+    calm, rough = (float(re.findall(r": (\S+),", line)[0]) for line in said[5:])
+    assert rough < 0.6 < 0.85 < calm
 
 
 def test_cartpole_goes_from_nothing_to_an_alarm(capsys: pytest.CaptureFixture[str]) -> None:
