@@ -9,8 +9,8 @@ import typer
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.live import watch
-from ontarget.cli.paper import paper
 from ontarget.cli.mistakes import PlainGroup
+from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
 from ontarget.cli.study import evaluate, inspect
 
