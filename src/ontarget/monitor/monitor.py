@@ -48,7 +48,7 @@ class GoalMonitor:
         An unfitted conditional distribution; by default the preset's.
     preset
         ``"default"``, blocks of steps that share a `GuidedForest`; or ``"paper"``, one plain forest
-        per step as in the paper, several times as far from the true probability.
+        per step as in the paper, on Tamarisk twice as far from the true probability.
     window
         How many further steps each side train a block's model.
     steps_per_model
