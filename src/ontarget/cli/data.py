@@ -21,6 +21,7 @@ from ontarget.cli.options import (
     StepColumn,
     frame_options,
 )
+from ontarget.cli.printing import print_facts
 from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def fit(
     with working(f"reading {runs.name}"):
         recorded, remarks = read_runs(runs, options)
     if not as_json:
-        typer.echo(recorded.describe())
-        typer.echo(_roles(recorded, remarks))
+        print_facts(f"{recorded.describe()}\n{_roles(recorded, remarks)}")
     monitor = GoalMonitor(preset=preset, group=group, policy=policy)  # type: ignore[arg-type]  # it checks itself
     monitor.fit(recorded, seed=seed, checkpoint=checkpoint, progress=not as_json)
     monitor.save(output)
@@ -123,20 +123,20 @@ def fit(
         found = {"file": str(output), "bytes": size, "columns": columns, "remarks": list(remarks)}
         typer.echo(json.dumps({**found, **sizes}))
         return
-    low, high = _quantiles(recorded)
-    typer.echo(
-        f"\n{output}: trained on {sizes['train']:,}, calibrated on {sizes['calibrate']:,}, "
-        f"assured by {sizes['assure']:,} episodes; {size / 1e6:.1f} MB\n"
-        f"next       ontarget evaluate {output} NEW_RUNS --target {low:.3g}:  (four in five end "
-        f"above), or --target {low:.3g}:{high:.3g}"
+    low = _lower_fifth(recorded)
+    print_facts(
+        f"model      {output}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
+        f"{sizes['calibrate']:,}, assured by {sizes['assure']:,} episodes\n"
+        f"next       ontarget evaluate {output} NEW_RUNS --target {low:.3g}:\n"
+        "           measures it on runs it has not seen; four in five of these ended above "
+        f"{low:.3g}"
     )
 
 
-def _quantiles(recorded: Episodes) -> tuple[float, float]:
+def _lower_fifth(recorded: Episodes) -> float:
     import numpy as np
 
-    low, high = np.quantile(recorded.outcomes, [0.2, 0.9])
-    return float(low), float(high)
+    return float(np.quantile(recorded.outcomes, 0.2))
 
 
 def _check_folder(output: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget.cli.printing import print_facts
 from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _say(console: Console, title: str, text: str) -> None:
 
 
 def _dim(console: Console, text: str) -> None:
-    console.print(text, style="dim", soft_wrap=True, markup=False)
+    print_facts(text, console, style="dim")
 
 
 def _next(console: Console, folder: Path, seconds: float) -> None:

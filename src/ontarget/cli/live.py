@@ -12,6 +12,7 @@ import typer
 
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import AsJson, FalseAlarmRate, Model, TargetOption
+from ontarget.cli.progress import working
 
 if TYPE_CHECKING:
     from ontarget import GoalMonitor, Target
@@ -49,15 +50,15 @@ def watch(
     """
     from ontarget import GoalMonitor, Target
 
-    monitor = GoalMonitor.load(model)
-    desk = Desk(
-        monitor,
-        Target.parse(target),
-        alarm_below=alarm_below,
-        false_alarm_rate=false_alarm_rate,
-        for_steps=for_steps,
-        clear_above=clear_above,
-    )
+    with working(f"opening {model.name}"):
+        desk = Desk(
+            GoalMonitor.load(model),
+            Target.parse(target),
+            alarm_below=alarm_below,
+            false_alarm_rate=false_alarm_rate,
+            for_steps=for_steps,
+            clear_above=clear_above,
+        )
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors="replace")
     drawn = sys.stdout.isatty() and not as_json
@@ -107,7 +108,9 @@ class Desk:
         run = self._watch_of(agent, message.get("group"))
         if isinstance(run, str):
             return {"line": number, "agent": agent, "state": "UNKNOWN", "reason": run}
-        return {"agent": agent, **_json(self._outlook(agent, run, message))}
+        outlook = self._outlook(agent, run, message)
+        closed = bool(message.get("end")) or outlook.state.name == "DONE"
+        return {"agent": agent, **_json(outlook), **({"end": True} if closed else {})}
 
     def _outlook(self, agent: str, run: Watch, message: dict[str, Any]) -> Outlook:
         behavior, reward = message.get("behavior"), _reward(message, run)

@@ -27,6 +27,7 @@ COLOURS: Final = {
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 _KEPT = 400  # points of a run: more than any terminal is wide
 _ROWS = 9
+_URGENT: Final = {"ALARM": 0, "UNKNOWN": 1}
 _LARGE = 2  # so many agents get a chart of their own
 
 
@@ -59,7 +60,7 @@ class Track:
             self.change = f"{state} at step {self.step}" + (f": {reason}" if reason else "")
             self.alarms += state == "ALARM"
         self.state = state
-        if state == "DONE":
+        if answer.get("end") or state == "DONE":
             self.runs, self.over = self.runs + 1, True
 
     @property
@@ -86,10 +87,7 @@ class LiveView:
             self.bad = f"line {answer.get('line')}: {answer.get('reason')}"
             return
         agent = str(answer["agent"])
-        # The latest goes last, so that a full screen shows who moved.
-        track = self.tracks.pop(agent, None) or Track(agent)
-        self.tracks[agent] = track
-        track.add(answer)
+        self.tracks.setdefault(agent, Track(agent)).add(answer)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw for the width and the height there are."""
@@ -113,8 +111,8 @@ class LiveView:
         runs = sum(track.runs for track in self.tracks.values())
         alarms = sum(track.alarms for track in self.tracks.values())
         return (
-            f"{self.lines:,} lines, {len(self.tracks):,} agents, {runs:,} runs ended, "
-            f"{alarms:,} alarms raised"
+            f"{_counted(self.lines, 'line')}, {_counted(len(self.tracks), 'agent')}, "
+            f"{_counted(runs, 'run')} ended, {_counted(alarms, 'alarm')} raised"
         )
 
     def _title(self) -> Text:
@@ -151,9 +149,8 @@ class LiveView:
         table.add_column("now", justify="right", header_style="dim", no_wrap=True)
         table.add_column("band", justify="right", header_style="dim", no_wrap=True)
         table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
-        # Alarms first; then whoever moved last.
-        latest = list(self.tracks.values())[::-1]
-        ordered = sorted(latest, key=lambda one: one.state != "ALARM")
+        # Who needs a look comes first; the others keep their place, so that rows do not jump.
+        ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.state, 2))
         for track in ordered[:most]:
             low, p, high = track.points[-1]
             style = COLOURS.get(track.state, "")
@@ -224,6 +221,10 @@ def _headline(track: Track) -> Text:
         text.append(f"({low:.1%} to {high:.1%}) ", style="dim")
     text.append(track.state, style=COLOURS.get(track.state, ""))
     return text
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _row(share: float, rows: int) -> int:

@@ -23,6 +23,7 @@ from ontarget.cli.options import (
     TargetOption,
     frame_options,
 )
+from ontarget.cli.printing import print_facts
 from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
@@ -44,9 +45,6 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(found, sort_keys=True))
         return
-    from rich.console import Console
-    from rich.table import Table
-
     sizes = found["sizes"]
     names = [feature["name"] for feature in found["features"]]
     blocks = len(found["blocks"])
@@ -61,12 +59,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "groups": ", ".join(map(str, found["groups"])) if found["groups"] else "none",
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, text in lines.items():
-        table.add_row(name, text)
-    Console(highlight=False).print(table)
+    print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
 
 
 def evaluate(
@@ -111,12 +104,11 @@ def evaluate(
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(summary, soft_wrap=True, markup=False)
-    console.print(alarm, soft_wrap=True, markup=False)
+    print_facts(f"{summary}\n{alarm}", console)
+    if report is not None:
+        print_facts(f"report     {report}", console)
     console.print()
     console.print(table)
-    if report is not None:
-        console.print(f"report     {report}", soft_wrap=True, markup=False)
 
 
 def _shape_of(monitor: GoalMonitor) -> FrameOptions:

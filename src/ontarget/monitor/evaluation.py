@@ -219,7 +219,7 @@ class Evaluation:
             f"{self.brier('raw').value:.4f}",
             f"log loss   {_with_interval(self.log_loss())}; uncalibrated "
             f"{self.log_loss('raw').value:.4f}",
-            f"ruled out wrongly at 5 %: {self.ruled_out_wrongly()}; assured wrongly: "
+            f"at 5 %     ruled out wrongly {self.ruled_out_wrongly()}; assured wrongly "
             f"{self.assured_wrongly()}",
         ]
         return "\n".join(lines)

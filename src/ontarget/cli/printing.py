@@ -1,0 +1,34 @@
+"""Lines for people: wrapped under their labels on a terminal, whole in a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["print_facts"]
+
+_LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
+
+
+def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
+    """Print lines of a label and a text; long texts go on under their own beginning."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Console(highlight=False) if console is None else console
+    if not out.is_terminal:
+        out.print(text, style=style, soft_wrap=True, markup=False)
+        return
+    for line in text.splitlines():
+        label, rest = line[:_LABEL], line[_LABEL:]
+        if label[-1:] not in ("", " "):
+            out.print(Text(line, style=style))
+            continue
+        row = Table.grid()
+        row.add_column(width=_LABEL, no_wrap=True)
+        row.add_column()
+        row.add_row(Text(label, style=style), Text(rest, style=style))
+        out.print(row)

@@ -1,0 +1,110 @@
+"""How commands end: exit codes, one line for a mistake, nothing half-written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ontarget.errors import EpisodesError
+from ontarget.version import __version__
+
+from .river import call, river, told
+
+COMMANDS = ["demo", "plan", "simulate", "fit", "inspect", "evaluate", "watch"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_shows_an_example(command: str) -> None:
+    text = told([command, "--help"], env={"COLUMNS": "120"})
+    assert "Example:" in text
+    assert f"ontarget {command}" in text
+
+
+def test_help_lists_every_command_and_where_to_start() -> None:
+    text = told(["--help"])
+    assert all(f" {command} " in text for command in COMMANDS)
+    assert "Start with: ontarget demo" in text
+
+
+def test_version_is_said() -> None:
+    assert told(["--version"]) == f"ontarget {__version__}\n"
+
+
+def test_without_debug_no_traceback_and_with_it_the_error_itself() -> None:
+    arguments = ["fit", "nothing.csv", "-o", "m.ontarget"]
+    plain = call(arguments)
+    assert (plain.exit_code, "Traceback" in plain.output) == (1, False)
+    shown = call(["--debug", *arguments])
+    assert isinstance(shown.exception, EpisodesError)
+
+
+def test_a_bug_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("ontarget.conformal.planning.plan_sizes", broken)
+    assert isinstance(call(["plan"]).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("when", ["ontarget.episodes.files.frame_of", "os.fsync"])
+def test_an_interrupt_leaves_nothing_half_written(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(when, interrupted)
+    result = call(["simulate", "tamarisk", "-n", "20", "-o", tmp_path / "runs.parquet"])
+    assert result.exit_code == 130
+    assert result.output == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = [sys.executable, "-c", "from ontarget.cli import main; main()"]
+    arguments = ["inspect", str(river().model), "--json"]
+    with subprocess.Popen(
+        command + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ["numpy", "sklearn", "numba", "polars", "matplotlib", "scipy"]
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom ontarget.cli import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_completion_knows_the_commands() -> None:
+    environment = {
+        "_ONTARGET_COMPLETE": "complete_bash",
+        "COMP_WORDS": "ontarget ev",
+        "COMP_CWORD": "1",
+    }
+    result = call([], env=environment, prog_name="ontarget")
+    assert result.output.split() == ["evaluate"]
+
+
+def test_demo_goes_through_and_leaves_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    text = told(["demo", "--folder", folder, "-n", "900"])
+    assert "4. Watch" in text
+    assert "ALARM" in text
+    assert "DONE" in text
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["new.parquet", "report.html", "river.ontarget", "runs.parquet"]
+    # What it says to try next works, on runs that the model has not seen.
+    line = next(line for line in text.splitlines() if "ontarget evaluate" in line)
+    assert "it said" in told(line.split()[1:])

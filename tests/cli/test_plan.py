@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+import math
+
+from ontarget.conformal.planning import plan_sizes
+
+from .river import call, told
+
+
+def test_plan_tells_people_how_many() -> None:
+    text = told(["plan", "--accuracy", "0.02", "--level", "0.95"])
+    assert "2,399  calibration episodes" in text
+    assert "4,612  calibration episodes" in text
+    assert "Record 5,998 episodes" in text
+    assert "assure episodes" not in text
+
+
+def test_plan_counts_successes_for_alarms() -> None:
+    arguments = ["plan", "--accuracy", "0.02", "--false-alarm-rate", "0.05"]
+    answer = json.loads(told([*arguments, "--success-rate", "0.1", "--json"]))
+    expected = plan_sizes(0.02, 0.95, false_alarm_rate=0.05)
+    assert answer["successes"] == expected.successes
+    assert answer["successes_to_promise"] == 19
+    # One run in ten succeeds, and one recorded run in five assures.
+    assert answer["record"] == math.ceil(expected.successes * 10 / 0.2)
+    assert "19  successful assure episodes" in told(arguments)
+
+
+def test_an_impossible_plan_is_a_mistake() -> None:
+    result = call(["plan", "--accuracy", "0.7"])
+    assert result.exit_code == 1
+    assert "accuracy needs a number strictly between 0 and 0.5, got 0.7" in result.stderr
+    assert call(["plan", "--level", "1.5"]).exit_code == 1
+    assert call(["plan", "--success-rate", "2"]).exit_code == 2

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ontarget import Episodes, GoalMonitor, Target
+
+from .river import call, river, told
+
+
+def test_inspect_says_what_the_file_holds() -> None:
+    text = told(["inspect", river().model])
+    assert "every byte checked" in text
+    assert "240 train, 240 calibrate, 120 assure" in text
+    assert "the crew" in text
+    assert json.loads(told(["inspect", river().model, "--json"]))["horizon"] == 50
+
+
+def test_evaluate_measures_what_the_library_measures() -> None:
+    answer = json.loads(
+        told(["evaluate", river().model, river().new, "--target", "-60:", "--json"])
+    )
+    found = GoalMonitor.load(river().model).evaluate(
+        Episodes.read(river().new), Target.at_least(-60)
+    )
+    assert answer["ece"]["value"] == found.ece().value
+    assert answer["met"] == found.met.mean()
+    promised = found.promised_alarms("0.05")
+    assert answer["alarm"]["below"] == [promised.rules[0].threshold]
+    assert answer["alarm"]["detection_rate"] == promised.quality.detections.value
+
+
+def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    arguments = ["evaluate", river().model, river().new, "--target", "-60:", "--report", report]
+    text = told(arguments)
+    assert "it said  came true" in text
+    assert "promised 5.0%" in text
+    assert "When it said about" in report.read_text()
+
+
+def test_evaluate_reads_a_file_of_other_names_in_the_models_shape(tmp_path: Path) -> None:
+    table = Episodes.read(river().new).to_frame()
+    spoilt = table.rename({"episode": "run", "step": "tick"}).with_columns(extra=pl.lit(1.0))
+    spoilt.write_csv(tmp_path / "log.csv")
+    same = told(["evaluate", river().model, river().new, "--target", "-60:", "--json"])
+    other = told(["evaluate", river().model, tmp_path / "log.csv", "--target", "-60:", "--json"])
+    assert json.loads(same)["met"] == json.loads(other)["met"]
+    assert json.loads(same)["brier"]["value"] == json.loads(other)["brier"]["value"]
+
+
+def test_an_alarm_that_cannot_be_promised_is_no_failure() -> None:
+    text = told(["evaluate", river().model, river().new, "--target", "1000:"])
+    assert "alarm      none: false_alarm_rate=0.05 needs at least 19" in text
+    arguments = ["evaluate", river().model, river().new, "--target", "1000:", "--json"]
+    assert json.loads(told(arguments))["alarm"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["evaluate", "MODEL", "NEW", "--target", "x:"], 1, "target needs numbers in LO:HI"),
+        (["evaluate", "NEW", "NEW", "--target", "1:"], 1, "new.parquet"),
+        (["evaluate", "MODEL", "MODEL", "--target", "1:"], 1, "episodes come as"),
+        (["evaluate", "MODEL", "NEW"], 2, "Missing option '--target'"),
+        (["inspect", "NEW"], 1, "new.parquet"),
+        (["inspect"], 2, "Missing argument"),
+        (["nothing"], 2, "No such command 'nothing'"),
+    ],
+)
+def test_mistakes_exit_with_their_code(arguments: list[str], code: int, message: str) -> None:
+    files = {"MODEL": str(river().model), "NEW": str(river().new)}
+    result = call([files.get(one, one) for one in arguments])
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_a_report_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
+    report = tmp_path / "no" / "report.html"
+    arguments = ["evaluate", river().model, river().new, "--target", "1:", "--report", report]
+    result = call(arguments)
+    assert result.exit_code == 1
+    assert "no such file or directory" in result.stderr
