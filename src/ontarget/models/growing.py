@@ -100,9 +100,12 @@ def canonical_order(rows: TrainingRows) -> IndexArray:
 
 def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
     """The outcome, standardised: the classic rule."""
+    # Scaled first, so that squares stay finite; sums by NumPy, because those of BLAS may depend on
+    # its number of threads.
+    scaled = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     share = mass / mass.sum()
-    centred = values - share @ values
-    spread = np.sqrt(share @ centred**2)
+    centred = scaled - np.sum(share * scaled)
+    spread = np.sqrt(np.sum(share * centred**2))
     scores = np.zeros((values.size, 2))
     scores[:, 0] = centred / spread if spread > 0.0 else 0.0
     return scores
@@ -117,7 +120,7 @@ def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
     scores = _variance_scores(values, mass)
     middle_rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
     spread = 0.5 * np.cos(2.0 * np.pi * middle_rank)
-    scores[:, 1] = spread - mass @ spread / mass.sum()
+    scores[:, 1] = spread - np.sum(mass * spread) / mass.sum()
     return scores
 
 
