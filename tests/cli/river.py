@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -22,6 +24,7 @@ class River(NamedTuple):
 @cache
 def river() -> River:
     folder = Path(mkdtemp(prefix="ontarget-river-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     files = River(folder / "runs.parquet", folder / "new.parquet", folder / "river.ontarget")
     told(["simulate", "tamarisk", "-n", "600", "-o", files.runs])
     told(["simulate", "tamarisk", "-n", "120", "--seed", "5", "-o", files.new])

@@ -103,6 +103,7 @@ def test_demo_goes_through_and_leaves_its_files(tmp_path: Path) -> None:
     assert "4. Watch" in text
     assert "ALARM" in text
     assert "DONE" in text
+    assert "steps before the end" in text
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["new.parquet", "report.html", "river.ontarget", "runs.parquet"]
     # What it says to try next works, on runs that the model has not seen.

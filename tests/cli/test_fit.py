@@ -97,6 +97,14 @@ def test_times_only_order_the_rows(tmp_path: Path) -> None:
     assert "does not rise within each episode" in result.stderr
 
 
+def test_a_spoilt_step_is_told_by_its_reader(tmp_path: Path) -> None:
+    rows = [f"1,{t},1.0" for t in range(150)] + ["2,x,1.0"]
+    (tmp_path / "log.csv").write_text("\n".join(["run,step,reward", *rows]))
+    result = call(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    assert result.exit_code == 1
+    assert "step (column 'step') needs numbers, got the text 'x'" in result.stderr
+
+
 def test_fit_answers_programs_in_json(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run"})
     answer = json.loads(told(["fit", path, "-o", tmp_path / "m.ontarget", "--json"]))

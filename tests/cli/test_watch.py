@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from ontarget import Episodes, GoalMonitor, Target
+from ontarget.cli import main
 from ontarget.cli.live import Desk
 from ontarget.cli.live_view import LiveView, Track, chart, sparkline
 from ontarget.monitor import AlarmRule
@@ -192,6 +194,22 @@ def test_a_single_run_is_drawn_with_threshold_state_and_last_change(width: int) 
     assert " 50 % ┤" in text
     ended = drawn(view_of(messages(failing)), width)
     assert "DONE at step 50: ended outside the target" in ended
+
+
+def test_on_a_terminal_the_stream_is_drawn_and_summed_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = lines(messages(positions(met=False)[0]))
+    command = ["ontarget", "watch", str(river().model), "--target", "-60:", "--fail-on-alarm"]
+    monkeypatch.setattr("sys.argv", command)
+    monkeypatch.setattr("sys.stdin", io.StringIO(stream))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 3
+    text = capsys.readouterr().out
+    assert "51 lines, 1 agent, 1 run ended" in text
+    assert "river.ontarget" in text
 
 
 def test_before_the_first_line_the_view_waits() -> None:

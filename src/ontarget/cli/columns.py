@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,6 +80,8 @@ def guess(columns: Sequence[str], given: FrameOptions) -> Guess:
 
 def read_runs(path: Path, given: FrameOptions) -> tuple[Episodes, tuple[str, ...]]:
     """The episodes in a file and what was remarkable in guessing its columns."""
+    import polars as pl
+
     from ontarget.episodes import Episodes
 
     if path.is_dir() or path.suffix not in (".parquet", ".csv") or not path.exists():
@@ -87,8 +90,9 @@ def read_runs(path: Path, given: FrameOptions) -> tuple[Episodes, tuple[str, ...
     if table is None:
         return Episodes.read(path, **given), ()
     found = guess(table.collect_schema().names(), given)
-    options, remarks = _numbered(table, found, given)
-    return Episodes.read(path, **options), remarks
+    with suppress(pl.exceptions.PolarsError):  # a spoilt value: reading the file tells where
+        found = _numbered(table, found, given)
+    return Episodes.read(path, **found.options), found.remarks
 
 
 def _table(path: Path) -> pl.LazyFrame | None:
@@ -108,9 +112,7 @@ def _table(path: Path) -> pl.LazyFrame | None:
     return table
 
 
-def _numbered(
-    table: pl.LazyFrame, found: Guess, given: FrameOptions
-) -> tuple[FrameOptions, tuple[str, ...]]:
+def _numbered(table: pl.LazyFrame, found: Guess, given: FrameOptions) -> Guess:
     """From which number steps count; times that are no whole numbers only order the rows."""
     import polars as pl
 
@@ -118,15 +120,15 @@ def _numbered(
     step, episode = options.get("step"), options.get("episode")
     columns = table.collect_schema()
     if step is None or step not in columns or episode not in columns or "first_step" in given:
-        return options, remarks
+        return found
     if columns[step].is_integer():
         first = table.select(pl.col(step).min()).collect().item()
-        if first:
-            options = {**options, "first_step": int(first)}
-            remarks = (*remarks, f"steps count from {first}")
-        return options, remarks
+        if not first:
+            return found
+        remark = f"steps count from {first}"
+        return Guess({**options, "first_step": int(first)}, (*remarks, remark))
     if "step" in given or not columns[step].is_numeric():
-        return options, remarks
+        return found
     rises = (pl.col(step).diff().over(episode) > 0).fill_null(value=True).all()
     if not table.select(rises).collect().item():
         raise EpisodesError(
@@ -134,7 +136,7 @@ def _numbered(
             "the rows by episode and time, or pass --step NAME with a column of whole numbers"
         )
     remark = f"{step!r} is no whole number: rows count as they stand, and it is a feature"
-    return {**options, "step": None}, (*remarks, remark)
+    return Guess({**options, "step": None}, (*remarks, remark))
 
 
 def _matches(columns: Sequence[str], names: Sequence[str], taken: set[str]) -> list[str]:

@@ -104,18 +104,26 @@ def _next(console: Console, folder: Path, seconds: float) -> None:
 def _replay(console: Console, monitor: GoalMonitor, found: Evaluation) -> None:
     run = found.episodes.take([_dramatic(found)])
     watch = monitor.watch(found.target, false_alarm_rate="0.05")
-    if not console.is_terminal:
+    if console.is_terminal:
+        _draw(console, watch, run)
+    else:
         for answer in _lived(watch, run):
             if answer["t"] < 4 or answer["changed"]:
                 _dim(console, _line(answer))
-        return
+    raised = [change.t for change in watch.changes if change.state.name == "ALARM"]
+    if raised:
+        early = int(run.lengths[0]) - raised[0]
+        console.print(f"First alarm at step {raised[0]}, {early} steps before the end.")
+
+
+def _draw(console: Console, watch: Watch, run: Episodes) -> None:
     from time import sleep
 
     from rich.live import Live
 
     from ontarget.cli.live_view import LiveView
 
-    view = LiveView(found.target, watch.rule, f"episode {run.ids[0]}")
+    view = LiveView(watch.target, watch.rule, f"episode {run.ids[0]}")
     with Live(view, console=console, refresh_per_second=20):
         for answer in _lived(watch, run):
             view.update(answer)
