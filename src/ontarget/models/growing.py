@@ -48,10 +48,12 @@ def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
     bins = choose_bins(X, y, categorical, max_bins=plan.max_bins)
     codes, n_bins = bin_features(X, bins)
+    # Processors differ in the last bits of sums and cosines; rounded, they choose the same splits.
+    scores = np.round(SPLIT_SCORES[plan.split](values, mass), 9)
     table = TrainingTable(
         codes=codes,
         n_bins=n_bins,
-        scores=read_only(SPLIT_SCORES[plan.split](values, mass)[ranks]),
+        scores=read_only(scores[ranks]),
         weight=read_only(weight),
         ranks=read_only(ranks.astype(np.uint32)),
     )
