@@ -179,7 +179,7 @@ def _shell(command: str, folder: Path) -> str:
         text=True,
         check=False,
     )
-    shown = done.stdout.rstrip("\n")
+    shown = _trimmed(done.stdout)
     return f"{shown}\n[exit code {done.returncode}]".lstrip("\n") if done.returncode else shown
 
 
@@ -190,11 +190,16 @@ def _python(code: str, names: dict[str, object]) -> str:
             exec(compile(code, "<page>", "exec"), names)  # a page of our own
         except OntargetError as error:
             printed.write(f"{type(error).__name__}: {error}")
-    return printed.getvalue().rstrip("\n")
+    return _trimmed(printed.getvalue())
+
+
+def _trimmed(output: str) -> str:
+    """Without blanks that nobody sees."""
+    return "\n".join(line.rstrip() for line in output.split("\n")).rstrip("\n")
 
 
 def _comparable(output: str) -> str:
-    return DURATION.sub("#", "\n".join(line.rstrip() for line in output.split("\n")))
+    return DURATION.sub("#", output)
 
 
 def main() -> None:
