@@ -6,6 +6,7 @@ JOBS   ?= 2
 BENCH  := $(sort $(wildcard bench/*.py))
 
 .PHONY: demo test test-slow check lint format types bench docs clean help
+.PHONY: demo paper test test-slow check lint format types bench clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -13,6 +14,9 @@ help: ## show this list
 
 demo: $(VENV)/.installed ## set up, then show what ontarget does
 	@$(BIN)/ontarget demo
+
+paper: $(VENV)/.installed-dev ## reproduce the paper into out/paper: tables, figures and a page
+	@$(BIN)/ontarget paper -o out/paper
 
 test: $(VENV)/.installed-dev ## set up, then run the fast tests
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
     ece_chart,
@@ -31,7 +32,7 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
     figures = {}
     for domain in plan.domains:
         noise, atoms = parts[domain, "noise"], parts[domain, "atoms"]
-        figures[f"ece-{domain}"] = _ece(noise)
+        figures[f"ece-{domain}"] = _ece(plan, noise)
         figures[f"reliability-{domain}"] = reliability_diagram(
             {"p_low": pooled_reliability(plan, noise)}
         )
@@ -53,13 +54,16 @@ def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:
             write_whole(folder / f"{name}.{ending}", [buffer.getvalue()])
 
 
-def _ece(parts: Sequence[Part]) -> Figure:
+def _ece(plan: Plan, parts: Sequence[Part]) -> Figure:
     names = {"low": "lower bound", "high": "upper bound"}
+    first = parts[0]
+    chance = ece_by_step(first.p_low, first.met, bins=plan.bins, ids=first.ids).floor
     return ece_chart(
         {
             name: Curve.of_repeats([part.ece_by_step(method) for part in parts])
             for method, name in names.items()
-        }
+        },
+        floor=chance,
     )
 
 

@@ -48,8 +48,8 @@ class Keeper:
         """The arrays kept under this name, or None."""
         path = self._path(name, "npz")
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return dict(file)
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return dict(arrays)
         except (OSError, ValueError, BadZipFile):
             return None
 

@@ -56,7 +56,8 @@ _FIGURES: Final = {
     "ece": (
         "Calibration error against time",
         "Expected calibration error of both bounds, 30 bins, mean over the partitions; bands are "
-        "one standard deviation to each side.",
+        "one standard deviation to each side. The dotted line is about what perfect forecasts "
+        "would show on as many episodes, by chance.",
     ),
     "reliability": (
         "Reliability",
@@ -65,13 +66,14 @@ _FIGURES: Final = {
     ),
     "episodes": (
         "Ten episodes",
-        "The lower bound for ten random episodes of the first partition. Some do not converge: "
-        "see below.",
+        "The lower bound for ten random episodes of the first partition, eight that met the target "
+        "and two that missed it. Some do not converge: see below.",
     ),
     "mean": (
         "Mean probability",
         "Mean lower bound over all episodes; the band is one standard deviation of the partitions' "
-        "means. The dotted line is the share of episodes that met the target.",
+        "means. The dotted line is the share of episodes that met the target. The bound may lie "
+        "off it: PCQR⁻¹ is calibrated for the distribution of outcomes, not for one fixed target.",
     ),
 }
 
@@ -161,8 +163,8 @@ def _studies(results: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Intervals: PCQR and its rivals</h2>"
     yield _text(
         f"The same partitions and forests, with the paper's noise, at the steps {steps}. Each cell "
-        "is coverage and mean width. “Linear” is linear quantile regression at 49 levels in place "
-        "of the forest."
+        "is coverage and mean width. “Linear” is linear quantile regression at "
+        f"{results['plan']['linear_levels']} levels in place of the forest."
     )
     for domain in domains:
         for table in tables.interval_tables(results, domain):

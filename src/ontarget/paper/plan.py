@@ -52,6 +52,9 @@ class Plan:
         The level of the prediction intervals at t = 0.
     bins
         The bins of the expected calibration error.
+    study_steps, linear_levels
+        At which steps rivals are compared (enough to see the start, the changes and the end of
+        both domains), and how many quantiles the linear model fits.
     seed
         Everything random follows from it.
     quick
@@ -72,6 +75,8 @@ class Plan:
     min_leaf: int = 15
     level: float = 0.8
     bins: int = 30
+    study_steps: tuple[int, ...] = (0, 2, 5, 10, 15, 25, 40)
+    linear_levels: int = 19
     seed: int = 0
     quick: bool = False
 
@@ -103,8 +108,17 @@ class Plan:
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for files."""
-        return {**asdict(self), "domains": list(self.domains), "test": self.test}
+        return {**asdict(self), "test": self.test}
 
 
 FULL: Final = Plan()
-QUICK: Final = Plan(episodes=2_000, train=500, calibrate=500, partitions=2, n_trees=50, quick=True)
+QUICK: Final = Plan(
+    episodes=2_000,
+    train=500,
+    calibrate=500,
+    partitions=2,
+    n_trees=50,
+    study_steps=(0, 5, 25),
+    linear_levels=9,
+    quick=True,
+)

@@ -54,7 +54,7 @@ class Clock:
         account = self._seconds.setdefault(kind, [0.0, 0.0])
         account[0] += time.perf_counter() - wall
         account[1] += _cpu() - cpu
-        self._behind = start + weight
+        self._behind = max(self._behind, start + weight)  # ticks add up to a last bit more
         self._tell()
 
     def tick(self) -> None:

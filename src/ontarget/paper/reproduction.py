@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ontarget.domains import Tamarisk
 from ontarget.episodes import Episodes
 from ontarget.monitor.monitor import Preset
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
@@ -18,16 +19,27 @@ from ontarget.paper.partitions import Partition, partition_of, simulated
 from ontarget.paper.peer import time_peer
 from ontarget.paper.plan import MODES, Mode, Plan
 from ontarget.paper.progress import Clock, Report
-from ontarget.paper.rivals import STEPS, compare, summarize_rivals
+from ontarget.paper.rivals import compare, summarize_rivals
 from ontarget.paper.summary import summarize
+from ontarget.paper.truth import truth_study
 from ontarget.version import __version__
 from ontarget.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Reproduction", "reproduce"]
 
 # About the processor seconds of each piece at full size; they only move the progress bar.
 _WEIGHTS: Final = {
-    "tamarisk": {"simulate": 2.0, "part": 5.0, "rivals": 8.0, "watch": 10.0, "peer": 20.0},
+    "tamarisk": {
+        "simulate": 2.0,
+        "part": 5.0,
+        "rivals": 8.0,
+        "watch": 10.0,
+        "peer": 20.0,
+        "truth": 90.0,
+    },
     "skirmish": {"simulate": 12.0, "part": 8.0, "rivals": 8.0, "watch": 14.0, "peer": 20.0},
 }
 
@@ -47,6 +59,7 @@ def reproduce(
     folder: str | Path,
     *,
     studies: bool = True,
+    figures: bool = True,
     report: Report | None = None,
 ) -> Reproduction:
     """Run the paper's experiments and write results, figures and page into a folder.
@@ -59,10 +72,29 @@ def reproduce(
         Where everything is written. A run that was stopped goes on from its ``parts``.
     studies
         Whether to answer the paper's questions too.
+    figures
+        Whether to draw, and to write the page.
     report
         Told what is being done, and how much of it is behind.
     """
-    return _Run(plan, Path(folder), studies=studies, report=report).run()
+    out = Path(folder)
+    run = _Run(plan, out, studies=studies, report=report)
+    parts, results, peers = run.measure()
+    _write_json(out / "results.json", results)
+    drawn: dict[str, Figure] = {}
+    if figures:
+        from ontarget.paper.charts import draw_all, write_figures
+
+        with run.clock.timed("figures", "drawing", weight=_FIGURES):
+            drawn = draw_all(plan, parts)
+            write_figures(drawn, out / "figures")
+    timing = plain({**run.clock.account(), "peer": peers})
+    _write_json(out / "timing.json", timing)
+    if figures:
+        from ontarget.paper.page import page_of
+
+        write_whole(out / "index.html", [page_of(results, timing, drawn).encode()])
+    return Reproduction(plan, parts, results, timing)
 
 
 class _Run:
@@ -74,8 +106,8 @@ class _Run:
         self.clock = Clock(sum(weight for _, weight in self._missing()), report)
         self._episodes: dict[str, Episodes] = {}
 
-    def run(self) -> Reproduction:
-        """Everything, in order; what was kept is not run again."""
+    def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
+        """Parts, results and the peer's times; what was kept is not run again."""
         parts: dict[tuple[str, Mode], list[Part]] = {}
         for mode in MODES:
             for domain in self.plan.domains:
@@ -86,11 +118,11 @@ class _Run:
             "plan": self.plan.describe(),
             "domains": summarize(self.plan, parts),
         }
+        peers: dict[str, Any] = {}
         if self.studies:
             results["studies"] = {name: self._study(name) for name in self.plan.domains}
-        peers = {name: self._peer(name) for name in self.plan.domains} if self.studies else {}
-        timing = self._write(parts, results, peers)
-        return Reproduction(self.plan, parts, results, timing)
+            peers = {name: self._peer(name) for name in self.plan.domains}
+        return parts, plain(results), peers
 
     @property
     def _numbers(self) -> range:
@@ -116,6 +148,8 @@ class _Run:
                     for k in self._numbers
                 ]
                 yield "peer", weights["peer"]
+            if self._has_truth(domain):
+                names.append(("truth", f"{domain}-truth", "json"))
             missing = [kind for kind, name, ending in names if not self.keeper.has(name, ending)]
             if missing or self.studies:
                 yield "simulate", weights["simulate"]
@@ -148,15 +182,34 @@ class _Run:
         return part
 
     def _study(self, domain: str) -> dict[str, Any]:
-        rivals = {
-            mode: summarize_rivals([self._rivals(domain, k, mode) for k in self._numbers])
-            for mode in MODES
-        }
+        rivals = {mode: summarize_rivals(self.plan, self._rivals(domain, mode)) for mode in MODES}
         watches = {
             preset: summarize_watches([self._watch(domain, k, preset) for k in self._numbers])
             for preset in PRESETS
         }
-        return {"rivals": rivals, "watches": watches}
+        found = {"rivals": rivals, "watches": watches}
+        if self._has_truth(domain):
+            found["truth"] = self._truth(domain)
+        return found
+
+    def _has_truth(self, domain: str) -> bool:
+        """Tamarisk's truth is exact, but takes longer than a quick run may."""
+        return self.studies and domain == "tamarisk" and not self.plan.quick
+
+    def _truth(self, domain: str) -> dict[str, Any]:
+        kept = self.keeper.table(f"{domain}-truth")
+        if kept is None:
+            river = Tamarisk()
+            partitions = [self._partition(domain, k, "atoms") for k in self._numbers]
+            with self.clock.timed(
+                "study: truth",
+                f"{domain}: the exact truth",
+                weight=self._weights[domain]["truth"],
+                ticks=river.horizon,
+            ):
+                kept = plain(truth_study(self.plan, river, partitions, self.clock.tick))
+            self.keeper.keep_table(f"{domain}-truth", kept)
+        return kept
 
     def _watch(self, domain: str, number: int, preset: Preset) -> dict[str, Any]:
         return self._table(
@@ -165,13 +218,16 @@ class _Run:
             lambda partition: watch_partition(self.plan, partition, preset),
         )
 
-    def _rivals(self, domain: str, number: int, mode: Mode) -> dict[str, Any]:
-        return self._table(
-            (domain, number, mode),
-            f"rivals-{mode}",
-            lambda partition: compare(self.plan, partition, self.clock.tick),
-            ticks=len(STEPS),
-        )
+    def _rivals(self, domain: str, mode: Mode) -> list[dict[str, Any]]:
+        return [
+            self._table(
+                (domain, k, mode),
+                f"rivals-{mode}",
+                lambda partition: compare(self.plan, partition, self.clock.tick),
+                ticks=len(self.plan.study_steps),
+            )
+            for k in self._numbers
+        ]
 
     def _table(
         self,
@@ -201,26 +257,6 @@ class _Run:
         weight = self._weights[domain]["peer"]
         with self.clock.timed("peer", f"{domain}: quantile-forest", weight=weight):
             return time_peer(self.plan, domain, partition)
-
-    def _write(
-        self,
-        parts: dict[tuple[str, Mode], list[Part]],
-        results: dict[str, Any],
-        peers: dict[str, Any],
-    ) -> dict[str, Any]:
-        from ontarget.paper.charts import draw_all, write_figures
-        from ontarget.paper.page import page_of
-
-        with self.clock.timed("figures", "drawing", weight=_FIGURES):
-            figures = draw_all(self.plan, parts)
-            write_figures(figures, self.out / "figures")
-        timing = {**self.clock.account(), "peer": peers}
-        plain_results = plain(results)
-        _write_json(self.out / "results.json", plain_results)
-        _write_json(self.out / "timing.json", timing)
-        page = page_of(plain_results, plain(timing), figures)
-        write_whole(self.out / "index.html", [page.encode()])
-        return timing
 
 
 _FIGURES: Final = 4.0

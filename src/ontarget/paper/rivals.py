@@ -12,19 +12,16 @@ from ontarget.conformal.predictive_system import ConformalPredictiveSystem
 from ontarget.conformal.rivals import CQR, RawInverse, SplitConformal
 from ontarget.conformal.venn_abers import VennAbers
 from ontarget.evaluation import brier, coverage, ece, log_loss, width
+from ontarget.models.base import Side
 from ontarget.models.linear import LinearQuantiles
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
-from ontarget.typing import FloatArray
+from ontarget.typing import ArrayLike, FloatArray
 
-__all__ = ["LEVELS", "STEPS", "compare", "summarize_rivals"]
+__all__ = ["LEVELS", "compare", "summarize_rivals"]
 
-# Enough to see the start, the changes and the end of both domains; every step would say no more.
-STEPS: Final = (0, 1, 2, 5, 10, 15, 25, 40)
 LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
-
-_LINEAR_LEVELS: Final = 49
 
 
 class _Fitted(NamedTuple):
@@ -34,18 +31,43 @@ class _Fitted(NamedTuple):
     linear: Any
 
 
+class _Distinct:
+    """A model that is asked about each different row once: late rivers are all alike."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def cdf_limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The model's own: y differs from row to row."""
+        limits: tuple[FloatArray, FloatArray] = self._model.cdf_limits(X, y)
+        return limits
+
+    def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """The model's quantiles of every row."""
+        rows, place = np.unique(X, axis=0, return_inverse=True)
+        found: FloatArray = self._model.quantile(rows, q, side=side)[place]
+        return found
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """The model's mean of every row."""
+        rows, place = np.unique(X, axis=0, return_inverse=True)
+        found: FloatArray = self._model.predict(rows)[place]
+        return found
+
+
 def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dict[str, Any]:
     """Every rival on one partition: intervals by level and step, probabilities by step."""
     intervals: dict[str, list[list[list[float]]]] = {}
     forecasts: dict[str, list[FloatArray]] = {}
-    for t in STEPS:
+    for t in plan.study_steps:
         train, calibrate, test = (
             partition.rows(part, t)
             for part in (partition.train, partition.calibrate, partition.test)
         )
         models = _fit(plan, partition, train, t)
         for name, rival in _calibrated(partition, models, calibrate, t):
-            if hasattr(rival, "interval"):
+            # With atoms intervals cover more than their level, each by another amount.
+            if partition.mode == "noise" and hasattr(rival, "interval"):
                 intervals.setdefault(name, []).append(_intervals(rival, test))
             if hasattr(rival, "probability"):
                 forecasts.setdefault(name, []).append(_probabilities(rival, partition, test))
@@ -56,10 +78,10 @@ def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dic
     }
 
 
-def summarize_rivals(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarize_rivals(plan: Plan, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Means and standard deviations over partitions."""
     first = found[0]
-    table: dict[str, Any] = {"steps": list(STEPS), "levels": list(LEVELS)}
+    table: dict[str, Any] = {"steps": list(plan.study_steps), "levels": list(LEVELS)}
     table["intervals"] = {}
     for name in first["intervals"]:
         values = np.array([one["intervals"][name] for one in found])  # partition, step, level, 2
@@ -86,8 +108,8 @@ def _fit(plan: Plan, partition: Partition, train: Rows, t: int) -> _Fitted:
     # Late in a run an edge may hold what no training episode held there, and a linear model knows
     # no category that it has not seen; the codes are ordered from good to bad, so they are numbers
     # to it.
-    linear = LinearQuantiles(_LINEAR_LEVELS).fit(train.X, train.y, ids=train.ids)
-    return _Fitted(forest, linear)
+    linear = LinearQuantiles(plan.linear_levels).fit(train.X, train.y, ids=train.ids)
+    return _Fitted(_Distinct(forest), _Distinct(linear))
 
 
 def _calibrated(

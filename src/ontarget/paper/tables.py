@@ -120,10 +120,19 @@ def _checks(results: Results) -> Iterator[tuple[str, str, str]]:
             together = found[mode]["ece_all_partitions"]["low"]
             yield (
                 f"{LABELS[domain]}, {name}: pooled ECE of p_low at most {limit}",
-                f"{plus_minus(ece)}; all partitions together {together:.4f}",
+                f"{plus_minus(ece)}; all partitions together {together:.4f}"
+                + _of_truth(results, domain, mode),
                 _yes(ece["mean"] <= limit),
             )
             yield _brier_check(f"{LABELS[domain]}, {name}", found[mode]["brier"])
+
+
+def _of_truth(results: Results, domain: str, mode: str) -> str:
+    """What perfect forecasts would show on the same episodes, where that is known."""
+    truth = results.get("studies", {}).get(domain, {}).get("truth")
+    if truth is None or mode != "atoms":
+        return ""
+    return f" (the truth itself: {plus_minus(truth['ece'])}; {truth['ece_all_partitions']:.4f})"
 
 
 def _brier_check(where: str, brier: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget import RawInverse
+from ontarget.evaluation import brier, ece, log_loss
+from ontarget.paper.experiment import METHODS, Part, calibrated_at, run_partition
+from ontarget.paper.partitions import Partition, partition_of, simulated
+from paper.small import TAMARISK
+
+
+@pytest.fixture(scope="module")
+def partition() -> Partition:
+    return partition_of(TAMARISK, simulated(TAMARISK, "tamarisk"), 1, "atoms")
+
+
+@pytest.fixture(scope="module")
+def part(partition: Partition) -> Part:
+    return run_partition(TAMARISK, partition, lambda: None)
+
+
+def test_a_part_holds_what_the_public_objects_answer(partition: Partition, part: Part) -> None:
+    for t in (0, 2, 49):
+        pcqr = calibrated_at(TAMARISK, partition, t)
+        rows = partition.rows(partition.test, t)
+        asked = pcqr.probability(rows.X, partition.target, rows.offset)
+        raw = RawInverse(pcqr.model, grid=partition.grid).probability(
+            rows.X, partition.target, rows.offset
+        )
+        assert np.array_equal(part.p_low[t], asked.low)
+        for i, p in enumerate([*asked, raw.p]):
+            assert part.ece_by_step(METHODS[i])[t] == pytest.approx(ece(p, partition.met))
+            assert part.mean_by_step(METHODS[i])[t] == pytest.approx(p.mean())
+            assert part.brier[i, t] == pytest.approx(brier(p, partition.met))
+            assert part.log_loss[i, t] == pytest.approx(log_loss(p, partition.met, 60))
+
+
+def test_pooled_error_is_that_of_all_forecasts_together(part: Part) -> None:
+    met = np.broadcast_to(part.met, part.low.shape)
+    assert part.pooled_ece("low") == pytest.approx(ece(part.p_low.ravel(), met.ravel()))
+
+
+def test_the_interval_is_that_of_the_first_step(partition: Partition, part: Part) -> None:
+    rows = partition.rows(partition.test, 0)
+    interval = calibrated_at(TAMARISK, partition, 0).interval(rows.X, 0.8)
+    assert part.interval[0] == interval.contains(rows.y).mean()
+    assert part.interval[1] == pytest.approx((interval.upper - interval.lower).mean())
+
+
+def test_a_part_survives_its_file(part: Part) -> None:
+    again = Part.from_arrays(part.to_arrays())
+    for name, array in part.to_arrays().items():
+        assert np.array_equal(array, again.to_arrays()[name])
+
+
+def test_every_step_ticks_once(partition: Partition) -> None:
+    ticks: list[int] = []
+    run_partition(TAMARISK, partition, lambda: ticks.append(1))
+    assert len(ticks) == partition.test.horizon
