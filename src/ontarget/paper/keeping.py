@@ -84,14 +84,14 @@ def code_digest() -> str:
     """A digest of this package's source: results kept by other code are not trusted."""
     digest = blake2b(digest_size=8)
     for path in sorted(_PACKAGE.rglob("*.py")):
-        # How results are shown does not change them.
+        # How results are collected and shown does not change them.
         if path.relative_to(_PACKAGE).parts[0] != "cli" and path.name not in _SHOWING:
             digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-_SHOWING = frozenset({"page.py", "charts.py", "tables.py", "sections.py"})
+_SHOWING = frozenset({"charts.py", "page.py", "progress.py", "reproduction.py", "tables.py"})
 
 
 def commit() -> str:

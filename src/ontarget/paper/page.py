@@ -79,11 +79,19 @@ _FIGURES: Final = {
 
 
 def page_of(
-    results: Mapping[str, Any], timing: Mapping[str, Any], figures: Mapping[str, Figure]
+    results: Mapping[str, Any],
+    timing: Mapping[str, Any],
+    figures: Mapping[str, Figure],
+    *,
+    distance: str | None = None,
 ) -> str:
-    """The page as text; it refers to nothing outside itself."""
+    """The page as text; it refers to nothing outside itself.
+
+    ``distance`` are the tables of the study of distances to the truth, as text.
+    """
     drawn = {name: svg_of(figure) for name, figure in figures.items()}
-    body = "\n".join(_sections(results, timing, drawn))
+    parts = [*_sections(results, drawn), *_distances(distance), *_times(timing)]
+    body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
@@ -92,9 +100,7 @@ def page_of(
     )
 
 
-def _sections(
-    results: Mapping[str, Any], timing: Mapping[str, Any], drawn: Mapping[str, str]
-) -> Iterator[str]:
+def _sections(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[str]:
     plan = results["plan"]
     yield from _opening(results)
     yield "<h2>The paper's figures beside ours</h2>"
@@ -112,7 +118,6 @@ def _sections(
     yield from _convergence(results, drawn)
     if "studies" in results:
         yield from _studies(results)
-    yield from _times(timing)
 
 
 def _opening(results: Mapping[str, Any]) -> Iterator[str]:
@@ -191,6 +196,16 @@ def _studies(results: Mapping[str, Any]) -> Iterator[str]:
         "outcomes holds at every step together."
     )
     yield tables.guarantee_table(results).html()
+
+
+def _distances(distance: str | None) -> Iterator[str]:
+    if distance is not None:
+        yield "<h2>Distance to the truth</h2>"
+        yield _text(
+            "On a simulator the probability itself is known, exactly or by restarting the simulator "
+            "from the same state many times. Excess Brier score is what a method loses against it."
+        )
+        yield f'<pre class="scroll">{escape(distance)}</pre>'
 
 
 def _times(timing: Mapping[str, Any]) -> Iterator[str]:

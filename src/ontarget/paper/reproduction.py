@@ -93,7 +93,8 @@ def reproduce(
     if figures:
         from ontarget.paper.page import page_of
 
-        write_whole(out / "index.html", [page_of(results, timing, drawn).encode()])
+        page = page_of(results, timing, drawn, distance=_distance(out))
+        write_whole(out / "index.html", [page.encode()])
     return Reproduction(plan, parts, results, timing)
 
 
@@ -261,6 +262,16 @@ class _Run:
 
 _FIGURES: Final = 4.0
 _MODE_NAMES: Final = {"noise": "noise", "atoms": "exact atoms"}
+
+
+def _distance(out: Path) -> str | None:
+    """The tables of the study of distances to the truth, where it was run into this folder.
+
+    It takes hours where the rest takes minutes, and so is a command of its own:
+    ``python -m ontarget.paper.distance > out/paper/distance.txt``.
+    """
+    path = out / "distance.txt"
+    return path.read_text() if path.exists() else None
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:
