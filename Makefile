@@ -5,8 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 BENCH  := $(sort $(wildcard bench/*.py))
 
-.PHONY: demo test test-slow check lint format types bench docs clean help
-.PHONY: demo paper test test-slow check lint format types bench clean help
+.PHONY: demo paper test test-slow check lint format types bench docs clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
