@@ -202,8 +202,8 @@ def _distances(distance: str | None) -> Iterator[str]:
     if distance is not None:
         yield "<h2>Distance to the truth</h2>"
         yield _text(
-            "On a simulator the probability itself is known, exactly or by restarting it many times "
-            "from the same state. Excess Brier score is what a method loses against it."
+            "On a simulator the probability itself is known, exactly or by many restarts from the "
+            "same state. Excess Brier score is what a method loses against it."
         )
         yield f'<pre class="scroll">{escape(distance)}</pre>'
 
