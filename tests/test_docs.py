@@ -30,7 +30,16 @@ run_pages = script("run_pages")
 write_api = script("write_api")
 
 
-@pytest.mark.parametrize("page", run_pages.pages(), ids=lambda path: path.stem)
+SLOW = {"skirmish"}  # it simulates 10,000 battles
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+        for path in run_pages.pages()
+    ],
+)
 def test_the_page_shows_the_true_output(page: Path, tmp_path: Path) -> None:
     # To renew the pages: python docs/run_pages.py --update
     differences = run_pages.check(page.read_text(), tmp_path)
@@ -51,6 +60,28 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
     text = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
     for name in ontarget.__all__:
         assert name.startswith("__") or f"\n## {name}\n" in text, f"{name} is described nowhere"
+
+
+@pytest.mark.parametrize("accuracy", [0.05, 0.03, 0.02, 0.01])
+def test_the_table_of_episodes_agrees_with_the_plan(accuracy: float) -> None:
+    from ontarget.conformal.planning import plan_sizes
+
+    page = (DOCS / "how-many-episodes.md").read_text()
+    row = re.search(rf"^\| ± {accuracy} \|(.*)\|$", page, flags=re.M)
+    assert row is not None
+    shown = [int(cell.replace(",", "")) for cell in row[1].split("|")]
+    plan = plan_sizes(accuracy, 0.95)
+    by_level = (plan.coverage[0.9], plan.coverage[0.95])
+    assert shown == [plan.at_one_threshold, plan.at_all_thresholds, *by_level]
+
+
+def test_the_picture_of_the_layers_is_up_to_date() -> None:
+    drawn = script("draw_layers")
+    assert drawn.PICTURE.read_text() == drawn.picture()
+    for layer in drawn.LAYERS:
+        for part in layer.name.split(" · "):
+            source = ROOT / "src" / "ontarget" / part
+            assert source.exists() or source.with_suffix(".py").exists(), f"no layer {part}"
 
 
 def anchors(page: str) -> set[str]:
