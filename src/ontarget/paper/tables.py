@@ -146,7 +146,7 @@ def _brier_check(where: str, brier: Mapping[str, Any]) -> tuple[str, str, str]:
     return (
         f"{where}: calibrated Brier score no worse than raw",
         f"{ours['mean']:.5f} against {raw['mean']:.5f}, difference "
-        f"{1e5 * difference['mean']:+.1f} ± {1e5 * difference['sd']:.1f} hundred-thousandths",
+        f"{1e5 * difference['mean']:+.1f} ± {1e5 * difference['sd']:.1f} · 10⁻⁵",
         verdict,
     )
 
@@ -171,7 +171,7 @@ def interval_tables(results: Results, domain: str) -> Iterator[Table]:
             )
             for name, one in found["intervals"].items()
         ],
-        f"{LABELS[domain]}: coverage and mean width by level, mean over the steps",
+        f"{LABELS[domain]}: coverage (%) / mean width by level, mean over the steps",
     )
     at = levels.index(0.8)
     yield Table(
@@ -186,7 +186,7 @@ def interval_tables(results: Results, domain: str) -> Iterator[Table]:
             )
             for name, one in found["intervals"].items()
         ],
-        f"{LABELS[domain]}: coverage and mean width of 80 % intervals by step",
+        f"{LABELS[domain]}: coverage (%) / mean width of 80 % intervals by step",
     )
 
 
@@ -195,7 +195,7 @@ def _mean(table: Sequence[Sequence[float]], column: int) -> float:
 
 
 def _cover_width(coverage: float, width: float) -> str:
-    return f"{100 * coverage:.1f} %, {width:.3g}"
+    return f"{100 * coverage:.1f} / {width:.3g}"
 
 
 def probability_table(results: Results, domain: str) -> Table:
