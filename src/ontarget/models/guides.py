@@ -29,7 +29,7 @@ GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
 _MOST_CATEGORIES = 32
 # A boosted guide's cuts per feature: its trees are small, so finer cuts would not be found.
 _MOST_BINS = 64
-_BLOCK = 1_024
+_BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ontarget.typing import AnyArray, FloatArray
 
 __all__ = ["BlockDistribution", "Limits", "StepDistribution"]
 
-_BLOCK = 4_096
+_BLOCK = 256
 
 Limits: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], None]
 
