@@ -248,6 +248,8 @@ class ExactReturns:
             outcomes = so_far[rows, None] + self.returns
             spacing = grid_of(outcomes) if grid is None else grid
             inside[rows] = (chances[index[rows]] * bounded.contains(outcomes, spacing)).sum(axis=1)
+        # Sums of many chances may pass 1 in their last bits.
+        inside = np.clip(inside, 0.0, 1.0)
         return 1.0 - inside if unbounded else inside
 
 
