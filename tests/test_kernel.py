@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +46,19 @@ def test_without_a_cache_there_is_one_warning_and_kernels_work(
         assert [kernel(function_without_a_file(k))() for k in (1, 2)] == [1, 2]
     assert len(caught) == 1
     assert "NUMBA_CACHE_DIR" in str(caught[0].message)
+
+
+def test_inner_kernels_return_numbers_only() -> None:
+    """They do not count who holds an array, so one they returned would be freed too early."""
+    numbers = {"None", "bool", "int", "float", "np.uint64", "Split", "tuple"}
+    found = 0
+    for path in Path(module.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            if "inner_kernel" in [ast.unparse(d) for d in node.decorator_list]:
+                assert node.returns is not None
+                parts = set(re.findall(r"[\w.]+", ast.unparse(node.returns)))
+                assert parts <= numbers, f"{path.name}: {node.name}"
+                found += 1
+    assert found > 20

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numba
 
-__all__ = ["inner_kernel", "kernel"]
+__all__ = ["inner_kernel", "kernel", "room_kernel"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -25,10 +25,18 @@ def kernel(function: F) -> F:
 
 
 def inner_kernel(function: F) -> F:
-    """The same for a function that only kernels call: no way in from Python is compiled.
+    """The same for a function that only kernels call: it has no way in from Python, and no memory.
 
-    Taking a tuple of arrays apart for Python costs the compiler more than most kernels do.
+    Taking a tuple of arrays apart for Python costs the compiler more than most kernels do. And a
+    function that may allocate counts who holds each array it meets, with instructions that lock
+    the memory and that threads wait for: several microseconds a row. So it takes room to work in.
     """
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+    return _compile(function, options)
+
+
+def room_kernel(function: F) -> F:
+    """The same for a function that makes the room which inner kernels work in: it may allocate."""
     return _compile(function, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 

@@ -85,12 +85,14 @@ def boost(
     place = np.empty(n_rows, dtype=np.int64)
     sums = np.zeros((1 << max(0, rules.depth - 1), n_bins.max() + 1, 2))
     leaves = np.empty((n_inner + 1, 2))
+    gains = np.empty(sums.shape[0])
     for t in range(rules.n_trees):
         place[:] = 0
         own = nodes[t * n_inner : (t + 1) * n_inner]
         for level in range(rules.depth):
             first, count = (1 << level) - 1, 1 << level
-            _split_level(table, (pull, weight, place), sums[:count], (own[first:], rules))
+            found = (own[first:], gains, rules)
+            _split_level(table, (pull, weight, place), sums[:count], found)
             for i in range(n_rows):
                 node = own[first + place[i]]
                 place[i] = 2 * place[i] + (1 if _goes_right(node, codes, i, n_bins) else 0)
@@ -123,15 +125,15 @@ def _split_level(
     table: tuple[IntArray, IntArray],
     rows: tuple[FloatArray, FloatArray, IntArray],
     sums: FloatArray,
-    out: tuple[IntArray, BoostingRules],
+    out: tuple[IntArray, FloatArray, BoostingRules],
 ) -> None:
     """Write the best split of each node of one level."""
     codes, n_bins = table
     pull, weight, place = rows
-    nodes, rules = out
+    nodes, gains, rules = out
     n_features, count = n_bins.size, sums.shape[0]
-    best = np.full(count, 1e-12)
     for k in range(count):
+        gains[k] = 1e-12
         # No split: whatever the feature, known or missing, it goes left.
         nodes[k] = pack_split(n_features, _HIGHEST, 0)
     for f in range(n_features):
@@ -142,8 +144,8 @@ def _split_level(
             sums[place[i], of_feature[i], 1] += weight[i]
         for k in range(count):
             gain, code, side = _best_code(sums[k], n_bins[f], rules)
-            if gain > best[k]:
-                best[k] = gain
+            if gain > gains[k]:
+                gains[k] = gain
                 nodes[k] = pack_split(f + (n_features if side else 0), code, 0)
 
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.models.asking_kernel import (
-    ForestTable,
+from ontarget.models.asking_kernel import ForestTable, limits_of_raw_row, new_scratch
+from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
+from ontarget.models.batch_kernel import (
     leaves_of_rows,
-    limits_of_raw_row,
     limits_of_rows,
+    means_of_leaves,
     means_of_rows,
-    new_scratch,
     quantiles_of_rows,
 )
-from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
 from ontarget.models.binning import MAX_BINS
 from ontarget.models.estimator import DistributionEstimator
 from ontarget.models.growing import SPLIT_SCORES, GrowthPlan, grow_forest
@@ -37,7 +36,7 @@ __all__ = ["LiveForest", "QuantileForest", "SplitRule"]
 SplitRule: TypeAlias = Literal["distribution", "variance"]
 
 # Rows that one thread answers before it takes the next block.
-_BLOCK = 128
+_BLOCK = 256
 _NO_LIMIT = 2**31 - 1
 
 
@@ -215,9 +214,15 @@ class QuantileForest(DistributionEstimator):
         rows = self._query_rows(X)
         means = np.empty(rows.shape[0])
         table = self.table_
-        run_blocks(
-            lambda a, b: means_of_rows(table, rows[a:b], means[a:b]), rows.shape[0], block=_BLOCK
-        )
+        many = rows.shape[0] * table.roots.size > table.nodes.size
+        of_nodes = np.empty(table.nodes.size if many else 0)
+        if many:
+            means_of_leaves(table, of_nodes)
+
+        def answer(a: int, b: int) -> None:
+            means_of_rows(table, rows[a:b], of_nodes, means[a:b])
+
+        run_blocks(answer, rows.shape[0], block=_BLOCK)
         return means
 
     def leaf_weights(self, X: ArrayLike) -> csr_array:
@@ -229,11 +234,12 @@ class QuantileForest(DistributionEstimator):
 
         rows = self._query_rows(X)
         table, n_trees = self.table_, self.table_.roots.size
-        leaves = np.empty((rows.shape[0], n_trees), dtype=np.int64)
+        leaves = np.empty((rows.shape[0], n_trees), dtype=np.uint32)
         run_blocks(
             lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0], block=_BLOCK
         )
-        start, size = (leaves & LOW32).ravel(), ((leaves >> 32) & LOW31).ravel()
+        nodes = table.nodes[leaves.ravel()]
+        start, size = nodes & LOW32, (nodes >> 32) & LOW31
         ends = np.cumsum(size)
         first = np.repeat(ends - size, size)  # where each leaf's part of the output begins
         entry = np.repeat(start, size) + np.arange(ends[-1] if ends.size else 0) - first

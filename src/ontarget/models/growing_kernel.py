@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import inner_kernel, kernel
+from ontarget.kernel import inner_kernel, kernel, room_kernel
 from ontarget.models.node_kernel import pack_split
 from ontarget.models.presorted_kernel import (
     SMALL,
@@ -113,7 +113,7 @@ def grow_tree(
     return growth.nodes[: growth.cursor[0]].copy(), growth.entries, growth.shares
 
 
-@inner_kernel
+@room_kernel
 def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
     """The rows that were drawn, and how often altogether."""
     n_bag, n_entries = 0, 0
@@ -137,7 +137,7 @@ def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
     return _Bag(order, sums, np.empty(n_spare, dtype=np.uint32), np.empty((n_spare, 4))), n_entries
 
 
-@inner_kernel
+@room_kernel
 def _gather(
     rows: tuple[TrainingTable, _Bag, IntArray], part: SmallPart, span: tuple[int, int]
 ) -> OfRow:

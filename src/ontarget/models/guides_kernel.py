@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget.kernel import inner_kernel, kernel
-from ontarget.models.asking_kernel import ForestTable, Scratch, limits_of_raw_row
+from ontarget.models.asking_kernel import ForestTable, Scratch, limits_of_row, row_to_leaves
 from ontarget.models.binning_kernel import bin_row
 from ontarget.models.boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.ridge_kernel import LinearGuide, linear_value
@@ -43,7 +43,8 @@ def _rounded(value: float) -> float:
 def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
     """Write a row's features and after them its guides; ``codes`` is room for two per feature."""
     n_features = row.size
-    out[:n_features] = row
+    for f in range(n_features):
+        out[f] = row[f]
     at, value = n_features, 0.0
     if guides.linear.terms.size > 0:
         value = linear_value(row, guides.linear)
@@ -62,6 +63,20 @@ def append_guides_of_rows(guides: Guides, X: FloatArray, out: FloatArray) -> Non
         _append_guides(guides, X[i], codes, out[i])
 
 
+@inner_kernel
+def _limits_of_guided_row(
+    model: tuple[Guides, ForestTable],
+    room: tuple[FloatArray, Scratch],
+    query: tuple[FloatArray, FloatArray],
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    guides, forest = model
+    guided, scratch = room
+    _append_guides(guides, query[0], scratch.codes, guided)
+    row_to_leaves(forest, guided, scratch)
+    limits_of_row(forest, scratch.leaves, query[1], out)
+
+
 @kernel
 def limits_of_guided_row(
     model: tuple[Guides, ForestTable],
@@ -70,7 +85,4 @@ def limits_of_guided_row(
     out: tuple[FloatArray, FloatArray],
 ) -> None:
     """Write both limits of the CDF of one row of features at each of its values."""
-    guides, forest = model
-    guided, scratch = room
-    _append_guides(guides, query[0], scratch.codes, guided)
-    limits_of_raw_row(forest, scratch, (guided, query[1]), out)
+    _limits_of_guided_row(model, room, query, out)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import inner_kernel
+from ontarget.kernel import inner_kernel, room_kernel
 from ontarget.models.node_kernel import pack_leaf, pack_split
 from ontarget.models.split_kernel import (
     NO_SPLIT,
@@ -49,6 +49,7 @@ class SmallPart(NamedTuple):
     side: IntArray  # (rows,) 1 on the left
     spare: IntArray  # (rows,) uint16
     stack: IntArray  # (rows, 4): node, first, last, depth
+    starts: IntArray  # (257,) of each byte, while lists are sorted
 
 
 class Growth(NamedTuple):
@@ -70,7 +71,7 @@ class OfRow(NamedTuple):
     weight: FloatArray  # empty where rows weigh the same
 
 
-@inner_kernel
+@room_kernel
 def new_small_part(n_features: int, n_rows: int) -> SmallPart:
     """Room for the small parts of one tree, one after another."""
     size = max(1, min(n_rows, SMALL))
@@ -81,6 +82,7 @@ def new_small_part(n_features: int, n_rows: int) -> SmallPart:
         np.empty(size, dtype=np.uint8),
         np.empty(size, dtype=np.uint16),
         np.empty((size + 1, 4), dtype=np.int64),
+        np.empty(257, dtype=np.int64),
     )
 
 
@@ -142,7 +144,7 @@ def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
     """Fill the lists: by code, equal codes by outcome; two rounds of counting, a byte each."""
     for i in range(n_rows):
         part.lists[n_bins.size, i] = i
-    starts = np.empty(257, dtype=np.int64)
+    starts = part.starts
     for f in range(n_bins.size):
         codes, target = part.codes[f], part.lists[f]
         source = part.lists[n_bins.size]
