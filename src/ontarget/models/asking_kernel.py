@@ -20,6 +20,7 @@ from ontarget.typing import BoolArray, FloatArray, IntArray
 __all__ = [
     "ForestTable",
     "Scratch",
+    "fill_buckets",
     "find_leaves",
     "limits_of_raw_row",
     "limits_of_row",
@@ -168,17 +169,54 @@ def limits_of_raw_row(
 
 
 @inner_kernel
-def quantile_of_row(forest: ForestTable, leaves: IntArray, q: float, strictly: bool) -> float:
-    """``inf{y : F(y) >= q}`` (``> q`` if strictly), given the row's leaves."""
+def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> int:
+    """Write the row's mass by buckets of neighbouring ranks; return the shift from rank to bucket.
+
+    Summed in another order than `_masses` sums, so good for a guess only.
+    """
+    shift = 0
+    while (forest.support[0].size - 1) >> shift >= buckets.size:
+        shift += 1
+    for b in range(buckets.size):
+        buckets[b] = 0.0
+    for t in range(leaves.size):
+        node = forest.nodes[leaves[t]]
+        start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
+        share, before = 1.0 / (np.float64(np.int64(size)) * leaves.size), 0.0
+        for e in range(start, start + size):
+            if forest.shares.size > 0:
+                share = (forest.shares[e] - before) / leaves.size
+                before = forest.shares[e]
+            buckets[forest.entries[e] >> shift] += share
+    return shift
+
+
+@inner_kernel
+def quantile_of_row(
+    forest: ForestTable,
+    leaves: IntArray,
+    level: tuple[float, bool],
+    mass_of: tuple[FloatArray, int],
+) -> float:
+    """``inf{y : F(y) >= q}`` (``> q`` if strictly), given the row's leaves and its buckets."""
+    q, strictly = level
     if q < 0.0 or (q == 0.0 and not strictly):
         return -np.inf
     if q > 1.0 or (q == 1.0 and strictly):
         return np.inf
+    buckets, shift = mass_of
+    bucket, mass = 0, buckets[0]
+    while bucket < buckets.size - 1 and mass < q:
+        bucket += 1
+        mass += buckets[bucket]
     values = forest.support[0]
     low, high = 0, values.size
     below, upto = 0.0, 1.0
+    j = (bucket << shift) - 1  # just before the bucket, then its end, then halfway
+    n_asked = 0
     while low < high:
-        j = (low + high) >> 1
+        if not low <= j < high:
+            j = (low + high) >> 1
         mass = _masses(forest, leaves, j)[1]
         # At a support value the right limit needs no mass below it.
         if reaches(cdf_in_cell(values[j], j, mass, mass, forest.support)[1], q, strictly):
@@ -187,6 +225,8 @@ def quantile_of_row(forest: ForestTable, leaves: IntArray, q: float, strictly: b
         else:
             low = j + 1
             below = mass
+        n_asked += 1
+        j = ((bucket + 1) << shift) - 1 if n_asked == 1 else -1
     return quantile_in_cell(q, strictly, low, below, upto, forest.support)
 
 

@@ -13,6 +13,7 @@ from ontarget.kernel import inner_kernel, kernel
 from ontarget.models.asking_kernel import (
     ForestTable,
     Scratch,
+    fill_buckets,
     find_leaves,
     limits_of_row,
     mean_of_leaf,
@@ -35,6 +36,8 @@ __all__ = [
 
 # So few rows are asked about one by one: down a single tree their cache misses would not overlap.
 _FEW = 16
+# Ranks fall into so many buckets when a quantile is sought.
+_BUCKETS = 512
 
 
 @kernel
@@ -150,22 +153,25 @@ def quantiles_of_rows(
     forest: ForestTable, X: FloatArray, q: tuple[FloatArray, bool], found: FloatArray
 ) -> None:
     """Write ``inf{y : F(y) >= q}`` (``> q`` if strictly) of each row and level."""
-    scratch = new_scratch(forest)
+    scratch, buckets = new_scratch(forest), np.empty(_BUCKETS)
     for i in range(X.shape[0]):
-        _quantiles_of_one(forest, (X[i], scratch), q, found[i])
+        _quantiles_of_one(forest, (X[i], scratch, buckets), q, found[i])
 
 
 @inner_kernel
 def _quantiles_of_one(
     forest: ForestTable,
-    row: tuple[FloatArray, Scratch],
+    row: tuple[FloatArray, Scratch, FloatArray],
     q: tuple[FloatArray, bool],
     found: FloatArray,
 ) -> None:
+    x, scratch, buckets = row
     levels, strictly = q
-    row_to_leaves(forest, row[0], row[1])
+    row_to_leaves(forest, x, scratch)
+    shift = fill_buckets(forest, scratch.leaves, buckets)
     for k in range(levels.size):
-        found[k] = quantile_of_row(forest, row[1].leaves, levels[k], strictly)
+        level = (levels[k], strictly)
+        found[k] = quantile_of_row(forest, scratch.leaves, level, (buckets, shift))
 
 
 @kernel
