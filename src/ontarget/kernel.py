@@ -29,7 +29,8 @@ def inner_kernel(function: F) -> F:
 
     Taking a tuple of arrays apart for Python costs the compiler more than most kernels do. And a
     function that may allocate counts who holds each array it meets, with instructions that lock
-    the memory and that threads wait for: several microseconds a row. So it takes room to work in.
+    the memory and that threads wait for: several microseconds a row. So it takes room to work in,
+    and returns numbers. Called from Python it would crash.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
     return _compile(function, options)

@@ -14,6 +14,7 @@ from ontarget.domains import skirmish_kernels as kernels
 from ontarget.domains.domain import take
 from ontarget.domains.draws import below, episode_keys, stream, uniform
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
+from ontarget.kernel import kernel
 from ontarget.typing import FloatArray
 
 
@@ -247,13 +248,25 @@ def test_no_unit_fires_before_its_cooldown_and_the_jitter_is_uniform() -> None:
         assert abs(steady[gap] - p * total) < 6 * math.sqrt(total * p * (1 - p))
 
 
+@kernel
+def shuffle(order: np.ndarray, n: int, s: np.uint64, counter: int) -> int:
+    return kernels._shuffle(order, n, s, counter)
+
+
+@kernel
+def push_two_apart(
+    x: np.ndarray, y: np.ndarray, order: np.ndarray, room: np.ndarray, field: np.ndarray
+) -> None:
+    kernels._push_apart(x, y, order, 2, room, field)
+
+
 def test_update_order_is_a_fair_shuffle() -> None:
     n, draws = 4, 24_000
     seen: Counter[tuple[int, ...]] = Counter()
     counter = 0
     for _ in range(draws):
         order = np.arange(n)
-        counter = kernels._shuffle(order, n, np.uint64(7), counter)
+        counter = shuffle(order, n, np.uint64(7), counter)
         seen[tuple(order.tolist())] += 1
     assert len(seen) == math.factorial(n)
     p = 1 / math.factorial(n)
@@ -262,6 +275,6 @@ def test_update_order_is_a_fair_shuffle() -> None:
 
 def test_coincident_units_are_pushed_apart_to_touch() -> None:
     x, y = np.array([3.0, 3.0]), np.array([5.0, 5.0])
-    kernels._push_apart(x, y, np.arange(2), 2, np.empty((2, 2)), np.array(FIELD))
+    push_two_apart(x, y, np.arange(2), np.empty((2, 2)), np.array(FIELD))
     assert x.tolist() == [2.625, 3.375]
     assert y.tolist() == [5.0, 5.0]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import IndexArray
 
 __all__ = ["success_slopes"]
 
 
-@kernel
+@inner_kernel
 def _turn(ox: int, oy: int, ax: int, ay: int, bx: int, by: int) -> int:
     """Positive where b lies above the line from o through a."""
     return (ax - ox) * (by - oy) - (ay - oy) * (bx - ox)

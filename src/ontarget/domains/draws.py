@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.keyed import keyed_hash, keys_of
 from ontarget.typing import KeyArray
 
@@ -60,7 +60,7 @@ def below(of_stream: np.uint64, counter: int, n: int) -> int:
     return int(uniform(of_stream, counter) * n)
 
 
-@kernel
+@inner_kernel
 def _mix(word: np.uint64) -> np.uint64:
     """The finaliser of SplitMix64: a bijection of 64-bit words that scatters every bit."""
     z = np.uint64(word) + _GAMMA

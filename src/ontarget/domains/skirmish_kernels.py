@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget.domains.draws import below, stream, uniform
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import AnyArray, FloatArray, KeyArray
 
 __all__ = ["Units", "advance", "arrange", "draw_armies", "draw_reinforcements", "summarize"]
@@ -135,7 +135,7 @@ def advance(
     return rewards
 
 
-@kernel
+@inner_kernel
 def _loop(
     units: Units,
     n_blue: int,
@@ -162,7 +162,7 @@ def _loop(
     return counter
 
 
-@kernel
+@inner_kernel
 def _act(
     i: int,
     units: Units,
@@ -197,7 +197,7 @@ def _act(
     return counter
 
 
-@kernel
+@inner_kernel
 def _push_apart(
     x: FloatArray, y: FloatArray, alive: AnyArray, n: int, push: FloatArray, field: FloatArray
 ) -> None:
@@ -227,7 +227,7 @@ def _push_apart(
         y[i] = min(max(y[i] + push[a, 1], 0.0), field[1])
 
 
-@kernel
+@inner_kernel
 def _walk(i: int, units: Units, goal_x: float, goal_y: float, length: float) -> None:
     """Move a unit toward a point, or away from it by a negative length; it stops on the point."""
     dx, dy = goal_x - units.x[i], goal_y - units.y[i]
@@ -238,7 +238,7 @@ def _walk(i: int, units: Units, goal_x: float, goal_y: float, length: float) -> 
         units.y[i] += share * dy
 
 
-@kernel
+@inner_kernel
 def _nearest(i: int, first: int, stop: int, units: Units) -> int:
     """The nearest living unit of these columns within scan range, or -1."""
     found, shortest = -1, SCAN * SCAN
@@ -250,7 +250,7 @@ def _nearest(i: int, first: int, stop: int, units: Units) -> int:
     return found
 
 
-@kernel
+@inner_kernel
 def _squared(i: int, j: int, units: Units) -> float:
     """The squared distance between two units' centres."""
     dx: float = units.x[j] - units.x[i]
@@ -258,7 +258,7 @@ def _squared(i: int, j: int, units: Units) -> float:
     return dx * dx + dy * dy
 
 
-@kernel
+@inner_kernel
 def _living(health: FloatArray, alive: AnyArray) -> int:
     """How many units are alive; their columns are written in order."""
     n = 0
@@ -269,7 +269,7 @@ def _living(health: FloatArray, alive: AnyArray) -> int:
     return n
 
 
-@kernel
+@inner_kernel
 def _shuffle(order: AnyArray, n: int, s: np.uint64, counter: int) -> int:
     """Put the first n entries in a random order; the counter after its draws."""
     for k in range(n - 1, 0, -1):

@@ -20,7 +20,7 @@ from ontarget.domains.tamarisk_parameters import (
     RESTORE,
     TAMARISK,
 )
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import FloatArray, KeyArray
 
 __all__ = [
@@ -126,7 +126,7 @@ def transition(
     return -((total + spent) / tables.units) + 0.0
 
 
-@kernel
+@inner_kernel
 def _settle(edges: NDArray[np.int8], e: int, of_step: np.uint64, tables: Tables) -> int:
     """The code of an empty edge after the seeds that reach it have competed."""
     n_edges = edges.size

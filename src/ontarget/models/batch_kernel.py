@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget.kernel import inner_kernel, kernel
+from ontarget.kernel import inner_kernel, kernel, room_kernel
 from ontarget.models.asking_kernel import (
     ForestTable,
     Scratch,
@@ -57,7 +57,7 @@ def limits_of_rows(
     _limits_of_block((forest, scratch, ranks), (X, y), (below, upto), out)
 
 
-@kernel
+@room_kernel
 def _new_block(forest: ForestTable, n_rows: int) -> Scratch:
     return Scratch(
         np.empty(n_rows * 2 * forest.bins.categorical.size, dtype=np.uint16),

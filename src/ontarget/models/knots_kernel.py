@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import FloatArray
 
 __all__ = ["knot_limits", "knot_means", "knot_quantiles", "linear_knots"]
@@ -20,12 +20,12 @@ __all__ = ["knot_limits", "knot_means", "knot_quantiles", "linear_knots"]
 _TAIL_RATIO = 4.0
 
 
-@kernel
+@inner_kernel
 def _reaches(mass: float, q: float, strictly: bool) -> bool:
     return mass > q if strictly else mass >= q
 
 
-@kernel
+@inner_kernel
 def _first_reaching(ascending: FloatArray, q: float, strictly: bool) -> int:
     """The first place whose number reaches q, or the size where none does."""
     start, stop = 0, ascending.size
@@ -57,7 +57,7 @@ def tail_scales(values: FloatArray, levels: FloatArray, floor: float) -> tuple[f
     return lower, upper
 
 
-@kernel
+@inner_kernel
 def _mass(
     y: float, j: int, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
 ) -> float:
@@ -71,7 +71,7 @@ def _mass(
     return float(min(levels[j - 1] + part * (levels[j] - levels[j - 1]), levels[j]))
 
 
-@kernel
+@inner_kernel
 def _limits(
     y: float, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
 ) -> tuple[float, float]:
@@ -90,7 +90,7 @@ def _limits(
     return mass, mass
 
 
-@kernel
+@inner_kernel
 def _quantile(
     q: float, strictly: bool, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
 ) -> float:
