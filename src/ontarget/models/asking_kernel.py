@@ -22,8 +22,8 @@ __all__ = [
     "Scratch",
     "fill_buckets",
     "find_leaves",
-    "limits_of_raw_row",
     "limits_of_row",
+    "live_limits",
     "mean_of_leaf",
     "new_scratch",
     "quantile_of_row",
@@ -136,36 +136,30 @@ def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, fl
 
 @inner_kernel
 def limits_of_row(
-    forest: ForestTable, leaves: IntArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
-) -> None:
-    """Write both limits of the CDF at each y, given the row's leaves."""
-    left, right = out
-    for k in range(y.size):
-        rank = np.searchsorted(forest.support[0], y[k])
-        below, upto = _masses(forest, leaves, rank)
-        left[k], right[k] = cdf_in_cell(y[k], rank, below, upto, forest.support)
-
-
-@inner_kernel
-def _limits_of_raw_row(
-    forest: ForestTable,
-    scratch: Scratch,
-    query: tuple[FloatArray, FloatArray],
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    row_to_leaves(forest, query[0], scratch)
-    limits_of_row(forest, scratch.leaves, query[1], out)
-
-
-@kernel
-def limits_of_raw_row(
     forest: ForestTable,
     scratch: Scratch,
     query: tuple[FloatArray, FloatArray],
     out: tuple[FloatArray, FloatArray],
 ) -> None:
     """Write both limits of the CDF of one row of features at each of its values."""
-    _limits_of_raw_row(forest, scratch, query, out)
+    row, y = query
+    left, right = out
+    row_to_leaves(forest, row, scratch)
+    for k in range(y.size):
+        rank = np.searchsorted(forest.support[0], y[k])
+        below, upto = _masses(forest, scratch.leaves, rank)
+        left[k], right[k] = cdf_in_cell(y[k], rank, below, upto, forest.support)
+
+
+@kernel
+def live_limits(
+    forest: ForestTable,
+    scratch: Scratch,
+    query: tuple[FloatArray, FloatArray],
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """The same, asked from Python."""
+    limits_of_row(forest, scratch, query, out)
 
 
 @inner_kernel

@@ -49,7 +49,7 @@ def limits_of_rows(
     if n_rows < _FEW:
         scratch = new_scratch(forest)
         for i in range(n_rows):
-            _limits_of_one(forest, scratch, (X[i], y[i]), (out[0][i], out[1][i]))
+            limits_of_row(forest, scratch, (X[i], y[i]), (out[0][i], out[1][i]))
         return
     scratch = _new_block(forest, n_rows)
     ranks = np.empty((n_values, n_rows), dtype=np.uint32)
@@ -65,17 +65,6 @@ def _new_block(forest: ForestTable, n_rows: int) -> Scratch:
         np.empty(n_rows, dtype=np.uint32),
         np.empty(n_rows, dtype=np.uint32),
     )
-
-
-@inner_kernel
-def _limits_of_one(
-    forest: ForestTable,
-    scratch: Scratch,
-    query: tuple[FloatArray, FloatArray],
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    row_to_leaves(forest, query[0], scratch)
-    limits_of_row(forest, scratch.leaves, query[1], out)
 
 
 @inner_kernel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.models.asking_kernel import ForestTable, limits_of_raw_row, new_scratch
+from ontarget.models.asking_kernel import ForestTable, live_limits, new_scratch
 from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
 from ontarget.models.batch_kernel import (
     leaves_of_rows,
@@ -325,7 +325,7 @@ class LiveForest:
 
     def limits(self, row: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
         """Write both limits of the CDF of this row at each y; all arrays contiguous float64."""
-        limits_of_raw_row(self.table, self._scratch, (row, y), (left, right))
+        live_limits(self.table, self._scratch, (row, y), (left, right))
 
 
 def _whole(name: str, value: object, least: int, most: int = _NO_LIMIT) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget.kernel import inner_kernel, kernel
-from ontarget.models.asking_kernel import ForestTable, Scratch, limits_of_row, row_to_leaves
+from ontarget.models.asking_kernel import ForestTable, Scratch, limits_of_row
 from ontarget.models.binning_kernel import bin_row
 from ontarget.models.boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.ridge_kernel import LinearGuide, linear_value
@@ -73,8 +73,7 @@ def _limits_of_guided_row(
     guides, forest = model
     guided, scratch = room
     _append_guides(guides, query[0], scratch.codes, guided)
-    row_to_leaves(forest, guided, scratch)
-    limits_of_row(forest, scratch.leaves, query[1], out)
+    limits_of_row(forest, scratch, (guided, query[1]), out)
 
 
 @kernel
