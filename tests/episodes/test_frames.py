@@ -89,14 +89,36 @@ def test_steps_out_of_order_are_sorted() -> None:
     assert runs.outcomes.tolist() == [1.0, 1.75]
 
 
-def test_steps_may_start_anywhere_if_said_so() -> None:
-    frame = log(step=[1, 2, 3, 1, 2])
-    with pytest.raises(EpisodesError, match=r"episode a lacks step 0 of 0..3.*pass first_step=1"):
-        Episodes.from_frame(frame)
-    runs = Episodes.from_frame(frame, first_step=1)
+def test_steps_may_count_from_one() -> None:
+    runs = Episodes.from_frame(log(step=[1, 2, 3, 1, 2]))
     assert runs.to_frame()["step"].to_list() == [1, 1, 2, 2, 3]
-    with pytest.raises(EpisodesError, match="below the first step 2"):
-        Episodes.from_frame(frame, first_step=2)
+    assert "horizon 3; steps count from 1" in runs.describe()
+    assert "count from" not in Episodes.from_frame(log()).describe()
+    with pytest.raises(EpisodesError, match=r"episode a lacks step 0 of 0..3 \(and 1 more such ep"):
+        Episodes.from_frame(log(step=[1, 2, 3, 1, 2]), first_step=0)
+
+
+def test_steps_may_start_anywhere_else_if_said_so() -> None:
+    frame = log(step=[5, 6, 7, 5, 6])
+    with pytest.raises(EpisodesError, match=r"episode a lacks step 0 of 0..7.*pass first_step=5"):
+        Episodes.from_frame(frame)
+    assert Episodes.from_frame(frame, first_step=5).lengths.tolist() == [3, 2]
+    with pytest.raises(EpisodesError, match="below the first step 6"):
+        Episodes.from_frame(frame, first_step=6)
+
+
+def test_steps_that_count_on_through_all_episodes_are_told_from_lost_ones() -> None:
+    with pytest.raises(EpisodesError, match=r"episode b lacks step 0 of 0..4; .*step=None counts"):
+        Episodes.from_frame(log(step=[0, 1, 2, 3, 4]))
+
+
+def test_like_lends_its_column_names_where_the_usual_ones_are_missing() -> None:
+    names = {"episode": "run", "step": "tick", "reward": "gain"}
+    past = Episodes.from_frame(log().rename(names), **names)
+    assert Episodes.from_frame(log().rename(names), like=past).ids.tolist() == ["a", "b"]
+    assert Episodes.from_frame(log(), like=past).ids.tolist() == ["a", "b"]
+    with pytest.raises(EpisodesError, match="like needs episodes or a fitted monitor, got str"):
+        Episodes.from_frame(log(), like="robot.ontarget")  # type: ignore[arg-type]
 
 
 def test_rows_without_steps_count_as_recorded_in_order() -> None:

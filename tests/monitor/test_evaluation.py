@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -101,3 +103,37 @@ def test_progress_counts_the_steps() -> None:
     seen: list[tuple[int, int]] = []
     MONITOR.evaluate(NEW, TARGET, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(t, 6) for t in range(1, 7)]
+
+
+def test_episodes_that_it_was_fitted_on_are_told(tmp_path: Path) -> None:
+    assert FOUND.fitted_on.size == 0
+    assert "caution" not in FOUND.summary()
+    path = tmp_path / "walks.ontarget"
+    MONITOR.save(path)
+    past = walks(900)
+    for monitor in (MONITOR, GoalMonitor.load(path)):
+        again = monitor.evaluate(past.take(np.arange(300)), TARGET, resamples=20)
+        assert again.fitted_on.tolist() == list(range(300))
+        assert "it was fitted on 300 of these 300 episodes" in again.summary()
+
+
+def test_results_show_themselves_in_a_line() -> None:
+    assert repr(MONITOR) == (
+        "<GoalMonitor: horizon 6, 2 features, behavior sum; 360 train, 360 calibrate, 180 assure>"
+    )
+    assert repr(GoalMonitor()) == "<GoalMonitor: not fitted>"
+    assert re.fullmatch(
+        r"<Evaluation: \[0.2, inf\) met by \d+ of 300 episodes, 6 steps>", repr(FOUND)
+    )
+
+
+def test_new_logs_are_read_like_a_monitor(tmp_path: Path) -> None:
+    table = NEW.to_frame().rename({"episode": "run", "reward": "gain"})
+    past = walks(900).to_frame().rename({"episode": "run", "reward": "gain"})
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(
+        Episodes.from_frame(past, episode="run", reward="gain"), progress=False
+    )
+    monitor.save(tmp_path / "m.ontarget")
+    new = Episodes.from_frame(table, like=GoalMonitor.load(tmp_path / "m.ontarget"))
+    assert (new.roles.episode, new.horizon) == ("run", 6)
+    assert new.outcomes.tolist() == NEW.outcomes.tolist()

@@ -191,3 +191,17 @@ def test_integers_beyond_floats_are_bad_readings() -> None:
     run = watch()
     assert run.step([10**400, 0]).state is State.UNKNOWN
     assert run.step(STATE, 10**400).state is State.UNKNOWN
+
+
+def test_alarm_curve_prints_as_a_table() -> None:
+    curve = MONITOR.alarm_curve(Target.at_least(0.0), rates=[0.0001, 0.1])
+    head, never, often = str(curve).splitlines()
+    assert head.startswith("promised   alarm below   failures caught")
+    assert "too few of the" in never
+    assert often.split()[:3] == [
+        "10.0%",
+        f"{curve.threshold[1]:.3f}",
+        f"{curve.detection_rate[1]:.1%}",
+    ]
+    assert repr(curve).startswith("<PromisedAlarms: 2 rates from 0.01% to 10.00%; ")
+    assert len(str(MONITOR.alarm_curve(Target.at_least(0.0))).splitlines()) == 13

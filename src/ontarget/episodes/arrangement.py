@@ -85,7 +85,7 @@ def arrange(
             step, episode = divmod(int(key[order[twice[0]]]), n)
             raise EpisodesError(
                 f"episode {name(ids[first_rows[episode]])} has step {step + first_step} twice"
-                f"{_more(twice.size, 'rows')}; keep one row per episode and step"
+                f"{_more(twice.size, 'row')}; keep one row per episode and step"
             )
     alive = np.bincount(times, minlength=int(lengths.max()))
     offsets = np.concatenate([[0], np.cumsum(alive)]).astype(np.intp)
@@ -148,16 +148,17 @@ def _refuse_gap(
 ) -> NoReturn:
     missing = int(np.argmax(own != np.arange(own.size)))
     start = earliest + first_step
-    remedy = (
-        f"if the steps are numbered from {start}, pass first_step={start}"
-        if earliest > 0
-        else "record every step, or leave the episode out"
-    )
+    if earliest > 0:
+        remedy = f"if the steps are numbered from {start}, pass first_step={start}"
+    elif own[0] and own[-1] - own[0] == own.size - 1:
+        remedy = f"number each episode's steps from {first_step}; step=None counts the rows instead"
+    else:
+        remedy = "record every step, or leave the episode out"
     raise EpisodesError(
         f"episode {name} lacks step {missing + first_step} of "
-        f"{first_step}..{int(own[-1]) + first_step}{_more(episodes, 'episodes')}; {remedy}"
+        f"{first_step}..{int(own[-1]) + first_step}{_more(episodes, 'episode')}; {remedy}"
     )
 
 
 def _more(count: int, what: str) -> str:
-    return f" (and {count - 1} more such {what})" if count > 1 else ""
+    return f" (and {count - 1:,} more such {what}{'s' * (count > 2)})" if count > 1 else ""

@@ -89,9 +89,10 @@ def _check_finite(recording: Recording, values: FloatArray, what: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         more = int(np.count_nonzero(bad)) - 1
+        others = f" and in {more:,} more row{'s' * (more > 1)}" if more else ""
         raise EpisodesError(
-            f"{what} needs finite numbers, got {values[row]} at {recording.where(row)}"
-            f"{f' and at {more} more rows' if more else ''}; mend the row, or leave the episode out"
+            f"{what} needs finite numbers, got {values[row]} at {recording.where(row)}{others}; "
+            "mend the row, or leave the episode out"
         )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from ontarget.episodes.episodes import Episodes
+    from ontarget.episodes.schema import Feature, Schema
 
-__all__ = ["describe"]
+__all__ = ["describe", "listed"]
+
+_NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 def describe(episodes: Episodes) -> str:
@@ -22,8 +26,9 @@ def describe(episodes: Episodes) -> str:
         length = f"{lengths.min()} to {lengths.max()} steps long (median {int(np.median(lengths))})"
     low, mid, high = np.quantile(outcomes, [0.1, 0.5, 0.9])
     lines = [
-        f"episodes   {len(episodes):,}, {length}, {steps}; horizon {episodes.horizon}",
-        f"features   {_features(episodes)}",
+        f"episodes   {len(episodes):,}, {length}, {steps}; horizon {episodes.horizon}"
+        f"{_counting(episodes)}",
+        f"features   {listed(episodes.schema)}",
         f"behavior   {episodes.behavior.spec}",
         f"outcomes   mean {outcomes.mean():.4g}, sd {outcomes.std():.4g}; "
         f"10 % below {low:.4g}, half below {mid:.4g}, 90 % below {high:.4g}",
@@ -36,15 +41,46 @@ def describe(episodes: Episodes) -> str:
     return "\n".join(lines)
 
 
-def _features(episodes: Episodes) -> str:
-    shown = [
-        f"{feature.name} ({len(feature.categories)} categories)"
+def listed(schema: Schema, most: int = 12) -> str:
+    """The features in a line; ``edge_0`` to ``edge_6`` of one kind count as one.
+
+    Examples
+    --------
+    >>> from ontarget.episodes import Feature, Schema
+    >>> listed(Schema((Feature("speed"), Feature("x0"), Feature("x1"), Feature("x2"))))
+    'speed, x0 to x2'
+    """
+    runs: list[list[Feature]] = []
+    for feature in schema.features:
+        if runs and _follows(runs[-1][-1], feature):
+            runs[-1].append(feature)
+        else:
+            runs.append([feature])
+    shown = [name for run in runs for name in _shown(run)]
+    more = len(shown) - most
+    return (", ".join(shown[:most]) or "none") + (f" and {more:,} more" if more > 0 else "")
+
+
+def _shown(run: list[Feature]) -> list[str]:
+    """A run of features in words: all of them, or the first and the last."""
+    kinds = [
+        f" ({len(feature.categories)} categories)"
         if feature.categories is not None
-        else f"{feature.name}{' (categorical)' if feature.categorical else ''}"
-        for feature in episodes.schema.features[:12]
+        else " (categorical)" * feature.categorical
+        for feature in run
     ]
-    more = len(episodes.schema) - len(shown)
-    return (", ".join(shown) or "none") + (f" and {more} more" if more else "")
+    if len(run) < 3:
+        return [f"{feature.name}{kind}" for feature, kind in zip(run, kinds, strict=True)]
+    return [f"{run[0].name} to {run[-1].name}{kinds[0]}"]
+
+
+def _follows(one: Feature, other: Feature) -> bool:
+    """Whether the names are a stem with a number and with the next one, both of one kind."""
+    first, second = _NUMBERED.fullmatch(one.name), _NUMBERED.fullmatch(other.name)
+    if first is None or second is None or first[1] != second[1]:
+        return False
+    alike = (one.categories, one.categorical) == (other.categories, other.categorical)
+    return alike and int(second[2]) == int(first[2]) + 1
 
 
 def _ends(episodes: Episodes) -> str:
@@ -56,5 +92,11 @@ def _ends(episodes: Episodes) -> str:
     else:
         text = f"{early:,} terminated early"
     if episodes.dropped:
-        text += f"; {episodes.dropped:,} cut-off episodes left out, their outcome unknown"
+        s = "s" * (episodes.dropped != 1)
+        text += f"; {episodes.dropped:,} cut-off episode{s} left out, outcome unknown"
     return text
+
+
+def _counting(episodes: Episodes) -> str:
+    first = episodes.roles.first_step
+    return f"; steps count from {first}" if first else ""

@@ -178,9 +178,10 @@ class Episodes:
         horizon, categorical, censored
             As for `from_arrays`.
         first_step
-            The number of the first step, 0 by default.
+            The number of the first step; by default 0, or 1 where no row has step 0.
         like
-            Earlier episodes whose features, dictionaries, behavior and horizon these must share.
+            Earlier episodes, or a fitted monitor, whose features, dictionaries, behavior and
+            horizon these must share. Its column names stand in where the usual ones are not there.
 
         Examples
         --------

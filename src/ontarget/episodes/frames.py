@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import narwhals as nw
 import numpy as np
@@ -31,7 +31,31 @@ from ontarget.typing import AnyArray, BoolArray, FloatArray, IndexArray
 if TYPE_CHECKING:
     from ontarget.episodes.episodes import Episodes
 
-__all__ = ["FrameOptions", "Layout", "frame_of", "layout_of", "record_frame", "table_of"]
+__all__ = ["Alike", "FrameOptions", "Layout", "frame_of", "layout_of", "record_frame", "table_of"]
+
+
+class Alike(Protocol):
+    """What new episodes can be read like: earlier ones, or a monitor that was fitted on some."""
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a state, with their dictionaries."""
+        ...
+
+    @property
+    def behavior(self) -> Behavior:
+        """What an episode is judged by."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps after which an episode is complete."""
+        ...
+
+    @property
+    def roles(self) -> Roles:
+        """Which column plays which part."""
+        ...
 
 
 class FrameOptions(TypedDict, total=False):
@@ -48,8 +72,8 @@ class FrameOptions(TypedDict, total=False):
     horizon: int | None
     categorical: Sequence[str]
     censored: Censored
-    first_step: int
-    like: Episodes | None
+    first_step: int | None
+    like: Alike | None
 
 
 @dataclass(frozen=True)
@@ -67,8 +91,8 @@ class Layout:
     horizon: int | None = None
     categorical: Sequence[str] = ()
     censored: Censored = "refuse"
-    first_step: int = 0
-    like: Episodes | None = None
+    first_step: int | None = None
+    like: Alike | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None
 
@@ -84,6 +108,10 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
     layout = replace(known or Layout(), **options)
     like = layout.like
     if like is not None:
+        if not all(hasattr(like, part) for part in ("schema", "behavior", "horizon", "roles")):
+            raise EpisodesError(
+                f"like needs episodes or a fitted monitor, got {type(like).__name__}"
+            )
         layout = replace(
             layout,
             schema=like.schema,
@@ -131,6 +159,7 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> Recording:
     """The recording that a table holds, one column read at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
+    layout = _named_alike(layout, columns)
     roles = _roles(layout, columns, behavior)
     names = _feature_names(layout, columns, roles, behavior)
 
@@ -143,10 +172,11 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> Recording:
     steps = None
     if layout.step is not None:
         steps = whole_numbers(read(layout.step), f"step (column {layout.step!r})")
-    arrangement = arrange(ids.codes, steps, first_step=layout.first_step, names=ids.dictionary)
+    roles = replace(roles, first_step=_first_step(layout, steps))
+    arrangement = arrange(ids.codes, steps, first_step=roles.first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
     del ids, steps
-    reader = _Reader(read, arrangement, own_ids, layout.first_step)
+    reader = _Reader(read, arrangement, own_ids, roles.first_step)
     groups = None if roles.group is None else reader.per_episode(roles.group)
     features, states = _states(reader, names, layout)
     return Recording(
@@ -331,8 +361,30 @@ def _roles(layout: Layout, columns: tuple[str, ...], behavior: Behavior) -> Role
         truncated=found["truncated"],
         terminated=found["terminated"],
         group=found["group"],
-        first_step=layout.first_step,
     )
+
+
+def _named_alike(layout: Layout, columns: tuple[str, ...]) -> Layout:
+    """Where no column has the usual name of a part, that of the episodes these are read like."""
+    if layout.like is None:
+        return layout
+    usual, theirs = Layout(), layout.like.roles
+    parts = ("episode", "step", "reward", "truncated", "terminated", "group")
+    named = {
+        part: getattr(theirs, part)
+        for part in parts
+        if getattr(layout, part) == getattr(usual, part)
+        and getattr(layout, part) not in columns
+        and getattr(theirs, part) in columns
+    }
+    return replace(layout, **named)
+
+
+def _first_step(layout: Layout, steps: IndexArray | None) -> int:
+    """The number that steps count from: as told, else 1 where no row has 0, as in many logs."""
+    if layout.first_step is not None:
+        return int(layout.first_step)
+    return 1 if steps is not None and steps.min() == 1 else 0
 
 
 def _feature_names(

@@ -24,6 +24,7 @@ __all__ = ["AlarmRule", "PromisedAlarms", "promised_alarms", "rule_of"]
 
 # A watch with a promised rate asks for its target's panel; a fleet asks for the same one again.
 _MOST_PANELS = 4
+_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ def rule_of(
     return AlarmRule(promised.value, for_steps, clear_above, promised)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PromisedAlarms:
-    """What each promised false-alarm rate buys, measured on the assure episodes.
+    """What each promised false-alarm rate buys, measured on the assure episodes; prints as a table.
 
     Attributes
     ----------
@@ -109,6 +110,33 @@ class PromisedAlarms:
     lead_steps: FloatArray
     n_met: int
     n_missed: int
+
+    def __repr__(self) -> str:
+        rates = self.false_alarm_rate
+        ends = f" from {rates[0]:.2%} to {rates[-1]:.2%}" if rates.size else ""
+        return (
+            f"<PromisedAlarms: {rates.size:,} rate{'s' * (rates.size != 1)}{ends}; "
+            f"{self.n_met:,} episodes met the target, {self.n_missed:,} missed it>"
+        )
+
+    def __str__(self) -> str:
+        """A table for people; of many rates, a dozen from the first to the last."""
+        n = self.false_alarm_rate.size
+        shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
+        lines = ["promised   alarm below   failures caught   steps before the end (quartiles)"]
+        lines += [self._row(int(i)) for i in shown]
+        return "\n".join(lines)
+
+    def _row(self, i: int) -> str:
+        rate = f"{self.false_alarm_rate[i]:8.1%}"
+        if math.isnan(self.threshold[i]):
+            return f"{rate}   too few of the {self.n_met:,} assure episodes that met the target"
+        if math.isnan(self.detection_rate[i]):
+            return f"{rate}   {self.threshold[i]:11.3f}   none of the assure episodes failed"
+        low, middle, high = self.lead_steps[i]
+        lead = "" if math.isnan(middle) else f"{middle:.0f} ({low:.0f} to {high:.0f})"
+        row = f"{rate}   {self.threshold[i]:11.3f}   {self.detection_rate[i]:15.1%}   {lead}"
+        return row.rstrip()
 
 
 def promised_alarms(

@@ -11,6 +11,7 @@ import numpy as np
 
 from ontarget.conformal.limits import TargetEnds
 from ontarget.episodes import Behavior, Episodes, Schema
+from ontarget.episodes.store import Roles
 from ontarget.errors import GroupError, InputError, ModelFileError
 from ontarget.grid import scale_of
 from ontarget.models.kinds import model_of_kind
@@ -18,7 +19,7 @@ from ontarget.monitor.distribution import BlockDistribution, StepDistribution
 from ontarget.monitor.fitting import bad_readings
 from ontarget.monitor.plan import Block
 from ontarget.target import Target
-from ontarget.typing import AnyArray, BoolArray, FloatArray
+from ontarget.typing import AnyArray, BoolArray, FloatArray, KeyArray
 
 __all__ = ["Calibrated", "Sections", "SectionsInMemory", "block_name", "ends_with_complements"]
 
@@ -66,6 +67,8 @@ class Calibrated:
     sections: Sections
     assure: Episodes | None
     excess: FloatArray  # M_i, one per assure episode (M9)
+    roles: Roles  # the columns of the log that it was fitted on
+    fingerprints: KeyArray  # of every episode it was fitted on; empty in older files
 
     _opened: dict[int, BlockDistribution] = field(init=False, repr=False, default_factory=dict)
     # What the assure episodes said of the last few targets (see `alarm`).

@@ -12,7 +12,7 @@ import numpy as np
 from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.errors import CalibrationError, InputError
-from ontarget.keyed import keyed_uniform, keys_of
+from ontarget.keyed import keyed_hash, keyed_uniform, keys_of
 from ontarget.monitor.calibrated import Calibrated
 from ontarget.typing import ArrayLike
 
@@ -168,7 +168,9 @@ def guard_of(fitted: Calibrated, *, step: int, epsilon: float, group: int) -> Dr
     def rank(episodes: Episodes) -> tuple[list[object], list[float]]:
         rows = episodes.at(step, grid=fitted.grid)
         left, right = model.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
-        ranks = draw_ranks(left, right, keys_of(rows.ids), seed=fitted.seed, step=step)
+        # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
+        keys = keyed_hash(keys_of(rows.ids), fitted.seed, "drift rank")
+        ranks = draw_ranks(left, right, keys, seed=fitted.seed, step=step)
         return rows.ids.tolist(), ranks.tolist()
 
     bet = DriftBet(at.ranks.values, seed=fitted.seed, epsilon=epsilon)

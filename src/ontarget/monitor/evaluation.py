@@ -13,6 +13,7 @@ import numpy as np
 from ontarget.conformal.levels import Level
 from ontarget.conformal.limits import raw_probability
 from ontarget.episodes import Episodes
+from ontarget.episodes.fingerprints import seen_before
 from ontarget.errors import EpisodesError
 from ontarget.evaluation import (
     NO_ALARM,
@@ -68,7 +69,7 @@ class PromisedQuality:
     quality: AlarmQuality
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """A monitor's answers on new episodes, beside what came of them.
 
@@ -92,6 +93,20 @@ class Evaluation:
     ids: AnyArray
     n_calibration: IndexArray  # (steps, episodes): how many stand behind each answer
     resampling: Resampling
+
+    def __repr__(self) -> str:
+        return (
+            f"<Evaluation: {self.target} met by {np.count_nonzero(self.met):,} of "
+            f"{self.met.size:,} episodes, {len(self.p):,} steps>"
+        )
+
+    @cached_property
+    def fitted_on(self) -> IndexArray:
+        """The positions of episodes that the monitor was fitted on; with any, the figures flatter.
+
+        They are known by id and contents. A recording of few possible runs may hide them.
+        """
+        return seen_before(self.episodes, self.fitted.fingerprints)
 
     def panel(self, method: str = "p") -> FloatArray:
         """The answers of one method: ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""
@@ -222,6 +237,11 @@ class Evaluation:
             f"at 5 %     ruled out wrongly {self.ruled_out_wrongly()}; assured wrongly "
             f"{self.assured_wrongly()}",
         ]
+        if self.fitted_on.size:
+            lines.append(
+                f"caution    it was fitted on {self.fitted_on.size:,} of these "
+                f"{self.met.size:,} episodes: the figures flatter; measure on new ones"
+            )
         return "\n".join(lines)
 
     def _losses(self, method: str, kind: str) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ontarget.errors import ModelFileError, OntargetError
 from ontarget.monitor.calibrated import Calibrated, block_name
 from ontarget.monitor.container import Container, write_container
 from ontarget.monitor.plan import Block
-from ontarget.typing import AnyArray
+from ontarget.typing import AnyArray, KeyArray
 
 __all__ = ["inspect_file", "load", "save"]
 
@@ -24,7 +25,9 @@ def save(calibrated: Calibrated, path: Path) -> None:
         block_name(block.index): calibrated.sections.section(block_name(block.index))
         for block in calibrated.blocks
     }
-    write_container(path, _header(calibrated), {**sections, "assure": _assure(calibrated)})
+    seen = {"fingerprints": calibrated.fingerprints}
+    written = {**sections, "assure": _assure(calibrated), "episodes": seen}
+    write_container(path, _header(calibrated), written)
 
 
 def load(path: Path) -> Calibrated:
@@ -52,6 +55,8 @@ def load(path: Path) -> Calibrated:
             sections=container,
             assure=_episodes(assure, header, schema),
             excess=assure["excess"],
+            roles=Roles(**header.get("columns", {})),
+            fingerprints=_fingerprints(container),
         )
     except OntargetError:
         raise
@@ -84,6 +89,7 @@ def _header(calibrated: Calibrated) -> dict[str, Any]:
         "may_miss": calibrated.may_miss.tolist(),
         "policy": calibrated.policy,
         "sizes": dict(calibrated.sizes),
+        "columns": asdict(calibrated.roles),
     }
 
 
@@ -132,6 +138,12 @@ def _episodes(arrays: dict[str, AnyArray], header: Any, schema: Schema) -> Episo
         outcomes=arrays["outcomes"],
     )
     return Episodes(store)
+
+
+def _fingerprints(container: Container) -> KeyArray:
+    if "episodes" not in container.sections:
+        return np.empty(0, dtype=np.uint64)
+    return container.section("episodes")["fingerprints"].astype(np.uint64)
 
 
 def _blocks(found: Any, horizon: int) -> tuple[Block, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ontarget.episodes import Episodes, Split
+from ontarget.episodes.fingerprints import fingerprints
 from ontarget.errors import CalibrationError, EpisodesError, GroupError
 from ontarget.monitor.calibrated import Calibrated, SectionsInMemory, block_name
 from ontarget.monitor.engine import Checkpoint, Engine, fingerprint, run_tasks
@@ -99,6 +100,10 @@ def fit_monitor(
         sections=SectionsInMemory(sections),
         assure=None if assure is None else assure.compact(),
         excess=excess,
+        roles=train.roles,
+        fingerprints=_read_only(
+            {"all": np.sort(np.concatenate([fingerprints(p) for p in split[:3] if p is not None]))}
+        )["all"],
     )
 
 

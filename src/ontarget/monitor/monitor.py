@@ -12,7 +12,8 @@ from ontarget.arguments import whole_number
 from ontarget.conformal.levels import Level
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
-from ontarget.episodes import Episodes, Split
+from ontarget.episodes import Behavior, Episodes, Schema, Split
+from ontarget.episodes.store import Roles
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.grid import snap
@@ -151,6 +152,16 @@ class GoalMonitor:
         )
         return self
 
+    def __repr__(self) -> str:
+        found = self._fitted
+        if found is None:
+            return "<GoalMonitor: not fitted>"
+        sizes = ", ".join(f"{size:,} {part}" for part, size in found.sizes.items())
+        return (
+            f"<GoalMonitor: horizon {found.horizon}, {len(found.schema)} "
+            f"feature{'s' * (len(found.schema) != 1)}, behavior {found.behavior.spec}; {sizes}>"
+        )
+
     @property
     def fitted(self) -> Calibrated:
         """What the fit left behind."""
@@ -162,6 +173,21 @@ class GoalMonitor:
     def horizon(self) -> int:
         """The number of steps of a run."""
         return self.fitted.horizon
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a state; `Episodes.read` takes the monitor itself as ``like=``."""
+        return self.fitted.schema
+
+    @property
+    def behavior(self) -> Behavior:
+        """What a run is judged by."""
+        return self.fitted.behavior
+
+    @property
+    def roles(self) -> Roles:
+        """Which columns of a log played which part when it was fitted."""
+        return self.fitted.roles
 
     def outlook(
         self,

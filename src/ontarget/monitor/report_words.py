@@ -111,7 +111,9 @@ def target_in_words(target: Target) -> str:
 
 def verdict(facts: Facts) -> list[Statement]:
     """The findings that matter, the most telling first."""
-    return [_said(facts.found), _calibration(facts.found), _alarm(facts), _sure(facts.found)]
+    found = facts.found
+    usual = [_said(found), _calibration(found), _alarm(facts), _sure(found)]
+    return [_flattered(found), *usual] if found.fitted_on.size else usual
 
 
 def said_table(found: Evaluation, bins: int = 10) -> list[tuple[str, ...]]:
@@ -240,6 +242,15 @@ def _said(found: Evaluation) -> Statement:
         f"Too few forecasts between 5 and 95\u00a0% to say what came of them; "
         f"{percent(float(found.met.mean()))} of runs met the target.",
         True,
+    )
+
+
+def _flattered(found: Evaluation) -> Statement:
+    n, seen = found.met.size, found.fitted_on.size
+    return Statement(
+        "These figures flatter.",
+        f"The monitor was fitted on {seen:,} of these {n:,} episodes. Measure it on new ones.",
+        False,
     )
 
 
