@@ -165,3 +165,8 @@ def test_text_shows_every_component() -> None:
 def test_ends_describe_the_hull() -> None:
     target = Target(0, 1, "right") | Target.at_least(3)
     assert (target.lower, target.upper, target.closed) == (0.0, math.inf, "neither")
+
+
+def test_a_lone_number_is_told_what_it_may_mean() -> None:
+    with pytest.raises(TargetError, match="got '-60'; -60: is at least -60, :-60 at most"):
+        Target.parse("-60")

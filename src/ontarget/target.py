@@ -120,6 +120,7 @@ class Target:
             if len(ends) != 2 or not any(ends):
                 raise TargetError(
                     f"target needs LO:HI, LO: or :HI with a number for LO and HI, got {text!r}"
+                    f"{_meant(part)}"
                 )
             low = _parsed_number(ends[0], text) if ends[0] else -math.inf
             high = _parsed_number(ends[1], text) if ends[1] else math.inf
@@ -261,6 +262,15 @@ def _number(name: str, value: float) -> float:
     if math.isnan(number):
         raise TargetError(f"target's {name} needs a number, got NaN")
     return number + 0.0
+
+
+def _meant(part: str) -> str:
+    """What a lone number may have meant."""
+    try:
+        float(part)
+    except ValueError:
+        return ""
+    return f"; {part}: is at least {part}, :{part} at most"
 
 
 def _parsed_number(text: str, whole: str) -> float:

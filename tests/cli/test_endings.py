@@ -37,8 +37,8 @@ def test_without_debug_no_traceback_and_with_it_the_error_itself() -> None:
     arguments = ["fit", "nothing.csv", "-o", "m.ontarget"]
     plain = call(arguments)
     assert (plain.exit_code, "Traceback" in plain.output) == (1, False)
-    shown = call(["--debug", *arguments])
-    assert isinstance(shown.exception, EpisodesError)
+    for debugging in (["--debug", *arguments], [*arguments, "--debug"]):
+        assert isinstance(call(debugging).exception, EpisodesError)
 
 
 def test_a_bug_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,12 @@ def test_steps_may_count_from_one(tmp_path: Path) -> None:
     table = Episodes.read(river().runs).take(range(60)).to_frame()
     table.with_columns(pl.col("step") + 1).write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
-    assert "steps count from 1" in text
+    assert "horizon 50; steps count from 1" in text
+    model = tmp_path / "m.ontarget"
+    arguments = ["fit", tmp_path / "log.csv", "-o", tmp_path / "n.ontarget", "--first-step"]
+    assert "lacks step 0 of 0..50" in call([*arguments, "0"]).stderr
+    told([*arguments, "1"])
+    assert (tmp_path / "n.ontarget").read_bytes() == model.read_bytes()
 
 
 def test_times_only_order_the_rows(tmp_path: Path) -> None:
@@ -125,15 +130,30 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         (["fit", "nothing.parquet", "-o", "m.ontarget"], "nothing.parquet: no such file"),
         (["fit", "log.csv", "-o", "no/such/m.ontarget"], "no/such: no such folder"),
         (["fit", "log.csv", "-o", "m.ontarget"], "cannot tell which column holds the episode"),
-        (["fit", "log.csv", "-o", "m.ontarget", "--episode", "x"], "no episode column 'x'"),
+        (["fit", "log.csv", "-o", "m.ontarget", "--episode", "z"], "no episode column 'z'"),
+        (
+            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--behavior", "x"],
+            "the episodes have no feature",
+        ),
         (["fit", "log.txt", "-o", "m.ontarget"], "episodes come as .parquet or .csv"),
+        (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
+        (["fit", "log.csv", "-o", "m.ontarget", "--preset", "x"], "preset needs 'default'"),
+        (["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"], "too few episodes"),
+        (
+            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward", "y"],
+            "no reward column 'y' among a, step, reward, x; pass --reward NAME",
+        ),
+        (["simulate", "tamarisk", "-o", "x.json"], "x.json needs to end in .parquet or .csv"),
+        (["simulate", "tamarisk", "-o", "no/x.csv"], "no: no such folder; make it first"),
+        (["inspect", "log.csv"], "no ontarget model file"),
     ],
 )
 def test_a_mistake_exits_with_1_and_one_line(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("log.csv").write_text("a,step,reward\n1,0,2.0\n")
+    rows = [f"{i},0,{i % 7}.0,{i % 3}.5" for i in range(10)]
+    Path("log.csv").write_text("\n".join(["a,step,reward,x", *rows, ""]))
     Path("log.txt").write_text("")
     result = call(arguments)
     assert result.exit_code == 1
@@ -141,3 +161,11 @@ def test_a_mistake_exits_with_1_and_one_line(
     assert result.stderr.startswith("ontarget: ")
     assert result.stderr.count("\n") == 1
     assert not Path("m.ontarget").exists()
+
+
+def test_steps_that_few_runs_reach_are_told(tmp_path: Path) -> None:
+    table = Episodes.read(river().runs).take(range(100)).to_frame()
+    lasts = pl.col("step") < pl.when(pl.col("episode") < 4).then(9).otherwise(7)
+    table.filter(lasts).write_csv(tmp_path / "log.csv")
+    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    assert "caution    2 steps from 7 on stay UNKNOWN: fewer than 20 calibration episodes" in text

@@ -32,4 +32,9 @@ def test_an_impossible_plan_is_a_mistake() -> None:
     assert result.exit_code == 1
     assert "accuracy needs a number strictly between 0 and 0.5, got 0.7" in result.stderr
     assert call(["plan", "--level", "1.5"]).exit_code == 1
-    assert call(["plan", "--success-rate", "2"]).exit_code == 2
+    for share in ("0", "2", "nan"):
+        result = call(["plan", "--success-rate", share])
+        assert result.exit_code == 1
+        assert "--success-rate needs a share above 0" in result.stderr
+    result = call(["plan", "--false-alarm-rate", "7"])
+    assert "--false-alarm-rate needs a number strictly between 0 and 1" in result.stderr

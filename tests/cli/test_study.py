@@ -38,7 +38,7 @@ def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:", "--report", report]
     text = told(arguments)
     assert "it said  came true" in text
-    assert "promised 5.0%" in text
+    assert "promised 5.0 %" in text
     assert "When it said about" in report.read_text()
 
 
@@ -54,7 +54,7 @@ def test_evaluate_reads_a_file_of_other_names_in_the_models_shape(tmp_path: Path
 
 def test_an_alarm_that_cannot_be_promised_is_no_failure() -> None:
     text = told(["evaluate", river().model, river().new, "--target", "1000:"])
-    assert "alarm      none: false_alarm_rate=0.05 needs at least 19" in text
+    assert "alarm      none: --false-alarm-rate 0.05 needs at least 19" in text
     arguments = ["evaluate", river().model, river().new, "--target", "1000:", "--json"]
     assert json.loads(told(arguments))["alarm"] is None
 
@@ -83,4 +83,34 @@ def test_a_report_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "1:", "--report", report]
     result = call(arguments)
     assert result.exit_code == 1
-    assert "no such file or directory" in result.stderr
+    assert "no: no such folder; make it first" in result.stderr
+
+
+@pytest.mark.parametrize("rate", ["0", "1", "five"])
+def test_a_rate_that_is_none_is_a_mistake(rate: str) -> None:
+    arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
+    result = call([*arguments, "--false-alarm-rate", rate])
+    assert result.exit_code == 1
+    assert f"--false-alarm-rate needs a number strictly between 0 and 1, got '{rate}'" in (
+        result.stderr
+    )
+
+
+def test_episodes_of_the_fit_are_told() -> None:
+    arguments = ["evaluate", river().model, river().runs, "--target", "-60:"]
+    assert "it was fitted on 600 of these 600 episodes: the figures flatter" in told(arguments)
+    assert json.loads(told([*arguments, "--json"]))["fitted_on"] == 600
+    arguments[2] = river().new
+    assert json.loads(told([*arguments, "--json"]))["fitted_on"] == 0
+
+
+def test_the_model_remembers_the_columns_of_its_log(tmp_path: Path) -> None:
+    names = {"episode": "night", "step": "t_s", "reward": "euros"}
+    for path in (river().runs, river().new):
+        table = Episodes.read(path).take(range(100)).to_frame().rename(names)
+        table.write_csv(tmp_path / f"{path.stem}.csv")
+    given = [word for part, name in names.items() for word in (f"--{part}", name)]
+    model = tmp_path / "m.ontarget"
+    told(["fit", tmp_path / "runs.csv", "-o", model, *given])
+    text = told(["evaluate", model, tmp_path / "new.csv", "--target", "-60:"])
+    assert "of 100 episodes" in text

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import io
 import json
+import math
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.cli import main
-from ontarget.cli.live import Desk
+from ontarget.cli.desk import Desk
 from ontarget.cli.live_view import LiveView, Track, chart, sparkline
 from ontarget.monitor import AlarmRule
 from tests.monitor.walks import walks
@@ -132,7 +135,7 @@ def test_the_promised_threshold_is_the_libraries() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--alarm-below", "2"], 1, "alarm_below needs a probability from 0 to 1"),
+        (["--alarm-below", "2"], 1, "--alarm-below needs a probability from 0 to 1"),
         (["--false-alarm-rate", "0.0001"], 1, "needs at least 9999 assure episodes"),
         (["--alarm-below", "0.5", "--false-alarm-rate", "0.1"], 1, "not both"),
         (["--for-steps", "0"], 2, "--for-steps"),
@@ -250,7 +253,7 @@ def test_a_new_run_clears_the_picture() -> None:
     track.add({"t": 0, "low": 0.1, "p": 0.2, "high": 0.3, "state": "ALARM"})
     track.add({"t": 1, "low": 0.0, "p": 0.0, "high": 0.0, "state": "DONE", "end": True})
     track.add({"t": 0, "low": 0.8, "p": 0.9, "high": 1.0, "state": "OK"})
-    assert (len(track.points), track.p, track.runs, track.alarms) == (1, 0.9, 1, 1)
+    assert (len(track.points), track.p, track.over) == (1, 0.9, False)
 
 
 def test_sparkline_keeps_to_its_width() -> None:
@@ -262,3 +265,130 @@ def test_a_rule_with_a_promise_is_titled_so() -> None:
     text = drawn(LiveView(TARGET, desk.rule, "m"), 120)
     assert "for 2 steps (0.1 false alarms promised)" in text
     assert isinstance(desk.rule, AlarmRule)
+
+
+def test_a_replay_answers_as_the_stream_would() -> None:
+    replay = ["--replay", str(river().new)]
+    ids = [str(one) for one in Episodes.read(river().new).ids[:2]]
+    first, second = (watched(lines(messages(i, ids[i]))) for i in range(2))
+    assert watched("", *replay, "--run", ids[1]) == second
+    both = watched("", *replay, "--run", ids[0], "--run", ids[1])
+    assert [one for one in both if one["agent"] == ids[0]] == first
+    assert [one["agent"] for one in both[:4]] == [ids[0], ids[1], ids[0], ids[1]]
+    every = watched("", *replay)
+    assert every[:102] == [*first, *second]
+    assert len(every) == 120 * 51
+
+
+def test_a_replay_of_runs_that_end_early_ends_them_there() -> None:
+    from ontarget.cli.replay import Replay
+
+    runs = walks(40, ragged=True)
+    monitor = GoalMonitor().fit(walks(300), progress=False)
+    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    found = monitor.evaluate(runs, Target.at_least(0.0), resamples=2)
+    for together in (True, False):
+        answers = list(desk.replies(Replay(runs, together=together)))
+        assert sum("end" in one for one in answers) == 40
+        for i, name in enumerate(runs.ids):
+            own = [one for one in answers if one["agent"] == name]
+            assert [one["p"] for one in own] == [
+                *found.p[: runs.lengths[i], i].tolist(),
+                float(found.met[i]),
+            ]
+
+
+def test_a_behavior_that_is_read_is_replayed() -> None:
+    from ontarget.cli.replay import Replay
+
+    rng = np.random.default_rng(0)
+    heights = rng.normal(size=(200, 4)).cumsum(axis=1)
+    states = np.concatenate([np.zeros((200, 1)), heights[:, :-1]], axis=1)[..., None]
+    runs = Episodes.from_arrays(states, None, behavior="column:height", behavior_values=heights)
+    monitor = GoalMonitor().fit(runs, progress=False)
+    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    answers = list(desk.replies(Replay(runs.take([3, 5]), together=True)))
+    assert [one["state"] for one in answers[-2:]] == ["DONE", "DONE"]
+    assert [one["p"] for one in answers[-2:]] == (heights[[3, 5], -1] >= 0.0).tolist()
+    assert all(one["state"] in ("OK", "ALARM") for one in answers[:-2])
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--run", "3"], 2, "--run and --speed belong to --replay"),
+        (["--speed", "3"], 2, "--run and --speed belong to --replay"),
+        (["--replay", "RUNS", "--speed", "0"], 2, "--speed needs a number of steps above 0"),
+        (["--replay", "RUNS", "--run", "nobody"], 1, "no episode 'nobody' in new.parquet"),
+        (["--replay", "nothing.csv"], 1, "nothing.csv: no such file"),
+    ],
+)
+def test_a_replay_that_cannot_be_is_a_mistake(options: list[str], code: int, message: str) -> None:
+    given = [str(river().new) if one == "RUNS" else one for one in options]
+    environment = {"COLUMNS": "200"}
+    result = call(["watch", river().model, "--target", "-60:", *given], env=environment)
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_null_is_a_missing_value_where_training_missed_some() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(300, 3, 2))
+    states[::5, :, 0] = np.nan
+    monitor = GoalMonitor().fit(
+        Episodes.from_arrays(states, rng.normal(size=(300, 3)), features=["wind", "load"]),
+        progress=False,
+    )
+    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    expected = monitor.watch(Target.at_least(0.0)).step([math.nan, 0.5]).p
+    for state in ({"wind": None, "load": 0.5}, [None, 0.5]):
+        (one,) = desk.answers([json.dumps({"agent": str(state), "state": state})])
+        assert one["p"] == expected
+    (bad,) = desk.answers(['{"agent": "b", "state": {"wind": 1.0, "load": null}}'])
+    assert bad["state"] == "UNKNOWN"
+    assert bad["reason"] == "feature 'load' is missing, and it never was in training"
+
+
+def test_an_agent_may_begin_its_next_run_in_another_group() -> None:
+    monitor = GoalMonitor(group="group").fit(walks(900, groups=2), progress=False)
+    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    stream = [
+        {"agent": "a", "group": "0", "state": [0.5, 0.0]},
+        {"agent": "a", "end": True, "reward": 0.1},
+        {"agent": "a", "group": "1", "state": [0.5, 0.0]},
+    ]
+    last = list(desk.answers(json.dumps(one) for one in stream))[-1]
+    assert last["p"] == monitor.watch(Target.at_least(0.0), group="1").step([0.5, 0.0]).p
+
+
+def test_runs_that_are_over_make_room_for_others() -> None:
+    view = view_of()
+    for i in range(1_500):
+        view.update({"agent": f"run-{i}", "t": 0, "p": 0.5, "state": "ALARM"})
+        view.update({"agent": f"run-{i}", "t": 1, "p": 0.0, "state": "DONE", "end": True})
+    assert len(view.tracks) <= 1_000
+    assert view.summary() == "3,000 lines, 1,500 agents, 1,500 runs ended, 1,500 alarms raised"
+
+
+def test_a_run_that_its_horizon_closed_is_counted_once() -> None:
+    stream = messages(1)
+    closing = {"agent": "a", "state": stream[0]["state"], "reward": stream[-1]["reward"]}
+    view = view_of([*stream[:-1], closing, stream[-1]])
+    assert "1 run ended" in view.summary()
+    assert drawn(view).count("●") == 51
+
+
+def test_a_stream_that_is_interrupted_is_summed_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def endless() -> Iterator[str]:
+        yield lines(messages(0)[:1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.argv", ["ontarget", "watch", str(river().model), "--target", "-60:"])
+    monkeypatch.setattr("sys.stdin", endless())
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+    assert "1 line, 1 agent, 0 runs ended" in capsys.readouterr().out

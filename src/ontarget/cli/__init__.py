@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.live import watch
-from ontarget.cli.mistakes import PlainGroup
+from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
 from ontarget.cli.study import evaluate, inspect
@@ -27,23 +28,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command(epilog="Example: ontarget demo")(demo)
-app.command(epilog="Example: ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05")(
-    plan
-)
-app.command(epilog="Example: ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet")(
-    simulate
-)
-app.command(epilog="Example: ontarget fit runs.parquet -o river.ontarget")(fit)
-app.command(epilog="Example: ontarget inspect river.ontarget")(inspect)
-app.command(
-    epilog="Example: ontarget evaluate river.ontarget new.parquet --target -60: "
-    "--report report.html"
-)(evaluate)
-app.command(epilog="Example: tail -f runs.jsonl | ontarget watch river.ontarget --target -60:")(
-    watch
-)
-app.command(epilog="Example: ontarget paper -o out/paper --quick")(paper)
+_EXAMPLES: dict[Callable[..., None], str] = {
+    demo: "ontarget demo",
+    plan: "ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05",
+    simulate: "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet",
+    fit: "ontarget fit runs.parquet -o river.ontarget",
+    inspect: "ontarget inspect river.ontarget",
+    evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",
+    watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
+    paper: "ontarget paper -o out/paper --quick",
+}
+for _command, _example in _EXAMPLES.items():
+    app.command(epilog=f"Example: {_example}", cls=PlainCommand)(_command)
 
 
 def _show_version(asked: bool) -> None:
@@ -57,14 +53,17 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _root(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of a mistake.")
+        bool,
+        typer.Option("--debug", help="Show the traceback of a mistake.", metavar=""),
     ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Say which version this is.", callback=_show_version),
+        typer.Option(
+            "--version", help="Say which version this is.", callback=_show_version, metavar=""
+        ),
     ] = False,
 ) -> None:
-    """Options that stand before a command; `PlainGroup` reads ``--debug``."""
+    """Options of every command; `PlainGroup` reads ``--debug``."""
 
 
 def main() -> None:

@@ -89,10 +89,21 @@ def read_runs(path: Path, given: FrameOptions) -> tuple[Episodes, tuple[str, ...
     table = _table(path)
     if table is None:
         return Episodes.read(path, **given), ()
-    found = guess(table.collect_schema().names(), given)
+    columns = table.collect_schema().names()
+    found = guess(columns, _named_alike(given, columns))
     with suppress(pl.exceptions.PolarsError):  # a spoilt value: reading the file tells where
         found = _numbered(table, found, given)
     return Episodes.read(path, **found.options), found.remarks
+
+
+def _named_alike(given: FrameOptions, columns: Sequence[str]) -> FrameOptions:
+    """The options, with the columns of what is read ``like`` where this file has them too."""
+    like = given.get("like")
+    if like is None:
+        return given
+    named = {part: getattr(like.roles, part) for part in (*NAMES, "group")}
+    named = {part: name for part, name in named.items() if name in columns}
+    return {**named, **given}  # type: ignore[typeddict-item]  # parts are its keys
 
 
 def _table(path: Path) -> pl.LazyFrame | None:
@@ -123,10 +134,7 @@ def _numbered(table: pl.LazyFrame, found: Guess, given: FrameOptions) -> Guess:
         return found
     if columns[step].is_integer():
         first = table.select(pl.col(step).min()).collect().item()
-        if not first:
-            return found
-        remark = f"steps count from {first}"
-        return Guess({**options, "first_step": int(first)}, (*remarks, remark))
+        return Guess({**options, "first_step": int(first)}, remarks) if first else found
     if "step" in given or not columns[step].is_numeric():
         return found
     rises = (pl.col(step).diff().over(episode) > 0).fill_null(value=True).all()

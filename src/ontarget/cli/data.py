@@ -14,6 +14,7 @@ from ontarget.cli.options import (
     BehaviorOption,
     DropCensored,
     EpisodeColumn,
+    FirstStep,
     GroupColumn,
     HorizonOption,
     RewardColumn,
@@ -21,10 +22,12 @@ from ontarget.cli.options import (
     StepColumn,
     frame_options,
 )
+from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
 from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
+    from ontarget import GoalMonitor
     from ontarget.episodes import Episodes
 
 __all__ = ["fit", "simulate"]
@@ -33,15 +36,19 @@ __all__ = ["fit", "simulate"]
 def simulate(
     domain: Annotated[str, typer.Argument(help="tamarisk or skirmish.", metavar="DOMAIN")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write: .parquet or .csv.")
+        Path,
+        typer.Option("--output", "-o", help="Where to write: .parquet or .csv.", metavar="FILE"),
     ],
     episodes: Annotated[
-        int, typer.Option("--episodes", "-n", min=1, help="How many episodes.")
+        int, typer.Option("--episodes", "-n", min=1, help="How many episodes.", metavar="N")
     ] = 10_000,
-    seed: Annotated[int, typer.Option(help="Same seed, same episodes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same episodes.", metavar="N")] = 0,
     preset: Annotated[
         str | None,
-        typer.Option(help="tamarisk: paper (default), competition, rare-deaths or tight-budget."),
+        typer.Option(
+            help="tamarisk: paper (default), competition, rare-deaths or tight-budget.",
+            metavar="NAME",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,6 +56,7 @@ def simulate(
     from ontarget.domains import named
     from ontarget.domains import simulate as run
 
+    check_output(output, (".parquet", ".csv"))
     chosen = named(domain, preset=preset)
     with bar(f"simulating {domain}", episodes) as advance:
         recorded = run(chosen, episodes, seed, progress=advance)
@@ -67,25 +75,39 @@ def simulate(
 
 def fit(
     runs: Runs,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
+    ],
     episode: EpisodeColumn = None,
     step: StepColumn = None,
+    first_step: FirstStep = None,
     reward: RewardColumn = None,
     features: Annotated[
-        str | None, typer.Option(help="Feature columns, separated by commas; by default the rest.")
+        str | None,
+        typer.Option(
+            help="Feature columns, separated by commas; by default the rest.", metavar="NAMES"
+        ),
     ] = None,
     categorical: Annotated[
-        str | None, typer.Option(help="Features whose numbers are names, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Features whose numbers are names, separated by commas.", metavar="NAMES"
+        ),
     ] = None,
     behavior: BehaviorOption = None,
     group: GroupColumn = None,
     horizon: HorizonOption = None,
     drop_censored: DropCensored = False,
-    preset: Annotated[str, typer.Option(help="default or paper.")] = "default",
-    policy: Annotated[str, typer.Option(help="A label for the policy that was recorded.")] = "",
-    seed: Annotated[int, typer.Option(help="Same data and seed, same file.")] = 0,
+    preset: Annotated[str, typer.Option(help="default or paper.", metavar="NAME")] = "default",
+    policy: Annotated[
+        str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
+    ] = "",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Same data and seed, same file.", metavar="N")
+    ] = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="A folder that lets a killed fit resume.")
+        Path | None,
+        typer.Option(help="A folder that lets a killed fit resume.", metavar="FOLDER"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,6 +121,7 @@ def fit(
     options = frame_options(
         episode=episode,
         step=step,
+        first_step=first_step,
         reward=reward,
         features=features,
         categorical=categorical,
@@ -107,13 +130,14 @@ def fit(
         horizon=horizon,
         drop_censored=drop_censored,
     )
-    _check_folder(output)
+    check_output(output)
+    monitor = GoalMonitor(preset=preset, group=group, policy=policy)  # type: ignore[arg-type]  # it checks itself
     with working(f"reading {runs.name}"):
         recorded, remarks = read_runs(runs, options)
     if not as_json:
         print_facts(f"{recorded.describe()}\n{_roles(recorded, remarks)}")
-    monitor = GoalMonitor(preset=preset, group=group, policy=policy)  # type: ignore[arg-type]  # it checks itself
     monitor.fit(recorded, seed=seed, checkpoint=checkpoint, progress=not as_json)
+    unknown = _unknown(monitor)
     monitor.save(output)
     sizes = dict(monitor.fitted.sizes)
     size = output.stat().st_size
@@ -121,8 +145,10 @@ def fit(
         roles = recorded.roles
         columns = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
         found = {"file": str(output), "bytes": size, "columns": columns, "remarks": list(remarks)}
-        typer.echo(json.dumps({**found, **sizes}))
+        typer.echo(json.dumps({**found, **sizes, "unknown_steps": unknown}))
         return
+    if unknown:
+        print_facts(_caution(unknown, monitor))
     low = _lower_fifth(recorded)
     print_facts(
         f"model      {output}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
@@ -133,16 +159,32 @@ def fit(
     )
 
 
+def _unknown(monitor: GoalMonitor) -> list[int]:
+    """The steps that too few calibration episodes reach; refused if that is every step."""
+    from ontarget.errors import CalibrationError
+
+    fitted = monitor.fitted
+    steps = range(fitted.horizon)
+    groups = range(fitted.n_groups)
+    found = [t for t in steps if any(fitted.unknown(fitted.at(t, g)) for g in groups)]
+    if len(found) == fitted.horizon:
+        raise CalibrationError(
+            f"too few episodes: {fitted.sizes['calibrate']:,} are left to calibrate, and a step "
+            f"needs {fitted.min_calibration}; record more (ontarget plan says how many)"
+        )
+    return found
+
+
+def _caution(unknown: list[int], monitor: GoalMonitor) -> str:
+    n, least = len(unknown), monitor.fitted.min_calibration
+    which = f"step {unknown[0]} stays" if n == 1 else f"{n:,} steps from {unknown[0]} on stay"
+    return f"caution    {which} UNKNOWN: fewer than {least} calibration episodes last that long"
+
+
 def _lower_fifth(recorded: Episodes) -> float:
     import numpy as np
 
     return float(np.quantile(recorded.outcomes, 0.2))
-
-
-def _check_folder(output: Path) -> None:
-    """Refuse before the work, not after it."""
-    if not output.parent.is_dir():
-        raise FileNotFoundError(2, "no such folder", str(output.parent))
 
 
 def _roles(recorded: Episodes, remarks: tuple[str, ...]) -> str:

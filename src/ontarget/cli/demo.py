@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget.cli.printing import print_facts
+from ontarget.cli.printing import percent, print_facts
 from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
@@ -26,12 +26,15 @@ _PAUSE = 0.12  # seconds between steps of the replay, on a terminal
 
 def demo(
     folder: Annotated[
-        Path, typer.Option(help="Where to leave the episodes, the model and the report.")
+        Path,
+        typer.Option(
+            help="Where to leave the episodes, the model and the report.", metavar="FOLDER"
+        ),
     ] = Path("ontarget-demo"),
     episodes: Annotated[
-        int, typer.Option("--episodes", "-n", min=200, help="How many to simulate.")
+        int, typer.Option("--episodes", "-n", min=200, help="How many to simulate.", metavar="N")
     ] = 6_000,
-    seed: Annotated[int, typer.Option(help="Another seed, another river.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other runs.", metavar="N")] = 0,
 ) -> None:
     """Simulate a river, learn to tell how it will end, and watch a run that goes wrong."""
     from time import perf_counter
@@ -167,5 +170,5 @@ def _line(answer: dict[str, Any], width: int = 30) -> str:
     filled = 0 if math.isnan(p) else round(width * p)
     return (
         f"t = {answer['t']:2d}  earned {answer['earned']:7.2f}  "
-        f"{'█' * filled + '·' * (width - filled)} {p:6.1%}  {answer['state']}"
+        f"{'█' * filled + '·' * (width - filled)} {percent(p):>7}  {answer['state']}"
     )

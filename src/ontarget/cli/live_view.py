@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ontarget.cli.printing import percent
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
@@ -27,8 +29,9 @@ COLOURS: Final = {
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 _KEPT = 400  # points of a run: more than any terminal is wide
 _ROWS = 9
-_URGENT: Final = {"ALARM": 0, "UNKNOWN": 1}
+_URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # so many agents get a chart of their own
+_MOST = 1_000  # so many agents are kept; more, and those whose runs are over go
 
 
 @dataclass
@@ -42,12 +45,12 @@ class Track:
     step: int = 0
     state: str = "PENDING"
     change: str = ""
-    runs: int = 0
-    alarms: int = 0
     over: bool = False
 
     def add(self, answer: Mapping[str, Any]) -> None:
         """Take in one answer."""
+        if self.over and answer.get("end"):
+            return  # the horizon has closed this run already
         if self.over:
             self.points.clear()
             self.over, self.state = False, "PENDING"
@@ -58,10 +61,8 @@ class Track:
         if state != self.state:
             reason = str(answer.get("reason") or "")
             self.change = f"{state} at step {self.step}" + (f": {reason}" if reason else "")
-            self.alarms += state == "ALARM"
         self.state = state
-        if answer.get("end") or state == "DONE":
-            self.runs, self.over = self.runs + 1, True
+        self.over = bool(answer.get("end")) or state == "DONE"
 
     @property
     def p(self) -> float:
@@ -76,8 +77,12 @@ class LiveView:
     target: Target
     rule: AlarmRule
     name: str
+    one_by_one: bool = False  # an agent goes when the next one comes, as in a replay
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
+    agents: int = 0
+    runs: int = 0
+    alarms: int = 0
     bad: str = ""
 
     def update(self, answer: Mapping[str, Any]) -> None:
@@ -86,8 +91,21 @@ class LiveView:
         if "agent" not in answer:
             self.bad = f"line {answer.get('line')}: {answer.get('reason')}"
             return
-        agent = str(answer["agent"])
-        self.tracks.setdefault(agent, Track(agent)).add(answer)
+        track = self._track(str(answer["agent"]))
+        before, closed = track.state, track.over
+        track.add(answer)
+        self.alarms += track.state == "ALARM" != before
+        self.runs += track.over and not closed
+
+    def _track(self, agent: str) -> Track:
+        if agent in self.tracks:
+            return self.tracks[agent]
+        if self.one_by_one:
+            self.tracks.clear()
+        elif len(self.tracks) >= _MOST:
+            self.tracks = {name: one for name, one in self.tracks.items() if not one.over}
+        self.agents += 1
+        return self.tracks.setdefault(agent, Track(agent))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw for the width and the height there are."""
@@ -96,7 +114,7 @@ class LiveView:
         width, height = options.max_width, options.height or console.height
         yield self._title()
         if not self.tracks:
-            yield Text("waiting for the first line", style="dim")
+            yield Text("waiting for the first line on standard input", style="dim")
             return
         if len(self.tracks) <= _LARGE and height >= 2 + len(self.tracks) * (_ROWS + 4):
             for track in sorted(self.tracks.values(), key=lambda one: one.agent):
@@ -108,11 +126,9 @@ class LiveView:
 
     def summary(self) -> str:
         """What is left to say when the stream is over."""
-        runs = sum(track.runs for track in self.tracks.values())
-        alarms = sum(track.alarms for track in self.tracks.values())
         return (
-            f"{_counted(self.lines, 'line')}, {_counted(len(self.tracks), 'agent')}, "
-            f"{_counted(runs, 'run')} ended, {_counted(alarms, 'alarm')} raised"
+            f"{_counted(self.lines, 'line')}, {_counted(self.agents, 'agent')}, "
+            f"{_counted(self.runs, 'run')} ended, {_counted(self.alarms, 'alarm')} raised"
         )
 
     def _title(self) -> Text:
@@ -159,12 +175,12 @@ class LiveView:
                 str(track.step),
                 sparkline([point[1] for point in track.points], max(10, width // 3)),
                 _percent(p),
-                "" if math.isnan(p) else f"{low:.0%}–{high:.0%}",
+                "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0)}",
                 track.change,
                 style=style if track.state in ("ALARM", "UNKNOWN") else None,
             )
         if len(ordered) > most:
-            table.caption = f"and {len(ordered) - most} more agents"
+            table.caption = f"and {_counted(len(ordered) - most, 'more agent')}"
             table.caption_justify = "left"
         return table
 
@@ -218,7 +234,7 @@ def _headline(track: Track) -> Text:
     text.append(f"step {track.step}  ")
     text.append(f"{_percent(p)} ", style=COLOURS.get(track.state, ""))
     if not math.isnan(p) and high > low:
-        text.append(f"({low:.1%} to {high:.1%}) ", style="dim")
+        text.append(f"({percent(low)} to {percent(high)}) ", style="dim")
     text.append(track.state, style=COLOURS.get(track.state, ""))
     return text
 
@@ -232,4 +248,4 @@ def _row(share: float, rows: int) -> int:
 
 
 def _percent(share: float) -> str:
-    return "?" if math.isnan(share) else f"{share:.1%}"
+    return "?" if math.isnan(share) else percent(share)

@@ -6,16 +6,40 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ontarget.errors import OntargetError
 
-__all__ = ["Exit", "PlainGroup"]
+__all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
+
+_DEBUG = "--debug"
+
+# What the library calls a remedy, and what the command line calls it.
+_OPTIONS: Final = (
+    (re.compile(r"\bcensored='drop'"), "--drop-censored"),
+    (re.compile(r"\bstep=None\b"), "--step none"),
+    (re.compile(r"\bcategorical=\['([^']+)'\]"), r"--categorical \1"),
+    (
+        re.compile(
+            r"\b(episode|step|reward|features|behavior|group|horizon|first_step"
+            r"|alarm_below|false_alarm_rate|for_steps|clear_above)=([\w.]+)"
+        ),
+        lambda found: f"{_option(found[1])} {found[2]}",
+    ),
+    (re.compile(r"\bfeatures=(?=$|[\s;,])"), "--features"),
+    (
+        re.compile(
+            r"\b(alarm_below|false_alarm_rate|for_steps|clear_above|success_rate|first_step)\b"
+        ),
+        lambda found: _option(found[1]),
+    ),
+)
 
 
 class Exit(IntEnum):
@@ -28,8 +52,32 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help names no type of a flag."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option --help, which takes nothing."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
 class PlainGroup(TyperGroup):
-    """The commands; ``--debug`` before a command's name shows the traceback of its mistake."""
+    """The commands; ``--debug``, wherever it stands, shows the traceback of a mistake."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option --help, which takes nothing."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take --debug out of a command's options, as if it stood before its name."""
+        if _DEBUG in args:
+            args = [_DEBUG, *(one for one in args if one != _DEBUG)]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; whatever a user can cause ends in a line and an exit code."""
@@ -48,9 +96,26 @@ class PlainGroup(TyperGroup):
             raise typer.Exit(Exit.INPUT) from None
 
 
+def in_options(text: str) -> str:
+    """A message with the library's arguments as the command line's options.
+
+    Examples
+    --------
+    >>> in_options("pass reward=NAME, or censored='drop'")
+    'pass --reward NAME, or --drop-censored'
+    """
+    for pattern, option in _OPTIONS:
+        text = pattern.sub(option, text)
+    return text
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _told(error: Exception) -> str:
     """The error in one line."""
     if isinstance(error, OSError) and not isinstance(error, OntargetError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}"
-    return " ".join(str(error).split())
+    return in_options(" ".join(str(error).split()))

@@ -16,6 +16,7 @@ __all__ = [
     "DropCensored",
     "EpisodeColumn",
     "FalseAlarmRate",
+    "FirstStep",
     "GroupColumn",
     "HorizonOption",
     "Model",
@@ -40,13 +41,20 @@ TargetOption: TypeAlias = Annotated[
         metavar="LO:HI",
     ),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+# Newer versions of typer show the type of a flag, unless it has an empty name.
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON for programs.", metavar="")
+]
 EpisodeColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of episode ids.", metavar="NAME")
 ]
 StepColumn: TypeAlias = Annotated[
     str | None,
     typer.Option(help="Column of steps; none if rows stand in order.", metavar="NAME"),
+]
+FirstStep: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="The number of the first step.", show_default="the smallest", metavar="N"),
 ]
 RewardColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of rewards.", metavar="NAME")
@@ -57,14 +65,15 @@ GroupColumn: TypeAlias = Annotated[
 BehaviorOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="What a run is judged by: sum, discounted:0.99, last, max, min, mean, or a column."
+        help="What a run is judged by: sum, discounted:0.99, last, max, min, mean, or a column.",
+        metavar="NAME",
     ),
 ]
 HorizonOption: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Steps of a complete episode.")
+    int | None, typer.Option(min=1, help="Steps of a complete episode.", metavar="N")
 ]
 DropCensored: TypeAlias = Annotated[
-    bool, typer.Option("--drop-censored", help="Leave cut-off episodes out.")
+    bool, typer.Option("--drop-censored", help="Leave cut-off episodes out.", metavar="")
 ]
 FalseAlarmRate: TypeAlias = Annotated[
     str | None,
@@ -78,6 +87,7 @@ def frame_options(
     *,
     episode: str | None = None,
     step: str | None = None,
+    first_step: int | None = None,
     reward: str | None = None,
     features: str | None = None,
     categorical: str | None = None,
@@ -92,6 +102,8 @@ def frame_options(
         options["episode"] = episode
     if step is not None:
         options["step"] = None if step.lower() == "none" else step
+    if first_step is not None:
+        options["first_step"] = first_step
     if reward is not None:
         options["reward"] = reward
     if features is not None:

@@ -14,15 +14,17 @@ __all__ = ["paper"]
 
 
 def paper(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path(
-        "out/paper"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder to write to.", metavar="FOLDER")
+    ] = Path("out/paper"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer episodes and partitions; within a minute.")
+        bool,
+        typer.Option("--quick", help="Fewer episodes and partitions; within a minute.", metavar=""),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.", metavar="N")] = 0,
     studies: Annotated[
-        bool, typer.Option(help="Whether to answer the paper's open questions too.")
+        bool,
+        typer.Option(help="Whether to answer the paper's open questions too.", metavar=""),
     ] = True,
 ) -> None:
     """Reproduce the paper: tables, figures and a page; a stopped run goes on where it was."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ontarget.cli.options import AsJson, FalseAlarmRate
+from ontarget.cli.printing import percent
 
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan
@@ -22,13 +23,16 @@ _CALIBRATE, _ASSURE = 0.4, 0.2
 
 def plan(
     accuracy: Annotated[
-        float, typer.Option(help="How far from the truth at most: 0.02 is two points.")
+        float,
+        typer.Option(help="How far from the truth at most: 0.02 is two points.", metavar="SHARE"),
     ] = 0.02,
     level: Annotated[str, typer.Option(help="With this confidence.", metavar="LEVEL")] = "0.95",
     false_alarm_rate: FalseAlarmRate = None,
     success_rate: Annotated[
         float | None,
-        typer.Option(help="The share of runs that meet the target, if you know it.", min=0, max=1),
+        typer.Option(
+            help="The share of runs that meet the target, if you know it.", metavar="SHARE"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +42,10 @@ def plan(
     model, and is measured by evaluate.
     """
     from ontarget.conformal.planning import plan_sizes
+    from ontarget.errors import InputError
 
+    if success_rate is not None and not 0.0 < success_rate <= 1.0:
+        raise InputError(f"success_rate needs a share above 0, at most 1, got {success_rate:g}")
     found = plan_sizes(accuracy, level, false_alarm_rate=false_alarm_rate)
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"record": _to_record(found, success_rate)}))
@@ -72,7 +79,9 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
         "for all targets at once; one with two ends is within twice that",
     )
     for asked, needed in found.coverage.items():
-        table.add_row(f"{needed:,}", calibration, f"for what {asked:.0%} intervals really cover")
+        table.add_row(
+            f"{needed:,}", calibration, f"for what {percent(asked, 0)} intervals really cover"
+        )
     if found.successes is not None:
         rate = found.false_alarm_rate
         table.add_row(
@@ -86,7 +95,7 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
             "for that rate to be as accurate with this very recording",
         )
     console.print(table)
-    known = "" if success_rate is None else f" ({success_rate:.0%} of them successful)"
+    known = "" if success_rate is None else f" ({percent(success_rate, 0)} of them successful)"
     console.print(
         f"\nRecord {_to_record(found, success_rate):,} episodes{known}: fit divides them into 40 % "
         "training, 40 % calibration, 20 % assure; keep some more for evaluate.",

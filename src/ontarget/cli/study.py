@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ontarget.cli.columns import read_runs
+from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
     AsJson,
     DropCensored,
     EpisodeColumn,
     FalseAlarmRate,
+    FirstStep,
     GroupColumn,
     Model,
     RewardColumn,
@@ -23,14 +25,13 @@ from ontarget.cli.options import (
     TargetOption,
     frame_options,
 )
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import check_output
+from ontarget.cli.printing import percent, print_facts
 from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ontarget import GoalMonitor
-    from ontarget.episodes.frames import FrameOptions
     from ontarget.monitor.evaluation import Evaluation
 
 __all__ = ["evaluate", "inspect", "reliability_table"]
@@ -38,6 +39,8 @@ __all__ = ["evaluate", "inspect", "reliability_table"]
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """Say what a model file holds, after checking every byte of it."""
+    from ontarget.episodes import Schema
+    from ontarget.episodes.description import listed
     from ontarget.monitor.file import inspect_file
 
     with working(f"checking {model.name}"):
@@ -46,13 +49,14 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         typer.echo(json.dumps(found, sort_keys=True))
         return
     sizes = found["sizes"]
-    names = [feature["name"] for feature in found["features"]]
+    features = Schema.from_json(found["features"])
     blocks = len(found["blocks"])
     lines = {
         "file": f"{model}, {found['bytes'] / 1e6:.1f} MB, every byte checked",
         "policy": found["policy"] or "not named",
-        "horizon": f"{found['horizon']} steps, {blocks} models of kind {found['kind']}",
-        "features": ", ".join(names) or "none",
+        "horizon": f"{found['horizon']} steps, {blocks} model{'s' * (blocks != 1)} of kind "
+        f"{found['kind']}",
+        "features": listed(features),
         "behavior": found["behavior"],
         "episodes": f"{sizes['train']:,} train, {sizes['calibrate']:,} calibrate, "
         f"{sizes['assure']:,} assure",
@@ -72,6 +76,7 @@ def evaluate(
     false_alarm_rate: FalseAlarmRate = "0.05",
     episode: EpisodeColumn = None,
     step: StepColumn = None,
+    first_step: FirstStep = None,
     reward: RewardColumn = None,
     group: GroupColumn = None,
     drop_censored: DropCensored = False,
@@ -82,17 +87,26 @@ def evaluate(
     The episodes must be new: none that the model was fitted on.
     """
     from ontarget import GoalMonitor, Target
+    from ontarget.conformal.levels import exact_rate
 
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)
     given = frame_options(
-        episode=episode, step=step, reward=reward, group=group, drop_censored=drop_censored
+        episode=episode,
+        step=step,
+        first_step=first_step,
+        reward=reward,
+        group=group,
+        drop_censored=drop_censored,
     )
+    rate = false_alarm_rate or "0.05"
+    exact_rate(rate)
+    if report is not None:
+        check_output(report)
     with working(f"reading {runs.name}"):
-        recorded, _ = read_runs(runs, {**_shape_of(monitor), **given})
+        recorded, _ = read_runs(runs, {"like": monitor, **given})
     with bar("evaluating", monitor.horizon) as advance:
         found = monitor.evaluate(recorded, wanted, progress=advance)
-    rate = false_alarm_rate or "0.05"
     if report is not None:
         with working("drawing the report"):
             found.report(report, false_alarm_rate=rate)
@@ -111,33 +125,23 @@ def evaluate(
     console.print(table)
 
 
-def _shape_of(monitor: GoalMonitor) -> FrameOptions:
-    """What new episodes must share with the monitor, dictionaries included where it keeps any."""
-    fitted = monitor.fitted
-    if fitted.assure is not None:
-        return {"like": fitted.assure}
-    return {
-        "features": fitted.schema.names,
-        "behavior": fitted.behavior,
-        "horizon": fitted.horizon,
-    }
-
-
 def _alarm(found: Evaluation, rate: str) -> str:
     from ontarget.errors import CalibrationError, InputError
 
     try:
         promised = found.promised_alarms(rate)
-    except (CalibrationError, InputError) as error:
-        return f"alarm      none: {error}"
+    except (CalibrationError, InputError) as error:  # too few assure episodes, or none
+        return f"alarm      none: {in_options(str(error))}"
     quality = promised.quality
     below = ", ".join(f"{rule.threshold:.3g}" for rule in promised.rules)
     lead = ""
     if quality.lead_steps.size:
-        lead = f", median lead {quality.median_lead_steps:g} steps"
+        steps = quality.median_lead_steps
+        lead = f", median lead {steps:g} step{'s' * (steps != 1)}"
     return (
-        f"alarm      below p = {below}: {quality.false_alarms.value:.1%} false alarms (promised "
-        f"{float(rate):.1%}), {quality.detections.value:.1%} of failures caught{lead}"
+        f"alarm      below p = {below}: {percent(quality.false_alarms.value)} false alarms "
+        f"(promised {percent(float(rate))}), {percent(quality.detections.value)} of failures "
+        f"caught{lead}"
     )
 
 
@@ -148,6 +152,7 @@ def _measures(found: Evaluation, rate: str) -> dict[str, Any]:
         "target": str(found.target),
         "episodes": int(found.met.size),
         "met": float(found.met.mean()),
+        "fitted_on": int(found.fitted_on.size),
         "ece": found.ece()._asdict(),
         "brier": found.brier()._asdict(),
         "log_loss": found.log_loss()._asdict(),
@@ -190,9 +195,9 @@ def reliability_table(found: Evaluation, bins: int = 10) -> Table:
         if binned.count[k]:
             inside = binned.low[k] <= binned.mean_p[k] <= binned.high[k]
             table.add_row(
-                f"{binned.mean_p[k]:.1%}",
-                f"{binned.rate_met[k]:.1%}",
-                f"{binned.low[k]:.1%} to {binned.high[k]:.1%}",
+                percent(float(binned.mean_p[k])),
+                percent(float(binned.rate_met[k])),
+                f"{percent(float(binned.low[k]))} to {percent(float(binned.high[k]))}",
                 f"{binned.count[k]:,}",
                 style=None if inside else "yellow",
             )

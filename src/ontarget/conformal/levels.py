@@ -18,6 +18,7 @@ __all__ = [
     "Level",
     "ceil_rank",
     "exact_level",
+    "exact_rate",
     "floor_rank",
     "needed_size",
     "require_reachable",
@@ -26,9 +27,13 @@ __all__ = [
 
 Level: TypeAlias = float | str | Fraction | Decimal
 
+_HINT = "0.9 asks for nine in ten"
 
-def exact_level(level: Level) -> Fraction:
+
+def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
     """The level as the fraction that its decimal spelling denotes, strictly between 0 and 1.
+
+    A message names the argument as ``name`` and ends in the hint.
 
     Examples
     --------
@@ -37,11 +42,13 @@ def exact_level(level: Level) -> Fraction:
     """
     exact = _fraction(str(level))
     if not 0 < exact < 1:
-        raise InputError(
-            f"level needs a number strictly between 0 and 1, got {level!r}; "
-            "0.9 asks for nine in ten"
-        )
+        raise InputError(f"{name} needs a number strictly between 0 and 1, got {level!r}; {hint}")
     return exact
+
+
+def exact_rate(rate: Level) -> Fraction:
+    """A false-alarm rate as an exact fraction, strictly between 0 and 1."""
+    return exact_level(rate, name="false_alarm_rate", hint="0.05 allows one run in twenty")
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv
 
 from ontarget.arguments import whole_number
-from ontarget.conformal.levels import Level, exact_level, needed_size
+from ontarget.conformal.levels import Level, exact_level, exact_rate, needed_size
 from ontarget.errors import InputError
 from ontarget.typing import FloatArray, IndexArray
 
@@ -139,7 +139,7 @@ def needed_successes(rate: Level) -> int:
     >>> needed_successes(0.05)
     19
     """
-    return math.ceil(1 / exact_level(rate)) - 1
+    return math.ceil(1 / exact_rate(rate)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def plan_sizes(
     >>> plan.at_one_threshold, plan.at_all_thresholds, plan.successes_to_promise
     (2399, 4612, 19)
     """
-    rate = None if false_alarm_rate is None else float(exact_level(false_alarm_rate))
+    rate = None if false_alarm_rate is None else float(exact_rate(false_alarm_rate))
     return SizePlan(
         accuracy=_accuracy(accuracy),
         level=float(exact_level(level)),

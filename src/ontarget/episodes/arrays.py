@@ -88,8 +88,9 @@ def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
                 "for episodes of different lengths pass a list of (steps, features)"
             )
         _check_numeric(states, "states")
-        if 0 in states.shape[:2]:
-            raise EpisodesError(f"states hold no step at all: their shape is {states.shape}")
+        if 0 in states.shape:
+            what = "step" if 0 in states.shape[:2] else "feature"
+            raise EpisodesError(f"states hold no {what} at all: their shape is {states.shape}")
         return states, np.full(states.shape[0], states.shape[1]), states.dtype.name
     parts = [np.asarray(part) for part in states]
     if not parts:

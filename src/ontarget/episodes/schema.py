@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,8 +56,8 @@ class Feature:
                 raise EpisodesError(
                     f"feature {self.name!r} needs a number, got {value!r}"
                 ) from error
-        if value is None:
-            return float("nan")
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return math.nan
         found = self._codes.get(str(value))
         if found is None:
             raise CategoryError(

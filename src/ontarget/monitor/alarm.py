@@ -113,7 +113,7 @@ class PromisedAlarms:
 
     def __repr__(self) -> str:
         rates = self.false_alarm_rate
-        ends = f" from {rates[0]:.2%} to {rates[-1]:.2%}" if rates.size else ""
+        ends = f" from {rates[0]:.3g} to {rates[-1]:.3g}" if rates.size else ""
         return (
             f"<PromisedAlarms: {rates.size:,} rate{'s' * (rates.size != 1)}{ends}; "
             f"{self.n_met:,} episodes met the target, {self.n_missed:,} missed it>"
@@ -128,15 +128,15 @@ class PromisedAlarms:
         return "\n".join(lines)
 
     def _row(self, i: int) -> str:
-        rate = f"{self.false_alarm_rate[i]:8.1%}"
+        rate = f"{100 * self.false_alarm_rate[i]:6.1f} %"
         if math.isnan(self.threshold[i]):
             return f"{rate}   too few of the {self.n_met:,} assure episodes that met the target"
         if math.isnan(self.detection_rate[i]):
             return f"{rate}   {self.threshold[i]:11.3f}   none of the assure episodes failed"
         low, middle, high = self.lead_steps[i]
         lead = "" if math.isnan(middle) else f"{middle:.0f} ({low:.0f} to {high:.0f})"
-        row = f"{rate}   {self.threshold[i]:11.3f}   {self.detection_rate[i]:15.1%}   {lead}"
-        return row.rstrip()
+        caught = f"{100 * self.detection_rate[i]:13.1f} %"
+        return f"{rate}   {self.threshold[i]:11.3f}   {caught}   {lead}".rstrip()
 
 
 def promised_alarms(

@@ -291,8 +291,7 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
     end = _LENGTH + int.from_bytes(buffer[:_LENGTH], "little")
     if not _SEAL.stop < end <= min(size, _LENGTH + MAX_HEADER_BYTES):
         raise ValueError(
-            f"its header would end at byte {end:,} of {size:,}: it is cut off, or no "
-            "ontarget model file"
+            f"its {size:,} bytes are no ontarget model file, or only the beginning of one"
         )
     return end
 

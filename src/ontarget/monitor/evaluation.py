@@ -227,7 +227,8 @@ class Evaluation:
         """A few lines for people."""
         ece, raw = self.ece(), self.ece("raw")
         lines = [
-            f"target     {self.target}: met by {self.met.mean():.1%} of {self.met.size:,} episodes",
+            f"target     {self.target}: met by {100 * self.met.mean():.1f} % of "
+            f"{self.met.size:,} episodes",
             f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
             f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
             f"Brier      {_with_interval(self.brier())}; uncalibrated "

@@ -57,6 +57,10 @@ def fit_monitor(
 ) -> Calibrated:
     """The fitted monitor's contents; the same whatever the engine."""
     train, calibrate, assure = split.train, split.calibrate, split.assure
+    if not len(train.schema):
+        raise EpisodesError(
+            "the episodes have no feature; a state needs at least one that is known before acting"
+        )
     _check_alike(train, calibrate, assure)
     _check_disjoint({"train": train, "calibrate": calibrate, "assure": assure})
     groups = _groups(recipe, calibrate)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from ontarget.conformal.levels import Level, ceil_rank, exact_level
+from ontarget.conformal.levels import Level, ceil_rank, exact_rate
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.errors import CalibrationError
@@ -56,7 +56,7 @@ def alarm_scores(p: FloatArray, for_steps: int = 1) -> FloatArray:
 
 def promised_threshold(scores: FloatArray, met: BoolArray, rate: Level) -> Threshold:
     """The highest threshold whose false-alarm rate is at most the promised one (M8)."""
-    exact = exact_level(rate)
+    exact = exact_rate(rate)
     kept = np.sort(scores[met])
     m = int(kept.size)
     k = math.floor(exact * (m + 1))

@@ -242,7 +242,10 @@ class _LiveStep:
         if not bad.any():
             return ""
         j = int(np.argmax(bad))
-        return f"feature {self._schema.names[j]!r} needs a number, got {values[j]}"
+        name = self._schema.names[j]
+        if np.isnan(values[j]):
+            return f"feature {name!r} is missing, and it never was in training"
+        return f"feature {name!r} needs a number, got {values[j]}"
 
 
 def _number(value: object) -> float:

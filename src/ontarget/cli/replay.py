@@ -1,0 +1,102 @@
+"""Recorded episodes as the messages that their agents would have sent, at a pace to look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ontarget.errors import EpisodesError
+
+if TYPE_CHECKING:
+    from ontarget import Episodes, GoalMonitor
+
+__all__ = ["Replay", "read_replay"]
+
+
+class Replay:
+    """Episodes played back: each after the end of the one before, or all side by side.
+
+    Parameters
+    ----------
+    episodes
+        What to play.
+    grouped
+        Whether the messages name the episodes' groups.
+    together
+        Whether all begin at once.
+    steps_per_second
+        The pace; None is as fast as they are answered.
+    """
+
+    def __init__(
+        self,
+        episodes: Episodes,
+        *,
+        grouped: bool = False,
+        together: bool = False,
+        steps_per_second: float | None = None,
+    ) -> None:
+        self._episodes = episodes
+        self._grouped = grouped
+        self.together = together
+        self._pause = 0.0 if steps_per_second is None else 1.0 / steps_per_second
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """What the agents say, in order; an agent is called by its episode's id."""
+        n = len(self._episodes)
+        for played in [list(range(n))] if self.together else ([i] for i in range(n)):
+            runs = self._episodes.take(played)
+            for t in range(int(runs.lengths.max()) + 1):
+                yield from self._said(runs, t)
+                if self._pause:
+                    time.sleep(self._pause)
+
+    def _said(self, runs: Episodes, t: int) -> Iterator[dict[str, Any]]:
+        """The messages of step t: the states there, and the ends of runs that are over by then."""
+        from ontarget.episodes import Column
+
+        rows = runs.at(t) if t < runs.horizon else None
+        states = {} if rows is None else dict(zip(rows.index.tolist(), rows.states, strict=True))
+        is_read = isinstance(runs.behavior, Column)
+        # A reward, or a behavior that is read, arrives with the next state.
+        earned = runs.rewards_at(t - 1).tolist() if t and not is_read else None
+        for place, i in enumerate(runs.at(t - 1).index.tolist() if t else range(len(runs))):
+            message: dict[str, Any] = {"agent": str(runs.ids[i])}
+            if self._grouped and runs.groups is not None:
+                message["group"] = runs.groups[i : i + 1].tolist()[0]
+            if earned is not None:
+                message["reward"] = earned[place]
+            elif t and is_read:
+                message["behavior"] = _after(runs.take([i]), t - 1)
+            yield message | ({"state": states[i]} if i in states else {"end": True})
+
+
+def _after(run: Episodes, t: int) -> float:
+    """One run's behavior after step t."""
+    over = t + 1 == run.lengths[0]
+    return float(run.outcomes[0] if over else run.at(t + 1).behavior[0])
+
+
+def read_replay(
+    path: Path, monitor: GoalMonitor, *, runs: Sequence[str], steps_per_second: float | None
+) -> Replay:
+    """The replay of a file's episodes one by one, or of those that are named side by side."""
+    from ontarget.cli.columns import read_runs
+
+    episodes, _ = read_runs(path, {"like": monitor, "censored": "drop"})
+    names = [str(one) for one in episodes.ids.tolist()]
+    unknown = [one for one in runs if one not in names]
+    if unknown:
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        raise EpisodesError(f"no episode {unknown[0]!r} in {path.name}; it holds {shown}")
+    if runs:
+        place = {name: i for i, name in enumerate(names)}
+        episodes = episodes.take([place[one] for one in dict.fromkeys(runs)])
+    return Replay(
+        episodes,
+        grouped=monitor.fitted.groups is not None,
+        together=bool(runs),
+        steps_per_second=steps_per_second,
+    )
