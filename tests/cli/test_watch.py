@@ -12,8 +12,9 @@ from rich.console import Console
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.cli import main
+from ontarget.cli.chart import Chart
 from ontarget.cli.desk import Desk
-from ontarget.cli.live_view import LiveView, Track, chart, sparkline
+from ontarget.cli.live_view import LiveView, Track, sparkline
 from ontarget.monitor import AlarmRule
 from tests.monitor.walks import walks
 
@@ -180,7 +181,7 @@ class _Nowhere:
 
 def view_of(*streams: list[Any], threshold: float = 0.5) -> LiveView:
     desk = Desk(GoalMonitor.load(river().model), TARGET, alarm_below=threshold)
-    view = LiveView(TARGET, desk.rule, "river.ontarget")
+    view = LiveView(TARGET, desk.rule, "river.ontarget", desk.horizon)
     for answer in desk.answers(lines(*streams).splitlines()):
         view.update(answer)
     return view
@@ -226,7 +227,7 @@ def test_a_fleet_is_drawn_in_rows_with_alarms_first() -> None:
     rows = drawn(view, 120).splitlines()
     assert rows[2].startswith(f"robot-{bad[0]} ")
     assert "▁" in rows[2]
-    assert "█" in rows[3]
+    assert "▇" in rows[3]
     assert "and 2 more agents" in drawn(view, 120, height=8)
     assert view.summary().startswith("200 lines, 5 agents, 0 runs ended")
 
@@ -241,11 +242,25 @@ def test_unknown_readings_are_drawn_as_such() -> None:
 
 
 def test_the_band_is_drawn_around_p() -> None:
-    track = Track("a")
-    track.add({"t": 0, "low": 0.1, "p": 0.5, "high": 0.9, "state": "OK"})
-    rows = chart(track, 0.0, 40, rows=11).plain.splitlines()
+    chart = Chart(threshold=0.0, horizon=9, width=40, rows=11)
+    *rows, axis, numbers = chart.drawn([(0.1, 0.5, 0.9)], 0).plain.splitlines()
     cells = [row[7] for row in rows]
     assert cells == [" ", *"░░░░", "●", *"░░░░", "┄"]
+    assert rows[-1] == "  0 % ┤" + "┄" * 10 + " alarm"
+    assert axis == "      └┬─┬─┬─┬─┬─"
+    assert numbers == " step  0 2 4 6 8"
+
+
+@pytest.mark.parametrize("step", [49, 60, 999])
+def test_a_chart_shows_the_latest_steps_and_numbers_them(step: int) -> None:
+    chart = Chart(threshold=0.5, horizon=1_000, width=40, rows=9)
+    points = [(0.2, 0.2, 0.2)] * min(step + 1, 400)
+    *rows, axis, numbers = chart.drawn(points, step).plain.splitlines()
+    assert all(len(row) <= 40 for row in (*rows, axis, numbers))
+    for mark in numbers.split()[1:]:
+        column = numbers.index(f" {mark}") + 1
+        assert axis[column] == "┬"
+        assert int(mark) - (column - 7) == step - 32
 
 
 def test_a_new_run_clears_the_picture() -> None:
@@ -257,13 +272,13 @@ def test_a_new_run_clears_the_picture() -> None:
 
 
 def test_sparkline_keeps_to_its_width() -> None:
-    assert sparkline([0.0, 0.13, 0.99, 1.0], 3) == "▂██"
+    assert sparkline([0.0, 0.15, 0.99, 1.0], 3) == "▂▇▇"
 
 
 def test_a_rule_with_a_promise_is_titled_so() -> None:
     desk = Desk(GoalMonitor.load(river().model), TARGET, false_alarm_rate="0.1", for_steps=2)
-    text = drawn(LiveView(TARGET, desk.rule, "m"), 120)
-    assert "for 2 steps (0.1 false alarms promised)" in text
+    text = drawn(LiveView(TARGET, desk.rule, "m", desk.horizon), 120)
+    assert "for 2 steps (false alarms: 10 %)" in text
     assert isinstance(desk.rule, AlarmRule)
 
 

@@ -126,7 +126,7 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
     from ontarget.cli.live_view import LiveView
 
-    view = LiveView(watch.target, watch.rule, f"episode {run.ids[0]}")
+    view = LiveView(watch.target, watch.rule, f"episode {run.ids[0]}", run.horizon)
     with Live(view, console=console, refresh_per_second=20):
         for answer in _lived(watch, run):
             view.update(answer)

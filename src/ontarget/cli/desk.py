@@ -43,6 +43,11 @@ class Desk:
         """The alarm's rule: that of the first group."""
         return next(iter(self._rules.values()))
 
+    @property
+    def horizon(self) -> int:
+        """The number of steps of a run."""
+        return self._fitted.horizon
+
     def answers(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """One answer per line: the outlook of the line's agent, or what is wrong with the line."""
         for number, line in enumerate(lines, start=1):

@@ -128,7 +128,7 @@ def _draw(answers: Iterable[dict[str, Any]], desk: Desk, *, name: str, one_by_on
     from ontarget.cli.live_view import LiveView
 
     console = Console(highlight=False)
-    view = LiveView(desk.target, desk.rule, name, one_by_one=one_by_one)
+    view = LiveView(desk.target, desk.rule, name, desk.horizon, one_by_one=one_by_one)
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):
             for answer in answers:

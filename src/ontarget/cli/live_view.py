@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ontarget.cli.chart import Chart
 from ontarget.cli.printing import percent
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ontarget import Target
     from ontarget.monitor import AlarmRule
 
-__all__ = ["COLOURS", "LiveView", "Track", "chart", "sparkline"]
+__all__ = ["COLOURS", "LiveView", "Track", "sparkline"]
 
 COLOURS: Final = {
     "OK": "green",
@@ -26,9 +27,10 @@ COLOURS: Final = {
     "DONE": "cyan",
     "PENDING": "dim",
 }
-_LEVELS: Final = "▁▂▃▄▅▆▇█"
+_LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
 _KEPT = 400  # points of a run: more than any terminal is wide
-_ROWS = 9
+_FEWEST_ROWS, _MOST_ROWS = 7, 15
+_AROUND = 6  # lines of an agent beside its chart's rows: blank, headline, axis, numbers, changes
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # so many agents get a chart of their own
 _MOST = 1_000  # so many agents are kept; more, and those whose runs are over go
@@ -44,7 +46,7 @@ class Track:
     )
     step: int = 0
     state: str = "PENDING"
-    change: str = ""
+    changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
     over: bool = False
 
     def add(self, answer: Mapping[str, Any]) -> None:
@@ -53,14 +55,15 @@ class Track:
             return  # the horizon has closed this run already
         if self.over:
             self.points.clear()
+            self.changes.clear()
             self.over, self.state = False, "PENDING"
         state, self.step = str(answer["state"]), int(answer.get("t", self.step))
         numbers = tuple(answer.get(name) for name in ("low", "p", "high"))
         known = [math.nan if number is None else float(number) for number in numbers]
         self.points.append((known[0], known[1], known[2]))
-        if state != self.state:
+        if state != self.state and (state != "OK" or self.changes):
             reason = str(answer.get("reason") or "")
-            self.change = f"{state} at step {self.step}" + (f": {reason}" if reason else "")
+            self.changes.append(f"{state} at step {self.step}" + (f": {reason}" if reason else ""))
         self.state = state
         self.over = bool(answer.get("end")) or state == "DONE"
 
@@ -68,6 +71,17 @@ class Track:
     def p(self) -> float:
         """The latest probability; NaN where it is unknown."""
         return self.points[-1][1] if self.points else math.nan
+
+    @property
+    def change(self) -> str:
+        """The last change of the run's state, and why."""
+        return self.changes[-1] if self.changes else ""
+
+    @property
+    def history(self) -> str:
+        """The last few changes; why only of the last."""
+        earlier = [change.split(":")[0] for change in list(self.changes)[:-1]]
+        return ", ".join([*earlier, self.change])
 
 
 @dataclass
@@ -77,6 +91,7 @@ class LiveView:
     target: Target
     rule: AlarmRule
     name: str
+    horizon: int
     one_by_one: bool = False  # an agent goes when the next one comes, as in a replay
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
@@ -116,9 +131,10 @@ class LiveView:
         if not self.tracks:
             yield Text("waiting for the first line on standard input", style="dim")
             return
-        if len(self.tracks) <= _LARGE and height >= 2 + len(self.tracks) * (_ROWS + 4):
+        rows = min(_MOST_ROWS, (height - 3) // len(self.tracks) - _AROUND)
+        if len(self.tracks) <= _LARGE and rows >= _FEWEST_ROWS:
             for track in sorted(self.tracks.values(), key=lambda one: one.agent):
-                yield from self._large(track, width)
+                yield from self._large(track, width, rows - (rows + 1) % 2)
         else:
             yield self._small(width, max(1, height - 5))
         if self.bad:
@@ -144,16 +160,17 @@ class LiveView:
         if self.rule.for_steps > 1:
             text.append(f" for {self.rule.for_steps} steps")
         if promised is not None:
-            text.append(f" ({promised.rate:.3g} false alarms promised)", style="dim")
+            text.append(f" (false alarms: {100 * promised.rate:.3g} %)", style="dim")
         return text
 
-    def _large(self, track: Track, width: int) -> RenderResult:
+    def _large(self, track: Track, width: int, rows: int) -> RenderResult:
         from rich.text import Text
 
         yield Text("")
         yield _headline(track)
-        yield chart(track, self.rule.threshold, width)
-        yield Text(track.change, style="dim", overflow="ellipsis", no_wrap=True)
+        chart = Chart(self.rule.threshold, self.horizon, width, rows)
+        yield chart.drawn(list(track.points), track.step)
+        yield Text(track.history, style="dim", overflow="ellipsis", no_wrap=True)
 
     def _small(self, width: int, most: int) -> RenderableType:
         from rich.table import Table
@@ -163,19 +180,22 @@ class LiveView:
         table.add_column("step", justify="right", header_style="dim", no_wrap=True)
         table.add_column("p over time", header_style="dim", no_wrap=True, width=max(10, width // 3))
         table.add_column("now", justify="right", header_style="dim", no_wrap=True)
-        table.add_column("band", justify="right", header_style="dim", no_wrap=True)
+        wide = width >= 100
+        if wide:
+            table.add_column("band", justify="right", header_style="dim", no_wrap=True)
         table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
         # Who needs a look comes first; the others keep their place, so that rows do not jump.
         ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.state, 2))
         for track in ordered[:most]:
             low, p, high = track.points[-1]
             style = COLOURS.get(track.state, "")
+            band = "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0)}"
             table.add_row(
                 track.agent or "–",
                 str(track.step),
                 sparkline([point[1] for point in track.points], max(10, width // 3)),
                 _percent(p),
-                "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0)}",
+                *([band] if wide else []),
                 track.change,
                 style=style if track.state in ("ALARM", "UNKNOWN") else None,
             )
@@ -186,42 +206,16 @@ class LiveView:
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """The latest values as bars an eighth of a line high; a dot where one is unknown.
+    """The latest values as bars in seven heights; a dot where one is unknown.
 
     Examples
     --------
     >>> sparkline([0.0, 0.5, float("nan"), 1.0], 10)
-    '▁▅·█'
+    '▁▄·▇'
     """
     return "".join(
-        "·" if math.isnan(value) else _LEVELS[min(7, int(value * 8))] for value in values[-width:]
+        "·" if math.isnan(value) else _LEVELS[min(6, int(value * 7))] for value in values[-width:]
     )
-
-
-def chart(track: Track, threshold: float, width: int, rows: int = _ROWS) -> Text:
-    """One run drawn from 0 to 100 %: ● is p, ░ its band, ┄ the alarm's threshold."""
-    from rich.text import Text
-
-    columns = list(track.points)[-max(10, width - 8) :]
-    text = Text(no_wrap=True, overflow="crop")
-    limit = _row(threshold, rows)
-    for row in range(rows - 1, -1, -1):
-        label = {rows - 1: "100 %", rows // 2: "50 %", 0: "0 %"}.get(row, "")
-        text.append(f"{label:>5} ┤", style="dim")
-        for low, p, high in columns:
-            if math.isnan(p):
-                text.append("?" if row == 0 else " ", style="yellow")
-            elif _row(p, rows) == row:
-                text.append("●", style="bold red" if p < threshold else "green")
-            elif _row(low, rows) <= row <= _row(high, rows):
-                text.append("░", style="blue")
-            else:
-                text.append("┄" if row == limit else " ", style="dim red")
-        if row == limit:
-            text.append("┄" * max(0, min(width - 8 - len(columns), 20)), style="dim red")
-            text.append(" alarm" if len(columns) + 34 < width else "", style="dim red")
-        text.append("\n" if row else "")
-    return text
 
 
 def _headline(track: Track) -> Text:
@@ -241,10 +235,6 @@ def _headline(track: Track) -> Text:
 
 def _counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
-
-
-def _row(share: float, rows: int) -> int:
-    return min(rows - 1, max(0, round(share * (rows - 1))))
 
 
 def _percent(share: float) -> str:

@@ -97,8 +97,8 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
     console.print(table)
     known = "" if success_rate is None else f" ({percent(success_rate, 0)} of them successful)"
     console.print(
-        f"\nRecord {_to_record(found, success_rate):,} episodes{known}: fit divides them into 40 % "
-        "training, 40 % calibration, 20 % assure; keep some more for evaluate.",
+        f"\nRecord {_to_record(found, success_rate):,} episodes{known}: fit takes 40 in 100 to "
+        "train, 40 to calibrate, 20 to assure. Keep some more for evaluate.",
     )
     if found.successes is not None and not success_rate:
         console.print("Pass --success-rate if some of them miss the target.", style="dim")
