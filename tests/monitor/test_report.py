@@ -199,3 +199,12 @@ def test_shares_near_the_ends_are_not_rounded_away() -> None:
     assert percent(0.99996) == "over 99.9\u00a0%"
     assert percent(0.00001) == "under 0.1\u00a0%"
     assert (percent(1.0), percent(0.0), percent(float("nan"))) == ("100\u00a0%", "0\u00a0%", "–")
+
+
+def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
+    past = walks(900)
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
+    page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10))
+    assert "These figures flatter." in page
+    assert "fitted on 900 of these 900 episodes" in page
+    assert "never seen" not in page

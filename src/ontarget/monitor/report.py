@@ -48,8 +48,8 @@ def _head(found: Evaluation) -> str:
     fitted = found.fitted
     target = f"{outcome_name(fitted.behavior)} {words.target_in_words(found.target)}"
     about = [
-        f"How far a monitor can be trusted, measured on {found.met.size:,} episodes that it had "
-        "never seen.",
+        f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
+        f"{'' if found.fitted_on.size else ' that it had never seen'}.",
         f"Policy: {fitted.policy}." if fitted.policy else "",
         f"A run has {fitted.horizon:,} step{'s' * (fitted.horizon != 1)} at most.",
     ]
