@@ -147,6 +147,7 @@ def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) 
     runs, _ = walk(tmp_path)
     with pytest.raises(EpisodesFileError, match="no such file"):
         Episodes.read(tmp_path / "none.parquet")
+    (tmp_path / "runs.xlsx").write_text("")
     with pytest.raises(EpisodesFileError, match=r"\.parquet or \.csv"):
         Episodes.read(tmp_path / "runs.xlsx")
     with pytest.raises(EpisodesFileError, match=r"\.parquet or \.csv"):

@@ -135,7 +135,8 @@ def fit(
     with working(f"reading {runs.name}"):
         recorded, remarks = read_runs(runs, options)
     if not as_json:
-        print_facts(f"{recorded.describe()}\n{_roles(recorded, remarks)}")
+        guessed = "" if runs.is_dir() else f"\n{_roles(recorded, remarks)}"
+        print_facts(f"{recorded.describe()}{guessed}")
     monitor.fit(recorded, seed=seed, checkpoint=checkpoint, progress=not as_json)
     unknown = _unknown(monitor)
     monitor.save(output)
@@ -154,8 +155,7 @@ def fit(
         f"model      {output}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
         f"{sizes['calibrate']:,}, assured by {sizes['assure']:,} episodes\n"
         f"next       ontarget evaluate {output} NEW_RUNS --target {low:.3g}:\n"
-        "           measures it on runs it has not seen; four in five of these ended above "
-        f"{low:.3g}"
+        "           measures it on runs it has not seen; about four in five of these met that"
     )
 
 

@@ -33,6 +33,8 @@ def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
         from ontarget.episodes.minari import record_minari
 
         return record_minari(path, options)
+    if not path.exists():
+        raise EpisodesFileError(f"{path}: no such file or folder")
     with _explained(path):
         if path.suffix == ".parquet":
             layout = layout_of(options, _layout_in(path))
@@ -41,7 +43,9 @@ def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
             layout = layout_of(options)
             table = _scan_csv(path)
         else:
-            raise EpisodesFileError(f"{path.name}: episodes come as .parquet or .csv files")
+            raise EpisodesFileError(
+                f"{path.name}: episodes come as .parquet or .csv files, or Minari dataset folders"
+            )
         return record_frame(table, layout), layout
 
 
