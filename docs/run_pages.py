@@ -33,7 +33,15 @@ from pathlib import Path
 from ontarget import OntargetError
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial", "your-own-logs", "guarantees", "how-many-episodes", "domains", "skirmish")
+PAGES = (
+    "tutorial",
+    "your-own-logs",
+    "environments",
+    "guarantees",
+    "how-many-episodes",
+    "domains",
+    "skirmish",
+)
 DURATION = re.compile(r"\b\d[\d.,]*(?= (s|ms|µs)\b)")
 FENCE = re.compile(r"```(\w*)$")
 
