@@ -109,3 +109,20 @@ def test_demo_goes_through_and_leaves_its_files(tmp_path: Path) -> None:
     # What it says to try next works, on runs that the model has not seen.
     line = next(line for line in text.splitlines() if "ontarget evaluate" in line)
     assert "it said" in told(line.split()[1:])
+    line = next(line for line in text.splitlines() if "ontarget watch" in line)
+    assert '"state": "DONE"' in told(line.split()[1:])
+
+
+def test_demo_says_how_to_put_the_command_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules["ontarget.cli.demo"]  # the package has a function of that name
+    script = tmp_path / ".venv" / "bin" / "activate"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "which", lambda name: f"/bin/{name}")
+    assert module._activation() == []
+    monkeypatch.setattr(module, "which", lambda name: None)
+    assert module._activation() == [". .venv/bin/activate"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from ontarget.cli.progress import bar, working
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ontarget import Episodes, GoalMonitor
+    from ontarget import Episodes
     from ontarget.monitor import Watch
     from ontarget.monitor.evaluation import Evaluation
 
@@ -79,8 +81,9 @@ def demo(
     console.print(reliability_table(found), style="dim")
 
     _say(console, "4. Watch", "a run that misses the target; 5 % false alarms are promised.")
-    _replay(console, monitor, found)
-    _next(console, folder, perf_counter() - start)
+    run = found.episodes.take([_dramatic(found)])
+    _replay(console, monitor.watch(target, false_alarm_rate="0.05"), run)
+    _next(console, folder, str(run.ids[0]), perf_counter() - start)
 
 
 def _say(console: Console, title: str, text: str) -> None:
@@ -91,22 +94,31 @@ def _dim(console: Console, text: str) -> None:
     print_facts(text, console, style="dim")
 
 
-def _next(console: Console, folder: Path, seconds: float) -> None:
-    model = folder / "river.ontarget"
+def _next(console: Console, folder: Path, run: str, seconds: float) -> None:
+    model, new = folder / "river.ontarget", folder / "new.parquet"
     console.print(f"\nDone in {seconds:.0f} s. The report: [bold]{folder / 'report.html'}[/]")
     console.print("\nNext, with these files or your own:", style="dim")
     for line in (
+        *_activation(),
         f"ontarget inspect {model}",
-        f"ontarget evaluate {model} {folder / 'new.parquet'} --target {_TARGET}",
+        f"ontarget evaluate {model} {new} --target {_TARGET}",
+        f"ontarget watch {model} --target {_TARGET} --replay {new} --run {run}",
         f"ontarget fit {folder / 'runs.parquet'} -o mine.ontarget",
         "ontarget plan --accuracy 0.02 --false-alarm-rate 0.05",
     ):
         console.print(f"   {line}", soft_wrap=True, markup=False)
 
 
-def _replay(console: Console, monitor: GoalMonitor, found: Evaluation) -> None:
-    run = found.episodes.take([_dramatic(found)])
-    watch = monitor.watch(found.target, false_alarm_rate="0.05")
+def _activation() -> list[str]:
+    """What puts ``ontarget`` on the path, where it is not, as after ``make demo``."""
+    script = Path(sys.prefix) / "bin" / "activate"
+    if which("ontarget") or not script.exists():
+        return []
+    here = Path.cwd()
+    return [f". {script.relative_to(here) if script.is_relative_to(here) else script}"]
+
+
+def _replay(console: Console, watch: Watch, run: Episodes) -> None:
     if console.is_terminal:
         _draw(console, watch, run)
     else:
