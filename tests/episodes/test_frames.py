@@ -9,6 +9,7 @@ from hypothesis import given
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
+from ontarget.episodes import Feature, Schema
 from ontarget.errors import CategoryError, CensoredError, EpisodesError
 
 from .recordings import in_time_order, recordings
@@ -235,3 +236,9 @@ def test_an_empty_table_and_no_table_are_refused() -> None:
 def test_arrow_tables_are_read() -> None:
     table = pa.table(log().to_dict(as_series=False))
     assert Episodes.from_frame(table).outcomes.tolist() == [1.75, 1.0]
+
+
+def test_text_may_be_missing_in_every_library_s_way() -> None:
+    schema = Schema((Feature("mode", "text", ("off", "on")),))
+    for missing in (None, float("nan"), np.float64("nan")):
+        assert np.isnan(schema.encode({"mode": missing})).all()

@@ -35,11 +35,12 @@ def print_facts(text: str, console: Console | None = None, *, style: str = "") -
         return
     for line in text.splitlines():
         label, rest = line[:_LABEL], line[_LABEL:]
+        shown = "yellow" if label.startswith("caution") else style
         if label[-1:] not in ("", " "):
             out.print(Text(line, style=style))
             continue
         row = Table.grid()
         row.add_column(width=_LABEL, no_wrap=True)
         row.add_column()
-        row.add_row(Text(label, style=style), Text(rest, style=style))
+        row.add_row(Text(label, style=shown), Text(rest, style=shown))
         out.print(row)
