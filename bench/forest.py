@@ -115,16 +115,15 @@ def one_row(ours: object, peer: object, ask_peer: Callable[..., None], data: tup
     rows = [queries[i : i + 1] for i in range(n)]
     ys = [targets[i : i + 1] for i in range(n)]
     live = ours.live()  # type: ignore[attr-defined]
-    left, right = np.empty(2), np.empty(2)
-    flat_rows, flat_ys = [r[0] for r in rows], [v[0] for v in ys]
-    live.limits(flat_rows[0], flat_ys[0], left, right)
+    left, right = np.empty((1, 2)), np.empty((1, 2))
+    live.limits(rows[0], ys[0], left, right)
 
     def public() -> None:
         for row, y in zip(rows, ys, strict=True):
             ours.cdf(row, y)  # type: ignore[attr-defined]
 
     def kernel() -> None:
-        for row, y in zip(flat_rows, flat_ys, strict=True):
+        for row, y in zip(rows, ys, strict=True):
             live.limits(row, y, left, right)
 
     t_peer = min(

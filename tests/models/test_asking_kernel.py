@@ -59,11 +59,12 @@ def test_the_live_path_gives_the_very_bits_of_the_batch() -> None:
     targets = np.tile([-0.5, 0.3, 1.7], (40, 1))
     left, right = forest.cdf_limits(QUERIES, targets)
     live = forest.live()
-    ours = np.empty(3), np.empty(3)
-    for i, row in enumerate(QUERIES):
-        live.limits(row, targets[i], *ours)
-        assert np.array_equal(ours[0], left[i])
-        assert np.array_equal(ours[1], right[i])
+    for size in (1, 7):
+        for a in range(0, len(QUERIES), size):
+            rows, ys = QUERIES[a : a + size], targets[a : a + size]
+            ours = np.empty(ys.shape), np.empty(ys.shape)
+            live.limits(rows, ys, *ours)
+            assert np.array_equal(ours, (left[a : a + size], right[a : a + size]))
 
 
 def test_more_outcomes_than_sixteen_bits_hold_are_served() -> None:

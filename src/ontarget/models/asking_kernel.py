@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.kernel import inner_kernel, kernel
+from ontarget.kernel import inner_kernel, room_kernel
 from ontarget.models.binning_kernel import BinTable, bin_row
 from ontarget.models.leaf_kernel import counts_in_leaf
 from ontarget.models.node_kernel import LOW16, LOW31, LOW32
@@ -23,7 +23,6 @@ __all__ = [
     "fill_buckets",
     "find_leaves",
     "limits_of_row",
-    "live_limits",
     "mean_of_leaf",
     "new_scratch",
     "quantile_of_row",
@@ -52,7 +51,7 @@ class Scratch(NamedTuple):
     which: IntArray  # (descents,) uint32
 
 
-@kernel
+@room_kernel
 def new_scratch(forest: ForestTable) -> Scratch:
     """Room for one row at a time of this forest."""
     n_features, n_trees = forest.bins.categorical.size, forest.roots.size
@@ -149,17 +148,6 @@ def limits_of_row(
         rank = np.searchsorted(forest.support[0], y[k])
         below, upto = _masses(forest, scratch.leaves, rank)
         left[k], right[k] = cdf_in_cell(y[k], rank, below, upto, forest.support)
-
-
-@kernel
-def live_limits(
-    forest: ForestTable,
-    scratch: Scratch,
-    query: tuple[FloatArray, FloatArray],
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    """The same, asked from Python."""
-    limits_of_row(forest, scratch, query, out)
 
 
 @inner_kernel

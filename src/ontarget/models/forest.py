@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.models.asking_kernel import ForestTable, live_limits, new_scratch
+from ontarget.models.asking_kernel import ForestTable
 from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
 from ontarget.models.batch_kernel import (
     leaves_of_rows,
@@ -21,6 +21,7 @@ from ontarget.models.batch_kernel import (
 from ontarget.models.binning import MAX_BINS
 from ontarget.models.estimator import DistributionEstimator
 from ontarget.models.growing import SPLIT_SCORES, GrowthPlan, grow_forest
+from ontarget.models.live import LiveForest
 from ontarget.models.node_kernel import LOW31, LOW32, MAX_SLOTS
 from ontarget.models.sklearn_trees import table_of_sklearn
 from ontarget.models.split_kernel import GrowthRules
@@ -31,7 +32,7 @@ from ontarget.typing import AnyArray, ArrayLike, FloatArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LiveForest", "QuantileForest", "SplitRule"]
+__all__ = ["QuantileForest", "SplitRule"]
 
 SplitRule: TypeAlias = Literal["distribution", "variance"]
 
@@ -256,7 +257,7 @@ class QuantileForest(DistributionEstimator):
         return weights
 
     def live(self) -> LiveForest:
-        """The forest for one row at a time, without checks."""
+        """The forest for rows that come live, without checks."""
         self._check_fitted()
         return LiveForest(self.table_)
 
@@ -300,32 +301,6 @@ class QuantileForest(DistributionEstimator):
         if "table_" in state:
             # Copies come back writable, and the kernels would compile once more for them.
             self.table_ = table_from_arrays(table_to_arrays(self.table_))
-
-
-class LiveForest:
-    """A forest that answers for one row at a time, into arrays that the caller keeps.
-
-    Nothing is checked and nothing is allocated. One object serves one thread.
-
-    Examples
-    --------
-    >>> X = np.arange(40.0).reshape(20, 2)
-    >>> live = QuantileForest(n_trees=5, min_leaf=2).fit(X, X[:, 0]).live()
-    >>> left, right = np.empty(1), np.empty(1)
-    >>> live.limits(X[0], np.array([99.0]), left, right)
-    >>> print(right.round(3))
-    [1.]
-    """
-
-    __slots__ = ("_scratch", "table")
-
-    def __init__(self, table: ForestTable) -> None:
-        self.table = table
-        self._scratch = new_scratch(table)
-
-    def limits(self, row: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of this row at each y; all arrays contiguous float64."""
-        live_limits(self.table, self._scratch, (row, y), (left, right))
 
 
 def _whole(name: str, value: object, least: int, most: int = _NO_LIMIT) -> int:

@@ -7,11 +7,8 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from ontarget.arguments import whole_number
 from ontarget.errors import InputError
-from ontarget.models.asking_kernel import ForestTable, new_scratch
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.boosting_kernel import BoostingRules
 from ontarget.models.estimator import DistributionEstimator
@@ -19,11 +16,12 @@ from ontarget.models.forest import QuantileForest, SplitRule
 from ontarget.models.growing import canonical_order
 from ontarget.models.guide_store import guides_from_arrays, guides_to_arrays, width_of
 from ontarget.models.guides import GUIDES, Guide, GuidePlan, fit_guides, guide_rows
-from ontarget.models.guides_kernel import Guides, limits_of_guided_row
+from ontarget.models.guides_kernel import Guides
+from ontarget.models.live import LiveForest
 from ontarget.models.store import require
 from ontarget.typing import AnyArray, ArrayLike, FloatArray
 
-__all__ = ["GuidedForest", "LiveGuidedForest"]
+__all__ = ["GuidedForest"]
 
 _DEEPEST = 8
 # A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
@@ -65,6 +63,7 @@ class GuidedForest(DistributionEstimator):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((400, 6))
     >>> y = X.sum(axis=1) + 0.1 * rng.normal(size=400)
@@ -178,10 +177,10 @@ class GuidedForest(DistributionEstimator):
         rows = self._guided(X)
         return self.forest_.predict(rows)
 
-    def live(self) -> LiveGuidedForest:
-        """The model for one row at a time, without checks."""
+    def live(self) -> LiveForest:
+        """The model for rows that come live, without checks."""
         self._check_fitted()
-        return LiveGuidedForest(self.guides_, self.forest_.table_)
+        return LiveForest(self.forest_.table_, self.guides_)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted model needs to answer, as flat read-only arrays."""
@@ -249,29 +248,3 @@ class GuidedForest(DistributionEstimator):
         if "guides_" in state:
             # Copies come back writable, and the kernels would compile once more for them.
             self.guides_ = guides_from_arrays(guides_to_arrays(self.guides_))
-
-
-class LiveGuidedForest:
-    """A guided forest that answers for one row at a time, into arrays that the caller keeps.
-
-    Nothing is checked and nothing is allocated. One object serves one thread.
-
-    Examples
-    --------
-    >>> X = np.arange(40.0).reshape(20, 2)
-    >>> live = GuidedForest(n_trees=5, min_leaf=2).fit(X, X[:, 0]).live()
-    >>> left, right = np.empty(1), np.empty(1)
-    >>> live.limits(X[0], np.array([99.0]), left, right)
-    >>> print(right.round(3))
-    [1.]
-    """
-
-    __slots__ = ("_model", "_room")
-
-    def __init__(self, guides: Guides, forest: ForestTable) -> None:
-        self._model = (guides, forest)
-        self._room = (np.empty(forest.bins.categorical.size), new_scratch(forest))
-
-    def limits(self, row: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of this row at each y; all arrays contiguous float64."""
-        limits_of_guided_row(self._model, self._room, (row, y), (left, right))

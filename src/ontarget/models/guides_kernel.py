@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget.kernel import inner_kernel, kernel
-from ontarget.models.asking_kernel import ForestTable, Scratch, limits_of_row
+from ontarget.models.asking_kernel import ForestTable
+from ontarget.models.batch_kernel import limits_of_rows
 from ontarget.models.binning_kernel import bin_row
 from ontarget.models.boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.ridge_kernel import LinearGuide, linear_value
 from ontarget.typing import AnyArray, FloatArray
 
-__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_row"]
+__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_rows"]
 
 # Guides are in units of the outcome's spread, so this is a billionth of it.
 _SCALE = 2.0**30
@@ -63,25 +64,15 @@ def append_guides_of_rows(guides: Guides, X: FloatArray, out: FloatArray) -> Non
         _append_guides(guides, X[i], codes, out[i])
 
 
-@inner_kernel
-def _limits_of_guided_row(
-    model: tuple[Guides, ForestTable],
-    room: tuple[FloatArray, Scratch],
-    query: tuple[FloatArray, FloatArray],
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    guides, forest = model
-    guided, scratch = room
-    _append_guides(guides, query[0], scratch.codes, guided)
-    limits_of_row(forest, scratch, (guided, query[1]), out)
-
-
 @kernel
-def limits_of_guided_row(
+def limits_of_guided_rows(
     model: tuple[Guides, ForestTable],
-    room: tuple[FloatArray, Scratch],
-    query: tuple[FloatArray, FloatArray],
+    X: FloatArray,
+    y: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of the CDF of one row of features at each of its values."""
-    _limits_of_guided_row(model, room, query, out)
+    """Write both limits of the CDF at each row's values."""
+    guides, forest = model
+    guided = np.empty((X.shape[0], forest.bins.categorical.size))
+    append_guides_of_rows(guides, X, guided)
+    limits_of_rows(forest, guided, y, out)

@@ -158,6 +158,17 @@ class Calibrated:
         """Which states no probability may be given for: infinite, or missing what never was."""
         return bad_readings(states, self.may_miss)
 
+    def bad_feature(self, state: FloatArray) -> str:
+        """What is wrong with a bad reading; empty if it is none."""
+        bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
+        if not bad.any():
+            return ""
+        j = int(np.argmax(bad))
+        name = self.schema.names[j]
+        if np.isnan(state[j]):
+            return f"feature {name!r} is missing, and it never was in training"
+        return f"feature {name!r} needs a number, got {state[j]}"
+
     @cached_property
     def grid_table(self) -> FloatArray:
         """The grid as the kernels read it: its spacing, and the power of ten to scale by or 0."""

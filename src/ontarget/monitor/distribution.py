@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
 from ontarget.conformal.limits import TargetEnds
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.ranks import Ranks
+from ontarget.errors import ModelFileError
 from ontarget.models.base import ConditionalDistribution
+from ontarget.models.support import read_only
 from ontarget.monitor.fitting import inputs_of
 from ontarget.monitor.kernels import outlook_of_rows
 from ontarget.monitor.plan import Block
 from ontarget.threads import run_blocks
 from ontarget.typing import AnyArray, FloatArray
 
-__all__ = ["BlockDistribution", "Limits", "StepDistribution"]
+__all__ = ["BlockDistribution", "StepDistribution"]
 
 _BLOCK = 256
-
-Limits: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,32 +69,19 @@ class StepDistribution:
         self, left: FloatArray, right: FloatArray, ends: TargetEnds, excess: FloatArray
     ) -> FloatArray:
         """The outlook of rows whose limits are known."""
-        out = np.empty((left.shape[0], len(ends.targets) // 2, 5))
-        columns, first = np.stack(ends.columns()), ends.first
+        rows = left.shape[0]
+        out = np.empty((rows, len(ends.targets) // 2, 5))
+        components = read_only(np.stack(ends.columns())), read_only(ends.first)
+        stored = self.ranks.values, read_only(excess)
+        spans = np.tile(np.array([0, self.ranks.n, 0, excess.size], dtype=np.intp), (rows, 1))
         run_blocks(
             lambda a, b: outlook_of_rows(
-                self.ranks.values, excess, left[a:b], right[a:b], columns, first, out[a:b]
+                stored, spans[a:b], (left[a:b], right[a:b]), components, out[a:b]
             ),
-            left.shape[0],
+            rows,
             block=_BLOCK,
         )
         return out
-
-    def live(self) -> Limits:
-        """Both limits of the CDF for one row, unchecked: (row, y, left, right) -> None."""
-        assert self.model is not None
-        entry = getattr(self.model, "live", None)
-        if entry is not None:
-            limits: Limits = entry().limits
-            return limits
-        model = self.model
-
-        def ask(row: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-            if y.size:
-                found = model.cdf_limits(row[None, :], y[None, :])
-                left[:], right[:] = found[0][0], found[1][0]
-
-        return ask
 
     def pcqr(self) -> PCQR:
         """The step's PCQR, for intervals and promises."""
@@ -110,6 +96,7 @@ class BlockDistribution:
     block: Block
     model: ConditionalDistribution | None
     ranks: tuple[tuple[Ranks, ...], ...]  # by step, then by group
+    flat_ranks: FloatArray  # the same, one after the other
 
     @classmethod
     def of(
@@ -126,11 +113,15 @@ class BlockDistribution:
             for name, array in arrays.items()
             if name.startswith("model.")
         }
-        ends = arrays["rank_ends"].tolist()
-        sets = np.split(arrays["ranks"], ends[:-1])
+        flat = read_only(np.asarray(arrays["ranks"], dtype=np.float64))
+        sizes = np.diff(np.asarray(arrays["rank_ends"], dtype=np.int64), prepend=0)
+        rising = sizes.shape == (len(block.steps) * n_groups,) and sizes.min() >= 0
+        if not rising or sizes.sum() != flat.size:
+            raise ModelFileError(f"rank_ends need to rise to the number of ranks, {flat.size}")
+        sets = np.split(flat, np.cumsum(sizes)[:-1])
         ranks = tuple(
             tuple(Ranks(one) for one in sets[i * n_groups : (i + 1) * n_groups])
             for i in range(len(block.steps))
         )
         model = model_class.from_arrays(own) if own else None
-        return cls(block, model, ranks)
+        return cls(block, model, ranks, flat)

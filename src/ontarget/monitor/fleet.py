@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from ontarget.arguments import whole_number
 from ontarget.episodes import Column, Last
 from ontarget.errors import InputError
 from ontarget.grid import snap
+from ontarget.monitor import reasons
 from ontarget.monitor.alarm import AlarmRule
-from ontarget.monitor.calibrated import Calibrated, ends_with_complements
-from ontarget.monitor.outlooks import outlooks_at
+from ontarget.monitor.calibrated import Calibrated
+from ontarget.monitor.lanes import Lanes
 from ontarget.monitor.state import Outlooks, State
 from ontarget.target import Target
-from ontarget.typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
+from ontarget.typing import ArrayLike, BoolArray, FloatArray, IndexArray
 
 __all__ = ["FleetWatch"]
 
@@ -50,7 +52,7 @@ class FleetWatch:
         groups: IndexArray,
     ) -> None:
         self._fitted = fitted
-        self._ends = ends_with_complements(target, fitted.grid)
+        self._lanes = Lanes(fitted, target)
         self.target = target
         self.rules = tuple(rules)
         self._n = whole_number("agents", agents, least=1)
@@ -60,7 +62,7 @@ class FleetWatch:
         self._for_steps = rules[0].for_steps
         self._t = np.zeros(self._n, dtype=np.intp)
         self._so_far = np.empty(self._n)
-        self._lost = np.zeros(self._n, dtype=np.bool_)
+        self._lost = np.full(self._n, "", dtype=np.object_)  # why the behavior so far is unknown
         self._run = np.zeros(self._n, dtype=np.intp)
         self._alarmed = np.zeros(self._n, dtype=np.bool_)
         self._over = np.zeros(self._n, dtype=np.bool_)
@@ -80,8 +82,8 @@ class FleetWatch:
         self._t[which] = 0
         self._so_far[which] = self._fitted.behavior.initial
         self._run[which] = 0
-        for flags in (self._lost, self._alarmed, self._over):
-            flags[which] = False
+        self._lost[which] = ""
+        self._alarmed[which] = self._over[which] = False
 
     def step(
         self,
@@ -109,39 +111,18 @@ class FleetWatch:
         width = len(self._fitted.schema)
         if X.shape != (which.size, width):
             raise InputError(f"states need shape ({which.size}, {width}), got {X.shape}")
-        times = self._t[which]
-        open_runs = ~self._over[which] & (times <= self._fitted.horizon)
-        trouble = self._account(which, times, open_runs, rewards, behavior)
-        numbers = np.full((5, which.size), np.nan)
-        n_calibration = np.zeros(which.size, dtype=np.intp)
-        state = np.full(which.size, State.UNKNOWN, dtype=np.int8)
-        ready = open_runs & ~trouble
-        structural = np.zeros(which.size, dtype=np.bool_)
-        so_far = snap(self._so_far[which], self._fitted.grid)
-        for t in np.unique(times[ready]):
-            rows = np.flatnonzero(ready & (times == t))
-            found = outlooks_at(
-                self._fitted,
-                int(t),
-                X[rows],
-                so_far[rows],
-                self.target,
-                self._groups[which[rows]],
-                ends=self._ends,
-            )
-            numbers[:, rows] = found[1:6]
-            n_calibration[rows] = found.n_calibration
-            state[rows] = found.state
-            structural[rows] = ~found.known & ~self._bad(int(t), X[rows])
-        self._judge(which, numbers[1], state)
-        self._run[which[(state == State.UNKNOWN) & ~structural]] = 0
-        self._over[which[state == State.DONE]] = True
-        self._over[which[open_runs & (times == self._fitted.horizon)]] = True
-        self._t[which[open_runs]] += 1
-        low, p, high, plausibility, assurance = numbers
-        # Agents stand at different steps, so the outlook's step is the latest of them.
-        latest = int(times.max(initial=0))
-        return Outlooks(latest, low, p, high, plausibility, assurance, n_calibration, state, "")
+        found, open_runs, known = self._begin(which, rewards, behavior)
+        self._over[which[open_runs & (found.t == self._fitted.horizon)]] = True
+        self._close(which, found, known & (found.t == self._fitted.horizon))
+        looking = np.flatnonzero(open_runs & (found.t < self._fitted.horizon))
+        times, groups = found.t[looking], self._groups[which[looking]]
+        found.n_calibration[looking] = self._lanes.n_calibration[times, groups]
+        read = self._read(X[looking], known[looking], looking, found)
+        reached = self._lanes.known[times, groups]
+        found.reason[looking[read & ~reached]] = self._lanes.unknown[times, groups][read & ~reached]
+        self._run[which[looking[~read]]] = 0  # a bad reading; one that few reach is left out (M8)
+        self._look(which, X, looking[read & reached], found)
+        return found
 
     def end(
         self,
@@ -152,16 +133,109 @@ class FleetWatch:
     ) -> Outlooks:
         """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
         which = self._which(agents)
-        times = self._t[which]
-        open_runs = ~self._over[which] & (times >= 1) & (times <= self._fitted.horizon)
-        trouble = self._account(which, times, open_runs, rewards, behavior)
-        known = open_runs & ~trouble & np.isfinite(self._so_far[which])
-        met = self.target.contains(self._so_far[which], self._fitted.grid)
-        p = np.where(known, met.astype(np.float64), np.nan)
-        state = np.where(known, State.DONE, State.UNKNOWN).astype(np.int8)
+        found, open_runs, known = self._begin(which, rewards, behavior, ending=True)
         self._over[which[open_runs]] = True
-        zeros = np.zeros(which.size, dtype=np.intp)
-        return Outlooks(int(times.max(initial=0)), p, p, p, p, p, zeros, state, "")
+        self._close(which, found, known)
+        return found
+
+    def _begin(
+        self,
+        which: IndexArray,
+        rewards: ArrayLike,
+        behavior: ArrayLike | None,
+        *,
+        ending: bool = False,
+    ) -> tuple[Outlooks, BoolArray, BoolArray]:
+        """UNKNOWN outlooks to fill in, which runs are open, and which behavior so far is known."""
+        earned = _per_agent(rewards, which.size, "rewards")
+        told = None if behavior is None else _per_agent(behavior, which.size, "behavior")
+        found = Outlooks.pending(which.size)
+        times = found.t[:] = np.minimum(self._t[which], self._fitted.horizon)
+        found.state[:] = State.UNKNOWN
+        over = self._over[which]
+        unbegun = (times == 0) & ~over & ending
+        found.reason[over] = reasons.OVER
+        found.reason[unbegun] = reasons.ENDED_UNBEGUN
+        open_runs = ~over & ~unbegun
+        here = np.flatnonzero(open_runs)
+        if told is not None:
+            self._tell(which[here], told[here])
+        else:
+            self._earn(which[here], times[here], earned[here])
+            for k in np.flatnonzero(open_runs & (times == 0) & (earned != 0.0)):
+                found.reason[k] = reasons.earned_early(float(earned[k]))
+        lost = open_runs & (self._lost[which] != "")
+        found.reason[lost] = self._lost[which[lost]]
+        self._t[which[here]] += 1
+        return found, open_runs, open_runs & (found.reason == "")
+
+    def _tell(self, agents: IndexArray, behavior: FloatArray) -> None:
+        """Take the behavior so far as it is told."""
+        self._so_far[agents] = behavior
+        self._lost[agents] = ""
+        for k in np.flatnonzero(~np.isfinite(behavior)):
+            self._lost[agents[k]] = reasons.bad_behavior(float(behavior[k]))
+
+    def _earn(self, agents: IndexArray, times: IndexArray, earned: FloatArray) -> None:
+        """Bring the behavior of each run up to its step."""
+        rule = self._fitted.behavior
+        moving = times > 0
+        if isinstance(rule, Column):
+            self._lost[agents[moving]] = reasons.not_told(rule)
+            return
+        finite = np.isfinite(earned)
+        for k in np.flatnonzero(moving & ~finite):
+            self._lost[agents[k]] = reasons.bad_reward(float(earned[k]), int(times[k]))
+        good = np.flatnonzero(moving & finite)
+        if isinstance(rule, Last):
+            self._lost[agents[good]] = ""
+        for t, at in _by_value(times[good]):
+            rows = good[at]
+            before = self._so_far[agents[rows]]
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._so_far[agents[rows]] = rule.update(before, earned[rows], t - 1)
+        piled_up = agents[good[~np.isfinite(self._so_far[agents[good]])]]
+        self._lost[piled_up[self._lost[piled_up] == ""]] = reasons.BEHAVIOR_LOST
+
+    def _close(self, which: IndexArray, found: Outlooks, closing: BoolArray) -> None:
+        """Runs that end now: exactly 0 or 1."""
+        here = np.flatnonzero(closing)
+        outcomes = self._so_far[which[here]]
+        met = self.target.contains(outcomes, self._fitted.grid)
+        for field in found[1:6]:
+            field[here] = met
+        found.state[here] = State.DONE
+        for k, inside, outcome in zip(here, met.tolist(), outcomes.tolist(), strict=True):
+            found.reason[k] = reasons.ended(inside, outcome)
+
+    def _read(
+        self, states: FloatArray, known: BoolArray, rows: IndexArray, found: Outlooks
+    ) -> BoolArray:
+        """Which runs' readings are good; says what is wrong with the others."""
+        bad = self._fitted.bad_readings(states)
+        for k in np.flatnonzero(bad & known):
+            found.reason[rows[k]] = self._fitted.bad_feature(states[k])
+        return known & ~bad
+
+    def _look(
+        self, which: IndexArray, states: FloatArray, rows: IndexArray, found: Outlooks
+    ) -> None:
+        """The outlook of runs about which everything is known, and what it means for the alarm."""
+        agents = which[rows]
+        so_far = snap(self._so_far[agents], self._fitted.grid)
+        numbers = self._lanes.outlooks(states[rows], so_far, found.t[rows], self._groups[agents])
+        for field, values in zip(found[1:6], numbers.T, strict=True):
+            field[rows] = values
+        p = numbers[:, 1]
+        self._run[agents] = np.where(p < self._threshold[agents], self._run[agents] + 1, 0)
+        raised = self._run[agents] >= self._for_steps
+        cleared = ~raised & (p >= self._clear[agents])
+        alarmed = raised | (self._alarmed[agents] & ~cleared)
+        self._alarmed[agents] = alarmed
+        found.state[rows] = np.where(alarmed, State.ALARM, State.OK)
+        thresholds = self._threshold[agents]
+        for k in np.flatnonzero(alarmed):
+            found.reason[rows[k]] = reasons.alarm(p[k], thresholds[k])
 
     def _which(self, agents: ArrayLike | None) -> IndexArray:
         if agents is None:
@@ -173,55 +247,17 @@ class FleetWatch:
             raise InputError("agents need to differ: each takes one step per call")
         return which
 
-    def _account(
-        self,
-        which: IndexArray,
-        times: IndexArray,
-        open_runs: BoolArray,
-        rewards: ArrayLike,
-        behavior: ArrayLike | None,
-    ) -> BoolArray:
-        """Bring each run's behavior up to its step; whose is unknown."""
-        rule = self._fitted.behavior
-        n = which.size
-        earned = _per_agent(rewards, n, "rewards")
-        if behavior is not None:
-            given = _per_agent(behavior, n, "behavior")
-            self._so_far[which[open_runs]] = given[open_runs]
-            self._lost[which[open_runs]] = ~np.isfinite(given[open_runs])
-            lost: BoolArray = self._lost[which]
-            return lost
-        moving = open_runs & (times > 0)
-        finite = np.isfinite(earned) & (not isinstance(rule, Column))
-        self._lost[which[moving & ~finite]] = True
-        if isinstance(rule, Last):
-            self._lost[which[moving & finite]] = False
-        for t in np.unique(times[moving & finite]):
-            now = moving & finite & (times == t)
-            rows = which[now]
-            self._so_far[rows] = rule.update(self._so_far[rows], earned[now], int(t) - 1)
-        early: BoolArray = (times == 0) & (earned != 0.0)
-        return np.logical_or(self._lost[which], early)
-
-    def _judge(self, which: IndexArray, p: FloatArray, state: AnyArray) -> None:
-        """Alarm, go on or clear, as `Watch` does; writes the state of those that are OK."""
-        known = state == State.OK
-        rows, now = which[known], p[known]
-        below = now < self._threshold[rows]
-        self._run[rows] = np.where(below, self._run[rows] + 1, 0)
-        raised = self._run[rows] >= self._for_steps
-        cleared = ~raised & (now >= self._clear[rows])
-        self._alarmed[rows] = raised | (self._alarmed[rows] & ~cleared)
-        state[known] = np.where(self._alarmed[rows], State.ALARM, State.OK)
-
-    def _bad(self, t: int, states: FloatArray) -> BoolArray:
-        if t == self._fitted.horizon:
-            return np.zeros(len(states), dtype=np.bool_)
-        return self._fitted.bad_readings(states)
-
 
 def _per_agent(values: Any, n: int, what: str) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in ((), (n,)):
         raise InputError(f"{what} need one number or one for each of {n} agents, got {array.shape}")
     return np.broadcast_to(array, (n,))
+
+
+def _by_value(times: IndexArray) -> Iterator[tuple[int, IndexArray]]:
+    """Each distinct step, and where it stands."""
+    order = np.argsort(times, kind="stable")
+    borders = np.flatnonzero(np.diff(times[order], prepend=-1, append=-1))
+    for a, b in pairwise(borders.tolist()):
+        yield int(times[order[a]]), order[a:b]

@@ -1,25 +1,28 @@
-"""One row's outlook from its CDF limits: the piece that the live watch and the batch share."""
+"""Outlooks from CDF limits, row by row: the piece that live watches and the batch share."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ontarget.conformal.kernels import end_counts, target_row
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import FloatArray, IndexArray
 
-__all__ = ["excess_of_rows", "outlook_of_row", "outlook_of_rows", "shift_ends", "snap_value"]
+__all__ = ["excess_of_rows", "outlook_of_rows", "shift_ends", "snap_value"]
 
 
 @kernel
-def shift_ends(values: FloatArray, behavior: float, grid: FloatArray, ends: FloatArray) -> None:
-    """Write each target end less the behavior so far, both on the grid (M1).
+def shift_ends(
+    values: FloatArray, behavior: FloatArray, grid: FloatArray, ends: FloatArray
+) -> None:
+    """Write, for each row, every target end less the behavior so far, both on the grid (M1).
 
     ``grid`` holds the spacing and the exact power of ten to scale by, 0 where there is none.
     """
-    offset = snap_value(behavior, grid)
-    for i in range(values.size):
-        ends[i] = snap_value(values[i] - offset, grid)
+    for i in range(behavior.size):
+        offset = snap_value(behavior[i], grid)
+        for k in range(values.size):
+            ends[i, k] = snap_value(values[k] - offset, grid)
 
 
 @kernel
@@ -56,27 +59,17 @@ def _plausibility(
     return (1 + reached) / (excess.size + 1)
 
 
-@kernel
-def outlook_of_row(
+@inner_kernel
+def _outlook_of_row(
     ranks: FloatArray,
     excess: FloatArray,
-    limits: FloatArray,
-    columns: IndexArray,
+    limits: tuple[FloatArray, FloatArray],
     first: IndexArray,
     out: FloatArray,
 ) -> None:
-    """Write (low, p, high, plausibility, assurance) of each target.
-
-    ``limits`` are the left limits at the finite ends, then the right ones, then -inf and +inf;
-    ``columns`` say where each component's two limits stand among them. The components of all
-    targets come first, then those of their complements; ``first`` says where each one's start.
-    """
+    """Write (low, p, high, plausibility, assurance) of each target."""
+    a_minus, a_plus = limits
     n_targets = (first.size - 1) // 2
-    a_minus = np.empty(columns.shape[1])
-    a_plus = np.empty(columns.shape[1])
-    for c in range(columns.shape[1]):
-        a_minus[c] = limits[columns[0, c]]
-        a_plus[c] = limits[columns[1, c]]
     whole = ranks.size + 1
     for j in range(n_targets):
         own = slice(first[j], first[j + 1])
@@ -91,23 +84,37 @@ def outlook_of_row(
 
 @kernel
 def outlook_of_rows(
-    ranks: FloatArray,
-    excess: FloatArray,
-    left: FloatArray,
-    right: FloatArray,
-    columns: IndexArray,
-    first: IndexArray,
+    stored: tuple[FloatArray, FloatArray],
+    spans: IndexArray,
+    limits: tuple[FloatArray, FloatArray],
+    components: tuple[IndexArray, IndexArray],
     out: FloatArray,
 ) -> None:
-    """Write the outlook of each row, from both limits at every finite end."""
-    m = left.shape[1]
-    limits = np.empty(2 * m + 2)
-    limits[2 * m] = -np.inf
-    limits[2 * m + 1] = np.inf
+    """Write (low, p, high, plausibility, assurance) of each row and target.
+
+    ``stored`` are sorted ranks and sorted excesses of assure episodes, one set after the other;
+    row i has those from ``spans[i, 0]`` to ``spans[i, 1]`` and from ``spans[i, 2]`` to
+    ``spans[i, 3]``. ``limits`` are the left and right ones at each finite end, (rows, ends).
+    ``components`` say which limits each component has, among the left ones, the right ones, -inf
+    and +inf, and where each target's components start: those of all targets come first, then
+    those of their complements.
+    """
+    left, right = limits
+    columns, first = components
+    n_ends, n_components = left.shape[1], columns.shape[1]
+    every = np.empty(2 * n_ends + 2)
+    every[2 * n_ends] = -np.inf
+    every[2 * n_ends + 1] = np.inf
+    a_minus, a_plus = np.empty(n_components), np.empty(n_components)
     for i in range(left.shape[0]):
-        limits[:m] = left[i]
-        limits[m : 2 * m] = right[i]
-        outlook_of_row(ranks, excess, limits, columns, first, out[i])
+        every[:n_ends] = left[i]
+        every[n_ends : 2 * n_ends] = right[i]
+        for c in range(n_components):
+            a_minus[c] = every[columns[0, c]]
+            a_plus[c] = every[columns[1, c]]
+        ranks = stored[0][spans[i, 0] : spans[i, 1]]
+        excess = stored[1][spans[i, 2] : spans[i, 3]]
+        _outlook_of_row(ranks, excess, (a_minus, a_plus), first, out[i])
 
 
 @kernel

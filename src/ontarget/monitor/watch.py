@@ -10,12 +10,14 @@ import numpy as np
 
 from ontarget.episodes import Column, Last
 from ontarget.errors import InputError, OntargetError
+from ontarget.monitor import reasons
 from ontarget.monitor.alarm import AlarmRule
-from ontarget.monitor.calibrated import Calibrated, ends_with_complements
-from ontarget.monitor.kernels import outlook_of_row, shift_ends, snap_value
+from ontarget.monitor.calibrated import Calibrated
+from ontarget.monitor.kernels import snap_value
+from ontarget.monitor.lanes import Lanes
 from ontarget.monitor.state import Change, Outlook, State
 from ontarget.target import Target
-from ontarget.typing import ArrayLike, FloatArray
+from ontarget.typing import ArrayLike
 
 __all__ = ["OnBad", "Watch"]
 
@@ -50,19 +52,9 @@ class Watch:
         self._additive = calibrated.behavior.additive
         self.target = target
         self.rule = rule
-        ends = ends_with_complements(target, calibrated.grid)
-        m = ends.values.size
-        self._values = _frozen(ends.values)
-        self._columns, self._first = _frozen(np.stack(ends.columns())), _frozen(ends.first)
-        self._limits = np.empty(2 * m + 2)
-        self._limits[2 * m :] = -math.inf, math.inf
-        self._left, self._right = self._limits[:m], self._limits[m : 2 * m]
-        self._ends = np.empty(m)
-        self._out = np.empty((1, 5))
-        self._excess = calibrated.sorted_excess[group]
-        self._grid = calibrated.grid_table
-        self._width = len(calibrated.schema)
-        self._steps = [_LiveStep(calibrated, t, group) for t in range(calibrated.horizon)]
+        lanes = Lanes(calibrated, target)
+        self._steps = [_LiveStep(calibrated, lanes, t, group) for t in range(calibrated.horizon)]
+        self._offset, self._out = np.zeros(1), np.empty((1, 1, 5))
         self.reset()
         self._warm_up()
 
@@ -102,25 +94,23 @@ class Watch:
         t = self._t
         horizon = len(self._steps)
         if self._ended or t > horizon:
-            return self._unknown(min(t, horizon), "the run is over; reset begins another")
+            return self._unknown(min(t, horizon), reasons.OVER)
         self._t = t + 1
         trouble = self._account(t, reward, behavior)
         if t == horizon:
             return self._close(t, trouble)
         live = self._steps[t]
         if not trouble:
-            trouble = live.read(state, self._so_far, self._additive, self._grid)
+            trouble = live.read(state, self._so_far)
         if trouble:
             self._run = 0
-            return self._unknown(t, trouble)
+            return self._unknown(t, trouble, n=live.n)
         if live.unknown:
-            return self._unknown(t, live.unknown, structural=True)
-        shift_ends(self._values, self._so_far if self._additive else 0.0, self._grid, self._ends)
-        live.limits(live.row, self._ends, self._left, self._right)
-        outlook_of_row(
-            live.ranks, self._excess, self._limits, self._columns, self._first, self._out
-        )
-        low, p, high, plausibility, assurance = self._out[0].tolist()
+            return self._unknown(t, live.unknown, n=live.n, structural=True)
+        if self._additive:
+            self._offset[0] = self._so_far
+        live.lane.answer(live.row, self._offset, live.span, self._out)
+        low, p, high, plausibility, assurance = self._out[0, 0].tolist()
         now, reason = self._judge(p)
         if now is not self.changes[-1].state:
             self.changes.append(Change(t, now, reason))
@@ -130,32 +120,32 @@ class Watch:
         """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
         t = self._t
         if self._ended or t > len(self._steps):
-            return self._unknown(min(t, len(self._steps)), "the run is over; reset begins another")
+            return self._unknown(min(t, len(self._steps)), reasons.OVER)
         if t == 0:
-            return self._unknown(0, "the run ended before its first step")
+            return self._unknown(0, reasons.ENDED_UNBEGUN)
         self._t = t + 1
         return self._close(t, self._account(t, reward, behavior))
 
     def _account(self, t: int, reward: float, behavior: float | None) -> str:
         """Bring the behavior up to t; what is wrong with it, if anything."""
         if behavior is not None:
-            value = _number(behavior)
-            self._lost = (
-                "" if math.isfinite(value) else f"behavior needs a number, got {behavior!r}"
-            )
-            self._so_far = value
+            self._so_far = _number(behavior)
+            self._lost = "" if math.isfinite(self._so_far) else reasons.bad_behavior(behavior)
         elif t == 0:
-            if reward != 0.0:
-                return f"nothing is earned before the first step, got reward {reward!r}"
+            if _number(reward) != 0.0:
+                return reasons.earned_early(reward)
         elif isinstance(self._behavior, Column):
-            self._lost = f"behavior {self._behavior.spec!r} is read, not summed: pass behavior="
+            self._lost = reasons.not_told(self._behavior)
         else:
             earned = _number(reward)
             if not math.isfinite(earned):
-                self._lost = f"reward needs a number, got {reward!r} at step {t}"
-            elif isinstance(self._behavior, Last):
+                self._lost = reasons.bad_reward(reward, t)
+                return self._lost
+            if isinstance(self._behavior, Last):
                 self._lost = ""
             self._so_far = float(self._behavior.update(self._so_far, earned, t - 1))
+            if not (self._lost or math.isfinite(self._so_far)):
+                self._lost = reasons.BEHAVIOR_LOST  # finite rewards may add up to infinity
         return self._lost
 
     def _judge(self, p: float) -> tuple[State, str]:
@@ -166,86 +156,69 @@ class Watch:
         elif self._alarmed and p >= rule.clear_at:
             self._alarmed = False
         if self._alarmed:
-            return State.ALARM, f"p = {p:.3g}, alarm below {rule.threshold:.3g}"
+            return State.ALARM, reasons.alarm(p, rule.threshold)
         return State.OK, ""
 
     def _close(self, t: int, trouble: str) -> Outlook:
         self._ended = True
         if trouble or not math.isfinite(self._so_far):
-            return self._unknown(t, trouble or "the behavior at the end is unknown")
+            return self._unknown(t, trouble or reasons.BEHAVIOR_LOST)
         met = bool(self.target.contains(self._so_far, self._calibrated.grid))
-        reason = f"ended {'inside' if met else 'outside'} the target at {self._so_far:.6g}"
+        reason = reasons.ended(met, self._so_far)
         self.changes.append(Change(t, State.DONE, reason))
         p = float(met)
         return Outlook(t, p, p, p, p, p, 0, State.DONE, reason)
 
-    def _unknown(self, t: int, reason: str, *, structural: bool = False) -> Outlook:
+    def _unknown(self, t: int, reason: str, *, n: int = 0, structural: bool = False) -> Outlook:
         if self._raises and not structural:
             raise InputError(f"step {t}: {reason}")
         if self.changes[-1].state is not State.UNKNOWN:
             self.changes.append(Change(t, State.UNKNOWN, reason))
-        return Outlook(t, _NAN, _NAN, _NAN, _NAN, _NAN, 0, State.UNKNOWN, reason)
+        return Outlook(t, _NAN, _NAN, _NAN, _NAN, _NAN, n, State.UNKNOWN, reason)
 
     def _warm_up(self) -> None:
         """Compile every kernel that `step` runs."""
+        snap_value(0.0, self._calibrated.grid_table)
         for live in self._steps:
             if not live.unknown:
-                live.limits(live.row, self._values, self._left, self._right)
-        shift_ends(self._values, 0.0, self._grid, self._ends)
-        snap_value(0.0, self._grid)
-        ranks = self._steps[0].ranks
-        outlook_of_row(ranks, self._excess, self._limits, self._columns, self._first, self._out)
+                live.lane.answer(live.row, self._offset, live.span, self._out)
 
 
 class _LiveStep:
-    """One step of a watched run: its model's live entry, its ranks, and a row to fill."""
+    """One step of a watched run: its lane, and a row to fill."""
 
-    __slots__ = ("_bad_if_nan", "_schema", "_width", "limits", "n", "ranks", "row", "t", "unknown")
+    __slots__ = ("_calibrated", "_grid", "_width", "lane", "n", "row", "span", "unknown")
 
-    def __init__(self, calibrated: Calibrated, t: int, group: int) -> None:
-        step = calibrated.at(t, group)
-        self.t = t
-        self.ranks = step.ranks.values
-        self.n = step.ranks.n
-        self.unknown = calibrated.unknown(step)
-        self._schema = calibrated.schema
+    def __init__(self, calibrated: Calibrated, lanes: Lanes, t: int, group: int) -> None:
+        self.lane = lanes.at(t)
+        self.span = lanes.spans[t, group : group + 1]
+        self.n = int(lanes.n_calibration[t, group])
+        self.unknown: str = lanes.unknown[t, group]
+        self._calibrated = calibrated
         self._width = len(calibrated.schema)
-        self._bad_if_nan = ~calibrated.may_miss
-        width = self._width + (not step.additive) + step.pooled
-        self.row = np.zeros(width)
-        if step.pooled:
-            self.row[-1] = float(t)
-        if step.model is not None:
-            self.limits = step.live()
+        self._grid = None if calibrated.behavior.additive else calibrated.grid_table
+        self.row = np.zeros((1, self._width + (self._grid is not None) + self.lane.pooled))
+        if self.lane.pooled:
+            self.row[0, -1] = float(t)
 
-    def read(self, state: Any, behavior: float, additive: bool, grid: FloatArray) -> str:
+    def read(self, state: Any, behavior: float) -> str:
         """Fill the row; what is wrong with the reading, if anything."""
-        width = self._width
+        values = self.row[0, : self._width]
         try:
-            if isinstance(state, np.ndarray) and state.shape == (width,):
-                self.row[:width] = state
+            if isinstance(state, np.ndarray) and state.shape == values.shape:
+                values[:] = state
             else:
-                self.row[:width] = self._schema.encode(state)
+                values[:] = self._calibrated.schema.encode(state)
         except (OntargetError, TypeError, ValueError, OverflowError) as error:
             return str(error)
-        if not np.isfinite(self.row[:width].sum()):
-            trouble = self._missing()
+        # Not the sum: opposite infinities would warn, and so would large numbers.
+        if not np.isfinite(values).all():
+            trouble = self._calibrated.bad_feature(values)
             if trouble:
                 return trouble
-        if not additive:
-            self.row[width] = snap_value(behavior, grid)
+        if self._grid is not None:
+            self.row[0, self._width] = snap_value(behavior, self._grid)
         return ""
-
-    def _missing(self) -> str:
-        values = self.row[: self._width]
-        bad = np.isinf(values) | (np.isnan(values) & self._bad_if_nan)
-        if not bad.any():
-            return ""
-        j = int(np.argmax(bad))
-        name = self._schema.names[j]
-        if np.isnan(values[j]):
-            return f"feature {name!r} is missing, and it never was in training"
-        return f"feature {name!r} needs a number, got {values[j]}"
 
 
 def _number(value: object) -> float:
@@ -253,9 +226,3 @@ def _number(value: object) -> float:
         return float(value)  # type: ignore[arg-type]  # whatever float() takes
     except (TypeError, ValueError, OverflowError):
         return _NAN
-
-
-def _frozen(array: Any) -> Any:
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
