@@ -78,10 +78,7 @@ def assert_same(found, expected) -> None:
     for one, other in zip(chain(*found), chain(*expected), strict=True):
         assert (one.t, one.state) == (other.t, other.state)
         assert np.array_equal(one[1:6], other[1:6], equal_nan=True)
-        if one.known:
-            assert one.n_calibration == other.n_calibration
-        else:
-            assert one.reason == other.reason
+        assert (one.n_calibration, one.reason) == (other.n_calibration, other.reason)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ontarget.integrations.policies import ModelPolicy
     from ontarget.integrations.recording import RecordEpisodes, record
     from ontarget.integrations.stable_baselines3 import GoalCallback
-    from ontarget.integrations.vector_goal import VectorGoalWrapper, VectorOutlook
+    from ontarget.integrations.vector_goal import VectorGoalWrapper
     from ontarget.integrations.vector_recording import RecordVectorEpisodes
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "RecordEpisodes",
     "RecordVectorEpisodes",
     "VectorGoalWrapper",
-    "VectorOutlook",
     "record",
 ]
 
@@ -36,6 +35,5 @@ __getattr__, __dir__ = lazy_names(
         "RecordEpisodes": "ontarget.integrations.recording",
         "RecordVectorEpisodes": "ontarget.integrations.vector_recording",
         "VectorGoalWrapper": "ontarget.integrations.vector_goal",
-        "VectorOutlook": "ontarget.integrations.vector_goal",
     },
 )

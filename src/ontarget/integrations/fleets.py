@@ -9,8 +9,8 @@ import numpy as np
 from ontarget.conformal.levels import Level
 from ontarget.episodes import Column
 from ontarget.errors import InputError
-from ontarget.integrations.horizons import OVER, cut_off, gone_past, too_short
-from ontarget.integrations.vector_outlook import VectorOutlook
+from ontarget.integrations.horizons import cut_off, gone_past, too_short
+from ontarget.monitor.reasons import OVER
 from ontarget.monitor.state import Outlooks, State
 from ontarget.target import Target
 from ontarget.typing import BoolArray, FloatArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FleetOptions", "FleetRuns"]
 
 _NUMBERS: Final = ("low", "p", "high", "plausibility", "assurance")
-_SHARED: Final = (*_NUMBERS, "n_calibration", "state")
+_FOUND: Final = (*_NUMBERS, "n_calibration", "state", "reason")
 
 
 class FleetOptions(TypedDict, total=False):
@@ -68,16 +68,15 @@ class FleetRuns:
             )
         self._fitted = fitted
         self._fleet = monitor.fleet(target, slots, **options)
-        self._groups = fitted.groups_of(options.get("groups"), slots)
         self._too_short = too_short(limit, fitted.horizon)
         self._t = np.zeros(slots, dtype=np.intp)
         self._over = np.ones(slots, dtype=np.bool_)
         self._alarmed = np.zeros(slots, dtype=np.bool_)
-        self._outlook = VectorOutlook.pending(slots)
+        self._outlook = Outlooks.pending(slots)
         self.raised: BoolArray = np.zeros(slots, dtype=np.bool_)
 
     @property
-    def outlook(self) -> VectorOutlook:
+    def outlook(self) -> Outlooks:
         """What is known of each run now."""
         return self._outlook.copy()
 
@@ -132,23 +131,13 @@ class FleetRuns:
     def _note(self, mask: BoolArray, found: Outlooks) -> None:
         """Keep what the fleet said of these slots, and see where an alarm is new."""
         now = self._outlook
-        for name in _SHARED:
+        for name in _FOUND:
             getattr(now, name)[mask] = getattr(found, name)
         now.t[mask] = self._t[mask]
-        now.reason[mask] = ""
-        for i in np.flatnonzero(mask & (now.state == State.UNKNOWN)):
-            now.reason[i] = self._trouble(int(i))
         alarm = mask & now.alarm
         self.raised |= alarm & ~self._alarmed
         known = mask & now.known
         self._alarmed[known] = now.alarm[known]
-
-    def _trouble(self, slot: int) -> str:
-        t = int(self._t[slot])
-        if t < self._fitted.horizon:
-            step = self._fitted.at(t, int(self._groups[slot]))
-            return self._fitted.unknown(step) or f"a bad reading up to step {t}"
-        return f"a bad reading up to step {t}"
 
     def _forget(self, mask: BoolArray, reason: str) -> None:
         now = self._outlook

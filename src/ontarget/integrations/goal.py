@@ -13,9 +13,10 @@ from ontarget.episodes import Column
 from ontarget.errors import InputError, OntargetError
 from ontarget.extras import require
 from ontarget.integrations.features import MonitorView
-from ontarget.integrations.horizons import OVER, cut_off, gone_past, time_limit, too_short
+from ontarget.integrations.horizons import cut_off, gone_past, time_limit, too_short
 from ontarget.integrations.observations import layout_of
 from ontarget.integrations.recording import BehaviorValue
+from ontarget.monitor.reasons import OVER
 from ontarget.monitor.state import Outlook, State
 from ontarget.monitor.watch import OnBad
 from ontarget.target import Target

@@ -6,7 +6,7 @@ Needs the extra ``gym``: ``pip install 'ontarget[gym]'``.
 from ontarget.integrations.goal import GoalWrapper
 from ontarget.integrations.policies import ModelPolicy
 from ontarget.integrations.recording import RecordEpisodes, record
-from ontarget.integrations.vector_goal import VectorGoalWrapper, VectorOutlook
+from ontarget.integrations.vector_goal import VectorGoalWrapper
 from ontarget.integrations.vector_recording import RecordVectorEpisodes
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "RecordEpisodes",
     "RecordVectorEpisodes",
     "VectorGoalWrapper",
-    "VectorOutlook",
     "record",
 ]

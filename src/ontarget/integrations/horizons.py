@@ -6,9 +6,7 @@ from typing import Any
 
 from ontarget.extras import require
 
-__all__ = ["OVER", "cut_off", "gone_past", "time_limit", "too_short"]
-
-OVER = "the run is over; reset begins another"
+__all__ = ["cut_off", "gone_past", "time_limit", "too_short"]
 
 
 def time_limit(env: Any) -> int | None:

@@ -18,8 +18,7 @@ from ontarget.integrations.fleets import FleetOptions, FleetRuns
 from ontarget.integrations.horizons import time_limit
 from ontarget.integrations.observations import layout_of
 from ontarget.integrations.policies import ModelPolicy
-from ontarget.integrations.vector_outlook import VectorOutlook
-from ontarget.monitor.state import State
+from ontarget.monitor.state import Outlooks, State
 from ontarget.target import Target
 from ontarget.typing import FloatArray
 
@@ -80,9 +79,9 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
         self._view: MonitorView | None = None
 
     @property
-    def outlook(self) -> VectorOutlook:
+    def outlook(self) -> Outlooks:
         """What is known of each environment's episode now."""
-        return VectorOutlook.pending(0) if self._runs is None else self._runs.outlook
+        return Outlooks.pending(0) if self._runs is None else self._runs.outlook
 
     def _on_training_start(self) -> None:
         env = self.training_env

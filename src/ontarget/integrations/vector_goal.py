@@ -13,7 +13,6 @@ from ontarget.integrations.features import MonitorView
 from ontarget.integrations.fleets import FleetOptions, FleetRuns
 from ontarget.integrations.horizons import time_limit
 from ontarget.integrations.observations import layout_of
-from ontarget.integrations.vector_outlook import VectorOutlook
 from ontarget.monitor.state import Outlook
 from ontarget.target import Target
 from ontarget.typing import FloatArray
@@ -25,13 +24,13 @@ import gymnasium.vector  # noqa: E402 - the line above says what to install
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor
 
-__all__ = ["OnVectorAlarm", "VectorGoalWrapper", "VectorOutlook"]
+__all__ = ["OnVectorAlarm", "VectorGoalWrapper"]
 
 OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 
 
 class VectorGoalWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
-    """A vector of environments whose ``infos["goal"]`` holds each run's outlook, as arrays.
+    """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
 
     Each environment is judged exactly as a `GoalWrapper` of its own would judge it, in every
     autoreset mode. In SAME_STEP mode ``infos["goal"]`` belongs to the observations, so to the new
