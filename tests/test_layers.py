@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 
 # Earlier may not import later. Names on one line are one layer and may import each other.
 LAYERS = [
-    ["errors", "typing", "extras", "arguments", "lazy", "version", "whole_file"],
+    ["errors", "typing", "extras", "arguments", "lazy", "progress", "version", "whole_file"],
     ["grid", "keyed", "kernel", "threads"],
     ["target"],
     ["episodes"],

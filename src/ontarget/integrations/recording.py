@@ -15,8 +15,8 @@ from ontarget.extras import require
 from ontarget.integrations.horizons import time_limit
 from ontarget.integrations.observations import layout_of
 from ontarget.integrations.policies import Actor, actor_of
-from ontarget.integrations.progress import recording_bar
 from ontarget.integrations.recorder import Recorder
+from ontarget.progress import progress_bar
 
 require("gymnasium", extra="gym")
 
@@ -191,13 +191,13 @@ def _play(
     recorder: RecordEpisodes, actor: Actor, count: int, *, seed: int | None, progress: bool
 ) -> None:
     start = np.ones(1, dtype=np.bool_)
-    with recording_bar(count, shown=progress) as advance:
+    with progress_bar("recording", count, unit="episodes", shown=progress) as reached:
         for i in range(count):
             observation, _ = recorder.reset(seed=run_seed(seed, i))
             actor.begin(start)
             while recorder.recording:
                 observation, *_ = recorder.step(actor(observation))
-            advance(1)
+            reached(i + 1)
 
 
 def run_seed(seed: int | None, *numbers: int) -> int | None:

@@ -14,8 +14,8 @@ from ontarget.integrations.autoreset import Autoreset
 from ontarget.integrations.horizons import time_limit
 from ontarget.integrations.observations import layout_of
 from ontarget.integrations.policies import Actor
-from ontarget.integrations.progress import recording_bar
 from ontarget.integrations.recorder import Recorder
+from ontarget.progress import progress_bar
 from ontarget.typing import AnyArray, BoolArray, IndexArray
 
 require("gymnasium", extra="gym")
@@ -152,8 +152,7 @@ def play_vector(
     waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED
     observations, _ = recorder.reset(seed=seed)
     actor.begin(recorder.began)
-    with recording_bar(count, shown=progress) as advance:
-        shown = 0
+    with progress_bar("recording", count, unit="episodes", shown=progress) as reached:
         while not recorder.complete:
             actions = actor(observations)
             observations, _, terminated, truncated, _ = recorder.step(actions)
@@ -165,6 +164,5 @@ def play_vector(
                 observations, _ = recorder.reset()
             if recorder.began.any():
                 actor.begin(recorder.began)
-            advance(recorder.finished - shown)
-            shown = recorder.finished
+            reached(recorder.finished)
     return recorder

@@ -15,6 +15,7 @@ from ontarget.errors import InputError, ModelFileError
 from ontarget.extras import require
 from ontarget.monitor.container import Container, write_container
 from ontarget.monitor.fitting import BlockTask, fit_block
+from ontarget.progress import progress_bar
 from ontarget.threads import n_threads
 from ontarget.typing import AnyArray
 
@@ -76,18 +77,19 @@ def run_tasks(
     if engine not in ENGINES:
         raise InputError(f"engine needs one of {', '.join(ENGINES)}, got {engine!r}")
     done: dict[int, dict[str, AnyArray]] = {}
-    with _progress(n_blocks, shown=progress) as advance, _workers(engine) as run:
+    bar = progress_bar("fitting", n_blocks, unit="blocks of steps", shown=progress)
+    with bar as reached, _workers(engine) as run:
         for index in range(n_blocks):
             kept = None if checkpoint is None else checkpoint.load(index)
             if kept is not None:
                 done[index] = kept
-                advance()
+        reached(len(done))
         waiting = [index for index in range(n_blocks) if index not in done]
         for index, arrays in run(make, waiting):
             if checkpoint is not None:
                 checkpoint.save(index, arrays)
             done[index] = arrays
-            advance()
+            reached(len(done))
     return [done[index] for index in range(n_blocks)]
 
 
@@ -120,32 +122,3 @@ def _workers(engine: Engine) -> Iterator[Runner]:
 
     with parallel_config(backend=engine):
         yield run
-
-
-@contextmanager
-def _progress(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    if not shown:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("fitting"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("blocks of steps, remaining"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("fitting", total=total)
-        yield lambda: bar.advance(task)
