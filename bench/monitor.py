@@ -92,7 +92,7 @@ def live(monitor: GoalMonitor, runs, n_steps: int) -> None:
     watch = monitor.watch(TARGET, false_alarm_rate=0.05)
     states = [runs.at(t).states for t in range(50)]
     rewards = [np.zeros(len(runs)), *(runs.rewards_at(t) for t in range(50))]
-    taken = np.empty(n_steps, dtype=np.int64)
+    taken = np.full(n_steps, 0)  # written to now, so that its pages are no growth
     before, k = memory_mb(), 0
     while k < n_steps:
         i = (k // 50) % len(runs)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ontarget.monitor.fleet import FleetWatch
     from ontarget.monitor.monitor import GoalMonitor
     from ontarget.monitor.state import Change, Outlook, Outlooks, State
+    from ontarget.monitor.target_calibration import TargetCalibration
     from ontarget.monitor.watch import Watch
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Outlooks",
     "PromisedAlarms",
     "State",
+    "TargetCalibration",
     "Watch",
 ]
 
@@ -42,6 +44,7 @@ __getattr__, __dir__ = lazy_names(
         "Outlooks": "ontarget.monitor.state",
         "PromisedAlarms": "ontarget.monitor.alarm",
         "State": "ontarget.monitor.state",
+        "TargetCalibration": "ontarget.monitor.target_calibration",
         "Watch": "ontarget.monitor.watch",
     },
 )

@@ -12,11 +12,11 @@ import numpy as np
 
 from ontarget.arguments import whole_number
 from ontarget.conformal.levels import Level
-from ontarget.episodes import Episodes
 from ontarget.errors import CalibrationError, InputError
 from ontarget.evaluation import alarm_curve, sustained
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.guarantee import Threshold, alarm_scores, promised_threshold
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.typing import BoolArray, FloatArray, IndexArray
 
@@ -71,6 +71,7 @@ def rule_of(
     for_steps: int,
     clear_above: float | None,
     group: int,
+    calibration: TargetCalibration | None = None,
 ) -> AlarmRule:
     """The rule that the user asked for: a plain threshold, or a promised false-alarm rate."""
     if alarm_below is not None and false_alarm_rate is not None:
@@ -80,7 +81,7 @@ def rule_of(
         if not 0.0 <= below <= 1.0:
             raise InputError(f"alarm_below needs a probability from 0 to 1, got {below!r}")
         return AlarmRule(float(below), for_steps, clear_above)
-    p, met, _ = _assured(calibrated, target, group)
+    p, met, _ = _assured(calibrated, target, group, calibration)
     promised = promised_threshold(alarm_scores(p, for_steps), met, false_alarm_rate)
     return AlarmRule(promised.value, for_steps, clear_above, promised)
 
@@ -146,9 +147,10 @@ def promised_alarms(
     rates: Sequence[Level] | None = None,
     for_steps: int = 1,
     group: int = 0,
+    calibration: TargetCalibration | None = None,
 ) -> PromisedAlarms:
     """What each promised rate buys; by default every rate that the data can promise."""
-    p, met, lengths = _assured(calibrated, target, group)
+    p, met, lengths = _assured(calibrated, target, group, calibration)
     scores = alarm_scores(p, for_steps)
     m = int(np.count_nonzero(met))
     asked = [Fraction(k, m + 1) for k in range(1, m + 1)] if rates is None else list(rates)
@@ -179,7 +181,7 @@ def promised_alarms(
 
 
 def _assured(
-    calibrated: Calibrated, target: Target, group: int
+    calibrated: Calibrated, target: Target, group: int, calibration: TargetCalibration | None
 ) -> tuple[FloatArray, BoolArray, IndexArray]:
     """The live p of each assure episode of the group at each step, what it met, its length.
 
@@ -187,23 +189,27 @@ def _assured(
     """
     if calibrated.assure is None:
         raise InputError("this monitor has no assure episodes; fit with a split that has some")
-    kept = calibrated.panels.get((target, group))
+    if calibration is not None:
+        calibration.check(target, calibrated.grid)
+    kept = calibrated.panels.get((target, group, calibration))
     if kept is None:
-        kept = _answered(calibrated, calibrated.assure, target, group)
+        kept = _answered(calibrated, target, group, calibration)
         while len(calibrated.panels) >= _MOST_PANELS:
             calibrated.panels.pop(next(iter(calibrated.panels)))
-        calibrated.panels[target, group] = kept
+        calibrated.panels[target, group, calibration] = kept
     return kept
 
 
 def _answered(
-    calibrated: Calibrated, assure: Episodes, target: Target, group: int
+    calibrated: Calibrated, target: Target, group: int, calibration: TargetCalibration | None
 ) -> tuple[FloatArray, BoolArray, IndexArray]:
+    assure = calibrated.assure
+    assert assure is not None
     chosen = np.flatnonzero(calibrated.assure_groups == group)
     p = np.full((calibrated.horizon, len(assure)), math.nan)
     ends = ends_with_complements(target, calibrated.grid)
     for t in range(calibrated.horizon):
-        step = calibrated.at(t, group)
+        step = calibrated.at(t, group, calibration)
         rows = assure.at(t, grid=calibrated.grid)
         own = np.flatnonzero(calibrated.assure_groups[rows.index] == group)
         if calibrated.unknown(step) or not own.size:

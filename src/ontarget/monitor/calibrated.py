@@ -18,6 +18,7 @@ from ontarget.models.kinds import model_of_kind
 from ontarget.monitor.distribution import BlockDistribution, StepDistribution
 from ontarget.monitor.fitting import bad_readings
 from ontarget.monitor.plan import Block
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.typing import AnyArray, BoolArray, FloatArray, KeyArray
 
@@ -72,7 +73,9 @@ class Calibrated:
 
     _opened: dict[int, BlockDistribution] = field(init=False, repr=False, default_factory=dict)
     # What the assure episodes said of the last few targets (see `alarm`).
-    panels: dict[tuple[Target, int], Any] = field(init=False, repr=False, default_factory=dict)
+    panels: dict[tuple[Target, int, TargetCalibration | None], Any] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     @property
     def n_groups(self) -> int:
@@ -106,20 +109,22 @@ class Calibrated:
         """The block that answers for each step."""
         return tuple(block.index for block in self.blocks for _ in block.steps)
 
-    def at(self, t: int, group: int = 0) -> StepDistribution:
-        """The calibrated distribution of step t in a group."""
+    def at(
+        self, t: int, group: int = 0, calibration: TargetCalibration | None = None
+    ) -> StepDistribution:
+        """The calibrated distribution of step t in a group; for one target if it has its own."""
         if not 0 <= t < self.horizon:
             raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
         opened = self.block(self.block_of_step[t])
-        ranks = opened.ranks[t - opened.block.start][group]
-        return StepDistribution(
+        step = StepDistribution(
             t=t,
             model=opened.model,
-            ranks=ranks,
+            ranks=opened.ranks[t - opened.block.start][group],
             additive=self.behavior.additive,
             pooled=opened.block.pooled,
             grid=self.grid,
         )
+        return step if calibration is None else calibration.at(step, group)
 
     def unknown(self, step: StepDistribution) -> str:
         """Why the step is UNKNOWN by structure; empty if it is not."""

@@ -17,16 +17,25 @@ from ontarget.monitor.fitting import inputs_of
 from ontarget.monitor.kernels import outlook_of_rows
 from ontarget.monitor.plan import Block
 from ontarget.threads import run_blocks
-from ontarget.typing import AnyArray, FloatArray
+from ontarget.typing import AnyArray, FloatArray, IndexArray
 
-__all__ = ["BlockDistribution", "StepDistribution"]
+__all__ = ["NO_ENVELOPES", "BlockDistribution", "StepDistribution", "components_of"]
 
 _BLOCK = 256
+NO_ENVELOPES: FloatArray = read_only(np.empty((3, 0)))
+
+
+def components_of(ends: TargetEnds) -> tuple[IndexArray, IndexArray]:
+    """Which limits each component has, and where each target's components start, for kernels."""
+    return read_only(np.stack(ends.columns())), read_only(ends.first)
 
 
 @dataclass(frozen=True, eq=False)
 class StepDistribution:
-    """F̃ and the calibration ranks of one step and group."""
+    """F̃ and the calibration ranks of one step and group.
+
+    With a `TargetCalibration` its table and the step's part of it take the place of the ranks.
+    """
 
     t: int
     model: ConditionalDistribution | None
@@ -34,6 +43,8 @@ class StepDistribution:
     additive: bool
     pooled: bool
     grid: float
+    envelopes: FloatArray | None = None
+    envelope: tuple[int, int] = (0, 0)
 
     def inputs(self, states: FloatArray, behavior: FloatArray) -> FloatArray:
         """What the model reads for these states."""
@@ -71,9 +82,11 @@ class StepDistribution:
         """The outlook of rows whose limits are known."""
         rows = left.shape[0]
         out = np.empty((rows, len(ends.targets) // 2, 5))
-        components = read_only(np.stack(ends.columns())), read_only(ends.first)
-        stored = self.ranks.values, read_only(excess)
-        spans = np.tile(np.array([0, self.ranks.n, 0, excess.size], dtype=np.intp), (rows, 1))
+        components = components_of(ends)
+        envelopes = NO_ENVELOPES if self.envelopes is None else self.envelopes
+        stored = self.ranks.values, read_only(excess), envelopes
+        span = [0, self.ranks.n, 0, excess.size, *self.envelope]
+        spans = np.tile(np.array(span, dtype=np.intp), (rows, 1))
         run_blocks(
             lambda a, b: outlook_of_rows(
                 stored, spans[a:b], (left[a:b], right[a:b]), components, out[a:b]

@@ -46,13 +46,14 @@ from ontarget.keyed import keyed_uniform, keys_of
 from ontarget.monitor.alarm import AlarmRule, rule_of
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.guarantee import band_depth, band_interval
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Evaluation", "PromisedQuality", "evaluate"]
+__all__ = ["Evaluation", "PromisedQuality", "check_alike", "evaluate"]
 
 METHODS = ("p", "low", "high", "raw")
 
@@ -93,6 +94,7 @@ class Evaluation:
     ids: AnyArray
     n_calibration: IndexArray  # (steps, episodes): how many stand behind each answer
     resampling: Resampling
+    calibration: TargetCalibration | None = None  # the target's own, if p is not PCQR's
 
     def __repr__(self) -> str:
         return (
@@ -172,6 +174,7 @@ class Evaluation:
                 for_steps=for_steps,
                 clear_above=None,
                 group=g,
+                calibration=self.calibration,
             )
             for g in range(len(self.fitted.sorted_excess))
         )
@@ -259,17 +262,20 @@ def evaluate(
     *,
     groups: IndexArray,
     resampling: Resampling,
+    calibration: TargetCalibration | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""
-    _check_alike(fitted, episodes)
+    check_alike(fitted, episodes)
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
     ends = ends_with_complements(target, fitted.grid)
     panels = np.full((6, fitted.horizon, len(episodes)), np.nan)
     n_calibration = np.ones((fitted.horizon, len(episodes)), dtype=np.intp)
     for t in range(fitted.horizon):
         rows = episodes.at(t, grid=fitted.grid)
         for g in range(fitted.n_groups):
-            step = fitted.at(t, g)
+            step = fitted.at(t, g, calibration)
             own = np.flatnonzero(groups[rows.index] == g)
             own = own[~fitted.bad_readings(rows.states[own])] if own.size else own
             if fitted.unknown(step) or not own.size:
@@ -301,10 +307,12 @@ def evaluate(
         ids=episodes.ids,
         n_calibration=n_calibration,
         resampling=resampling,
+        calibration=calibration,
     )
 
 
-def _check_alike(fitted: Calibrated, episodes: Episodes) -> None:
+def check_alike(fitted: Calibrated, episodes: Episodes) -> None:
+    """Nothing, or an `EpisodesError` that says how the episodes differ from the monitor's."""
     if episodes.horizon != fitted.horizon or episodes.schema.names != fitted.schema.names:
         raise EpisodesError(
             f"the episodes need the monitor's horizon {fitted.horizon} and features "

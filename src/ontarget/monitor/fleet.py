@@ -17,6 +17,7 @@ from ontarget.monitor.alarm import AlarmRule
 from ontarget.monitor.calibrated import Calibrated
 from ontarget.monitor.lanes import Lanes
 from ontarget.monitor.state import Outlooks, State
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.typing import ArrayLike, BoolArray, FloatArray, IndexArray
 
@@ -40,6 +41,8 @@ class FleetWatch:
         How many agents there are.
     groups
         The number of each agent's group.
+    calibration
+        The target's own calibration, if it has one.
     """
 
     def __init__(
@@ -50,9 +53,10 @@ class FleetWatch:
         agents: int,
         *,
         groups: IndexArray,
+        calibration: TargetCalibration | None = None,
     ) -> None:
         self._fitted = fitted
-        self._lanes = Lanes(fitted, target)
+        self._lanes = Lanes(fitted, target, calibration)
         self.target = target
         self.rules = tuple(rules)
         self._n = whole_number("agents", agents, least=1)

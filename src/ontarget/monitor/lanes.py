@@ -12,8 +12,9 @@ import numpy as np
 
 from ontarget.models.support import read_only
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
-from ontarget.monitor.distribution import BlockDistribution
+from ontarget.monitor.distribution import NO_ENVELOPES, BlockDistribution, components_of
 from ontarget.monitor.kernels import outlook_of_rows, shift_ends
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.threads import run_blocks
 from ontarget.typing import AnyArray, BoolArray, FloatArray, IndexArray
@@ -27,12 +28,15 @@ _BLOCK = 64
 class _Question:
     """A target as the kernels read it, with what is the same for every step."""
 
-    __slots__ = ("components", "excess", "grid", "values")
+    __slots__ = ("components", "envelopes", "excess", "grid", "values")
 
-    def __init__(self, calibrated: Calibrated, target: Target) -> None:
+    def __init__(
+        self, calibrated: Calibrated, target: Target, calibration: TargetCalibration | None
+    ) -> None:
         ends = ends_with_complements(target, calibrated.grid)
         self.values = ends.values
-        self.components = read_only(np.stack(ends.columns())), read_only(ends.first)
+        self.components = components_of(ends)
+        self.envelopes = NO_ENVELOPES if calibration is None else calibration.table
         self.excess = read_only(np.concatenate(calibrated.sorted_excess))
         self.grid = calibrated.grid_table
 
@@ -72,7 +76,7 @@ class Lane:
         elif ends.size:
             assert self._model is not None
             left, right = self._model.cdf_limits(inputs, ends)
-        stored = (self._ranks, asked.excess)
+        stored = (self._ranks, asked.excess, asked.envelopes)
         outlook_of_rows(stored, spans, (left, right), asked.components, out)
 
 
@@ -86,18 +90,23 @@ class Lanes:
     n_calibration
         (steps, groups): how many calibration episodes reach each step.
     spans
-        (steps, groups, 4): where a lane finds the ranks of a step and the excesses of a group.
+        (steps, groups, 6): where a lane finds the ranks of a step, the excesses of a group, and the
+        envelopes of a target that has its own calibration.
     """
 
-    def __init__(self, calibrated: Calibrated, target: Target) -> None:
-        question = _Question(calibrated, target)
+    def __init__(
+        self, calibrated: Calibrated, target: Target, calibration: TargetCalibration | None = None
+    ) -> None:
+        if calibration is not None:
+            calibration.check(target, calibrated.grid)
+        question = _Question(calibrated, target, calibration)
         opened = [calibrated.block(block.index) for block in calibrated.blocks]
         self._lanes = tuple(Lane(one, question) for one in opened)
         self._lane_of_step: IndexArray = np.array(calibrated.block_of_step)
         self._additive = calibrated.behavior.additive
         shape = (calibrated.horizon, calibrated.n_groups)
         self.unknown: AnyArray = np.full(shape, "", dtype=np.object_)
-        self.spans: IndexArray = np.zeros((*shape, 4), dtype=np.intp)
+        self.spans: IndexArray = np.zeros((*shape, 6), dtype=np.intp)
         for g, t in np.ndindex(shape[::-1]):
             self.unknown[t, g] = calibrated.unknown(calibrated.at(t, g))
         sizes = [own.size for own in calibrated.sorted_excess]
@@ -108,6 +117,8 @@ class Lanes:
             counts = np.array([[ranks.n for ranks in groups] for groups in one.ranks])
             self.spans[here, :, 1] = np.cumsum(counts).reshape(counts.shape)
             self.spans[here, :, 0] = self.spans[here, :, 1] - counts
+        if calibration is not None:
+            self.spans[:, :, 4:] = calibration.spans
         self.n_calibration: IndexArray = self.spans[:, :, 1] - self.spans[:, :, 0]
         self.known: BoolArray = self.unknown == ""
 

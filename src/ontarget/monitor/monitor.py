@@ -18,16 +18,17 @@ from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.grid import snap
 from ontarget.monitor.alarm import PromisedAlarms, promised_alarms, rule_of
-from ontarget.monitor.calibrated import Calibrated
+from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.monitor.engine import Engine
-from ontarget.monitor.evaluation import Evaluation, evaluate
+from ontarget.monitor.evaluation import Evaluation, check_alike, evaluate
 from ontarget.monitor.fit import Recipe, fit_monitor
 from ontarget.monitor.fleet import FleetWatch
 from ontarget.monitor.guarantee import band_depth, band_interval
 from ontarget.monitor.outlooks import outlooks_at
 from ontarget.monitor.plan import StepsPerModel, plan_blocks
 from ontarget.monitor.state import Outlooks
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.monitor.watch import OnBad, Watch
 from ontarget.target import Target
 from ontarget.typing import ArrayLike, FloatArray
@@ -197,6 +198,7 @@ class GoalMonitor:
         target: Target | Sequence[Target],
         *,
         groups: Any = None,
+        calibration: TargetCalibration | None = None,
     ) -> Outlooks:
         """The outlook of many runs at one step.
 
@@ -212,10 +214,27 @@ class GoalMonitor:
             One target gives (runs,); a sequence of k gives (runs, k).
         groups
             One per run, for a monitor that was calibrated by group.
+        calibration
+            The one target's own calibration (`calibrate_target`), if it has one.
         """
         fitted = self.fitted
         X, so_far = self._runs(states, behavior)
-        return outlooks_at(fitted, t, X, so_far, target, fitted.groups_of(groups, len(X)))
+        groups = fitted.groups_of(groups, len(X))
+        return outlooks_at(fitted, t, X, so_far, target, groups, calibration=calibration)
+
+    def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
+        """The target calibrated for itself at every step, to pass on as ``calibration`` (M7).
+
+        Without it p follows from the whole distribution's calibration, which promises nothing for
+        one fixed target. With it ``low`` and ``high`` are the Venn–Abers pair and ``p`` lies
+        between. ``episodes`` are those that calibrated the monitor, or new ones: never those that
+        trained it, nor its assure episodes if alarms or guarantees are asked for.
+        """
+        fitted = self.fitted
+        check_alike(fitted, episodes)
+        ends = ends_with_complements(target, fitted.grid)
+        groups = fitted.groups_of(None if fitted.groups is None else episodes.groups, len(episodes))
+        return TargetCalibration.of(fitted, ends, episodes, groups)
 
     def interval(
         self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, group: Any = None
@@ -248,6 +267,7 @@ class GoalMonitor:
         for_steps: int = 1,
         clear_above: float | None = None,
         group: Any = None,
+        calibration: TargetCalibration | None = None,
         on_bad: OnBad = "unknown",
     ) -> Watch:
         """A live watch over one run; everything is opened and compiled here, never in its `step`.
@@ -266,6 +286,8 @@ class GoalMonitor:
             Where an alarm ends; at the threshold by default.
         group
             The run's group, for a monitor that was calibrated by group.
+        calibration
+            The target's own calibration (`calibrate_target`), if it has one.
         on_bad
             Whether a bad reading gives UNKNOWN or raises.
         """
@@ -279,8 +301,9 @@ class GoalMonitor:
             for_steps=for_steps,
             clear_above=clear_above,
             group=number,
+            calibration=calibration,
         )
-        return Watch(fitted, target, rule, group=number, on_bad=on_bad)
+        return Watch(fitted, target, rule, group=number, calibration=calibration, on_bad=on_bad)
 
     def fleet(
         self,
@@ -292,6 +315,7 @@ class GoalMonitor:
         for_steps: int = 1,
         clear_above: float | None = None,
         groups: Any = None,
+        calibration: TargetCalibration | None = None,
     ) -> FleetWatch:
         """A live watch over many runs at once; options as for `watch`, ``groups`` one per agent."""
         fitted = self.fitted
@@ -304,10 +328,12 @@ class GoalMonitor:
                 for_steps=for_steps,
                 clear_above=clear_above,
                 group=g,
+                calibration=calibration,
             )
             for g in range(fitted.n_groups)
         ]
-        return FleetWatch(fitted, target, rules, agents, groups=fitted.groups_of(groups, agents))
+        groups = fitted.groups_of(groups, agents)
+        return FleetWatch(fitted, target, rules, agents, groups=groups, calibration=calibration)
 
     def drift_guard(self, *, step: int = 0, epsilon: float = 0.01, group: Any = None) -> DriftGuard:
         """A guard to feed finished episodes to: is the calibration of this step still valid? (M10).
@@ -332,6 +358,7 @@ class GoalMonitor:
         rates: Sequence[Level] | None = None,
         for_steps: int = 1,
         group: Any = None,
+        calibration: TargetCalibration | None = None,
     ) -> PromisedAlarms:
         """What each promised false-alarm rate buys: threshold, detection rate, lead time (M8)."""
         return promised_alarms(
@@ -340,6 +367,7 @@ class GoalMonitor:
             rates=rates,
             for_steps=for_steps,
             group=self.fitted.group_of(group),
+            calibration=calibration,
         )
 
     def evaluate(
@@ -347,6 +375,7 @@ class GoalMonitor:
         episodes: Episodes,
         target: Target,
         *,
+        calibration: TargetCalibration | None = None,
         resamples: int = 200,
         seed: int = 0,
         progress: Callable[[int, int], None] | None = None,
@@ -364,6 +393,7 @@ class GoalMonitor:
             target,
             groups=fitted.groups_of(of_run, len(episodes)),
             resampling=Resampling(resamples, seed=seed),
+            calibration=calibration,
             progress=progress,
         )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.reasons import BEHAVIOR_LOST
 from ontarget.monitor.state import Outlooks, State
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.typing import FloatArray, IndexArray
 
@@ -23,8 +24,12 @@ def outlooks_at(
     behavior: FloatArray,
     target: Target | Sequence[Target],
     groups: IndexArray,
+    *,
+    calibration: TargetCalibration | None = None,
 ) -> Outlooks:
     """The outlook of each run; states and behavior are checked and on the grid."""
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
     targets = [target] if isinstance(target, Target) else list(target)
     n = behavior.size
     numbers = np.full((n, len(targets), 5), np.nan)
@@ -43,7 +48,7 @@ def outlooks_at(
             reason[i] = fitted.bad_feature(states[i])
         ends = ends_with_complements(targets, fitted.grid)
         for g in np.unique(groups).tolist():
-            step, own = fitted.at(t, g), groups == g
+            step, own = fitted.at(t, g, calibration), groups == g
             n_calibration[own] = step.ranks.n
             rows = np.flatnonzero(own & ~bad & ~lost)
             trouble = fitted.unknown(step)

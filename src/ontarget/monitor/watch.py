@@ -16,6 +16,7 @@ from ontarget.monitor.calibrated import Calibrated
 from ontarget.monitor.kernels import snap_value
 from ontarget.monitor.lanes import Lanes
 from ontarget.monitor.state import Change, Outlook, State
+from ontarget.monitor.target_calibration import TargetCalibration
 from ontarget.target import Target
 from ontarget.typing import ArrayLike
 
@@ -42,6 +43,7 @@ class Watch:
         rule: AlarmRule,
         *,
         group: int = 0,
+        calibration: TargetCalibration | None = None,
         on_bad: OnBad = "unknown",
     ) -> None:
         if on_bad not in ("unknown", "raise"):
@@ -52,7 +54,7 @@ class Watch:
         self._additive = calibrated.behavior.additive
         self.target = target
         self.rule = rule
-        lanes = Lanes(calibrated, target)
+        lanes = Lanes(calibrated, target, calibration)
         self._steps = [_LiveStep(calibrated, lanes, t, group) for t in range(calibrated.horizon)]
         self._offset, self._out = np.zeros(1), np.empty((1, 1, 5))
         self.reset()
