@@ -9,6 +9,7 @@ from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.monitor.guarantee import alarm_scores
+from ontarget.monitor.report_words import facts_of, guaranteed, measured_only
 
 from .test_fleet import live_at_random
 from .walks import replay, walks
@@ -138,3 +139,15 @@ def test_what_a_calibration_cannot_serve_is_refused() -> None:
         monitor.calibrate_target(TARGET, parts.calibrate.take(np.arange(20)))
     with pytest.raises(EpisodesError, match="the monitor's horizon"):
         monitor.calibrate_target(TARGET, walks(50, horizon=5))
+
+
+def test_the_report_promises_what_this_calibration_promises() -> None:
+    monitor, parts, calibration = fitted()
+    plain, own = (
+        facts_of(monitor.evaluate(parts.assure, TARGET, calibration=one, resamples=2), 0.1)
+        for one in (None, calibration)
+    )
+    assert any("This very target was calibrated" in point for point in guaranteed(own))
+    assert not any("This very target" in point for point in guaranteed(plain))
+    assert "guaranteed of low and high" in measured_only(own)[0]
+    assert "for the whole distribution" in measured_only(plain)[0]

@@ -184,6 +184,12 @@ def guaranteed(facts: Facts) -> list[str]:
         f"Here: wrong for {found.ruled_out_wrongly().count} and "
         f"{found.assured_wrongly().count} of {found.met.size:,} runs.",
     ]
+    if found.calibration is not None:
+        points.append(
+            "This very target was calibrated at each step: of low and high, the one that turns out "
+            "right (high for a run that meets the target, low for one that misses it) comes true "
+            "as often as it says."
+        )
     if facts.alarms is not None:
         quality = facts.alarms.quality.false_alarms
         points.insert(
@@ -197,9 +203,11 @@ def guaranteed(facts: Facts) -> list[str]:
 
 def measured_only(facts: Facts) -> list[str]:
     """What was measured here and is promised by nobody."""
+    own = facts.found.calibration is not None
+    of_what = "of low and high" if own else "for the whole distribution of outcomes at a step"
     points = [
         "That “80\u00a0%” means 80 times in 100 for this very target: calibration is guaranteed "
-        "for the whole distribution of outcomes at a step, and measured for one target above.",
+        f"{of_what}, and measured for {'the one number p' if own else 'one target'} above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
         "How it fares on some runs by themselves, such as one site or one season, unless they were "
