@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import CalibrationError, EpisodesError, GroupError, InputError
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.monitor.drift import DriftBet
@@ -44,6 +44,39 @@ def test_episodes_are_announced_all_or_none_and_once() -> None:
         guard.observe(runs.take([1]))
     with pytest.raises(InputError, match="begun already"):
         guard.begin(runs.ids[0])
+
+
+def test_all_stay_announced_once_one_was() -> None:
+    guard, runs = MONITOR.drift_guard(), walks(2, seed=5)
+    guard.begin(runs.ids[0])
+    assert guard.observe(runs.take([0])).n == 1
+    with pytest.raises(InputError, match="never began"):
+        guard.observe(runs.take([1]))
+
+
+def test_nobody_waits_for_an_episode_that_ended_before_the_guarded_step() -> None:
+    monitor = GoalMonitor(Marginal(), min_calibration=5)
+    guard = monitor.fit(walks(400, ragged=True), progress=False).drift_guard(step=3)
+    runs = walks(6, seed=2, ragged=True)
+    early = runs.lengths <= 3
+    assert early.any()
+    assert not early.all()
+    for episode_id in runs.ids:
+        guard.begin(episode_id)
+    assert guard.observe(runs).n == np.count_nonzero(~early)
+    short = Episodes.from_arrays(np.zeros((1, 2, 2)), np.zeros((1, 2)), ids=["short"])
+    guard.begin("short")
+    assert guard.observe(short).n == np.count_nonzero(~early)
+
+
+def test_only_episodes_like_the_monitors_are_observed() -> None:
+    with pytest.raises(EpisodesError, match="behavior sum, got max"):
+        MONITOR.drift_guard().observe(walks(3, seed=5, behavior="max"))
+    grouped = GoalMonitor(Marginal(), group="group").fit(walks(400, groups=2), progress=False)
+    guard, runs = grouped.drift_guard(group="0"), walks(4, seed=5, groups=2)
+    assert guard.observe(runs.take([0, 2])).n == 2
+    with pytest.raises(GroupError, match="guard each group by itself"):
+        guard.observe(runs.take([1]))
 
 
 def test_a_step_that_cannot_be_guarded_is_refused() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from ontarget.conformal.limits import TargetEnds
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes.store import Roles
-from ontarget.errors import GroupError, InputError, ModelFileError
+from ontarget.errors import EpisodesError, GroupError, InputError, ModelFileError
 from ontarget.grid import scale_of
 from ontarget.models.kinds import model_of_kind
 from ontarget.monitor.distribution import BlockDistribution, StepDistribution
@@ -158,6 +158,28 @@ class Calibrated:
             raise InputError(f"groups need one value for each of {n} runs, got {given.shape}")
         place = {name: self.group_of(name) for name in set(given.tolist())}
         return np.array([place[name] for name in given.tolist()], dtype=np.intp)
+
+    def check_alike(self, episodes: Episodes, *, any_horizon: bool = False) -> None:
+        """Nothing, or an `EpisodesError` that says how the episodes differ from the monitor's."""
+        same_horizon = any_horizon or episodes.horizon == self.horizon
+        if not same_horizon or episodes.schema.names != self.schema.names:
+            raise EpisodesError(
+                f"the episodes need the monitor's horizon {self.horizon} and features "
+                f"({', '.join(self.schema.names)}), got {episodes.horizon} and "
+                f"({', '.join(episodes.schema.names)}); read them with like="
+            )
+        if episodes.behavior.spec != self.behavior.spec:
+            raise EpisodesError(
+                f"the episodes need the monitor's behavior {self.behavior.spec}, got "
+                f"{episodes.behavior.spec}; read them with like="
+            )
+        # Codes of another dictionary would be taken for other categories without a word.
+        for ours, theirs in zip(self.schema.features, episodes.schema.features, strict=True):
+            if ours.categories != theirs.categories:
+                raise EpisodesError(
+                    f"feature {ours.name!r} needs the monitor's dictionary {ours.categories}, got "
+                    f"{theirs.categories}; read the episodes with like="
+                )
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
         """Which states no probability may be given for: infinite, or missing what never was."""

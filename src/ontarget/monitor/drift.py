@@ -11,14 +11,15 @@ import numpy as np
 
 from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import CalibrationError, GroupError, InputError
 from ontarget.keyed import keyed_hash, keyed_uniform, keys_of
 from ontarget.monitor.calibrated import Calibrated
 from ontarget.typing import ArrayLike
 
 __all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
 
-RankOf: TypeAlias = Callable[[Episodes], tuple[list[object], list[float]]]
+# The rank of each episode that reaches the guarded step, by id.
+RankOf: TypeAlias = Callable[[Episodes], dict[object, float]]
 
 _SLOPES = (-1.0, 0.0, 1.0)
 _JUMP = 0.01
@@ -123,37 +124,42 @@ class DriftGuard:
         self._bet = bet
         self._rank = rank
         self.step = step
+        self._announced = False
         self._order: list[object] = []
-        self._held: dict[object, float] = {}
+        self._held: dict[object, float | None] = {}
         self.reading = DriftReading(0, math.nan, 1.0, alarm=False)
 
     def begin(self, episode_id: object) -> None:
         """Announce an episode that starts now."""
         if episode_id in self._order:
             raise InputError(f"episode {episode_id!r} has begun already")
+        self._announced = True
         self._order.append(episode_id)
 
     def observe(self, episodes: Episodes) -> DriftReading:
-        """The evidence after these finished episodes, one or more, in the order they started."""
-        if self.step >= episodes.horizon:
-            raise InputError(f"the episodes end before the guarded step {self.step}")
-        ids, ranks = self._rank(episodes)
-        for episode_id, rank in zip(ids, ranks, strict=True):
-            if not self._order:
-                self.reading = self._bet.observe(rank, episode_id)
+        """The evidence after these finished episodes, one or more, in the order they started.
+
+        An episode that ended before the guarded step says nothing about it, and nobody waits for
+        it.
+        """
+        ranks = self._rank(episodes)
+        for episode_id in episodes.ids.tolist():
+            if not self._announced:
+                self._bet_on(episode_id, ranks.get(episode_id))
                 continue
             if episode_id not in self._order:
                 raise InputError(
                     f"episode {episode_id!r} never began; announce all with begin, or none"
                 )
-            self._held[episode_id] = rank
-            self._release()
+            self._held[episode_id] = ranks.get(episode_id)
+            while self._order and self._order[0] in self._held:
+                first = self._order.pop(0)
+                self._bet_on(first, self._held.pop(first))
         return self.reading
 
-    def _release(self) -> None:
-        while self._order and self._order[0] in self._held:
-            episode_id = self._order.pop(0)
-            self.reading = self._bet.observe(self._held.pop(episode_id), episode_id)
+    def _bet_on(self, episode_id: object, rank: float | None) -> None:
+        if rank is not None:
+            self.reading = self._bet.observe(rank, episode_id)
 
 
 def guard_of(fitted: Calibrated, *, step: int, epsilon: float, group: int) -> DriftGuard:
@@ -165,13 +171,19 @@ def guard_of(fitted: Calibrated, *, step: int, epsilon: float, group: int) -> Dr
     model = at.model
     assert model is not None
 
-    def rank(episodes: Episodes) -> tuple[list[object], list[float]]:
+    def rank(episodes: Episodes) -> dict[object, float]:
+        fitted.check_alike(episodes, any_horizon=True)
+        of_run = None if fitted.groups is None else episodes.groups
+        if np.any(fitted.groups_of(of_run, len(episodes)) != group):
+            raise GroupError("this guard is for one group; guard each group by itself")
+        if step >= episodes.horizon:
+            return {}
         rows = episodes.at(step, grid=fitted.grid)
         left, right = model.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
         # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
         keys = keyed_hash(keys_of(rows.ids), fitted.seed, "drift rank")
         ranks = draw_ranks(left, right, keys, seed=fitted.seed, step=step)
-        return rows.ids.tolist(), ranks.tolist()
+        return dict(zip(rows.ids.tolist(), ranks.tolist(), strict=True))
 
     bet = DriftBet(at.ranks.values, seed=fitted.seed, epsilon=epsilon)
     return DriftGuard(bet, rank, step)

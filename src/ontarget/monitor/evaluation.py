@@ -53,7 +53,7 @@ from ontarget.typing import AnyArray, BoolArray, FloatArray, IndexArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Evaluation", "PromisedQuality", "check_alike", "evaluate"]
+__all__ = ["Evaluation", "PromisedQuality", "evaluate"]
 
 METHODS = ("p", "low", "high", "raw")
 
@@ -266,7 +266,7 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""
-    check_alike(fitted, episodes)
+    fitted.check_alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
     ends = ends_with_complements(target, fitted.grid)
@@ -309,28 +309,6 @@ def evaluate(
         resampling=resampling,
         calibration=calibration,
     )
-
-
-def check_alike(fitted: Calibrated, episodes: Episodes) -> None:
-    """Nothing, or an `EpisodesError` that says how the episodes differ from the monitor's."""
-    if episodes.horizon != fitted.horizon or episodes.schema.names != fitted.schema.names:
-        raise EpisodesError(
-            f"the episodes need the monitor's horizon {fitted.horizon} and features "
-            f"({', '.join(fitted.schema.names)}), got {episodes.horizon} and "
-            f"({', '.join(episodes.schema.names)}); read them with like="
-        )
-    if episodes.behavior.spec != fitted.behavior.spec:
-        raise EpisodesError(
-            f"the episodes need the monitor's behavior {fitted.behavior.spec}, got "
-            f"{episodes.behavior.spec}; read them with like="
-        )
-    # Codes of another dictionary would be taken for other categories without a word.
-    for ours, theirs in zip(fitted.schema.features, episodes.schema.features, strict=True):
-        if ours.categories != theirs.categories:
-            raise EpisodesError(
-                f"feature {ours.name!r} needs the monitor's dictionary {ours.categories}, got "
-                f"{theirs.categories}; read the episodes with like="
-            )
 
 
 def outcome_ranks(

@@ -21,7 +21,7 @@ from ontarget.monitor.alarm import PromisedAlarms, promised_alarms, rule_of
 from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.monitor.engine import Engine
-from ontarget.monitor.evaluation import Evaluation, check_alike, evaluate
+from ontarget.monitor.evaluation import Evaluation, evaluate
 from ontarget.monitor.fit import Recipe, fit_monitor
 from ontarget.monitor.fleet import FleetWatch
 from ontarget.monitor.guarantee import band_depth, band_interval
@@ -231,7 +231,7 @@ class GoalMonitor:
         trained it, nor its assure episodes if alarms or guarantees are asked for.
         """
         fitted = self.fitted
-        check_alike(fitted, episodes)
+        fitted.check_alike(episodes)
         ends = ends_with_complements(target, fitted.grid)
         groups = fitted.groups_of(None if fitted.groups is None else episodes.groups, len(episodes))
         return TargetCalibration.of(fitted, ends, episodes, groups)
