@@ -160,6 +160,9 @@ def test_agents_that_do_not_exist_or_come_twice_are_refused() -> None:
         fleet.step(np.zeros((1, 2)), agents=[3])
     with pytest.raises(InputError, match="agents need to differ"):
         fleet.step(np.zeros((2, 2)), agents=[1, 1])
+    for mask in ([True, False], [0.0, 1.0], ["0", "1"]):
+        with pytest.raises(InputError, match="agents need whole numbers"):
+            fleet.step(np.zeros((2, 2)), agents=mask)
     with pytest.raises(InputError, match="states need shape"):
         fleet.step(np.zeros((3, 1)))
     with pytest.raises(InputError, match="rewards need one number or one for each of 3"):

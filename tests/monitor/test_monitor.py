@@ -112,6 +112,34 @@ def test_a_step_that_no_training_episode_reaches_is_unknown() -> None:
         monitor.interval(5, [[0.0]], 0.0, 0.9)
 
 
+def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:
+    monitor, _ = fitted()
+    for ask in (monitor.interval, monitor.promise, monitor.band):
+        with pytest.raises(InputError, match="run 1: feature 'x0' needs a number, got nan"):
+            ask(1, [[0.0, 0.0], [math.nan, 0.0]], 0.0, 0.8)
+        with pytest.raises(InputError, match="run 0: behavior needs a number, got nan"):
+            ask(1, [[0.0, 0.0]], math.nan, 0.8)
+        with pytest.raises(InputError, match="t needs a whole number from 0 up, got True"):
+            ask(True, [[0.0, 0.0]], 0.0, 0.8)
+
+
+def test_calibration_episodes_with_a_bad_reading_do_not_stand_behind_good_ones() -> None:
+    parts = walks(300).split(seed=0)
+    states = [np.stack([parts.calibrate.at(t).states[i] for t in range(6)]) for i in range(120)]
+    rewards = [[parts.calibrate.rewards_at(t)[i] for t in range(6)] for i in range(120)]
+    for i in range(40):
+        states[i][3, 0] = math.nan
+    broken = Episodes.from_arrays(states, rewards, ids=parts.calibrate.ids)
+    split = Split(parts.train, broken, parts.assure, None)
+    monitor = GoalMonitor(FOREST, min_calibration=5).fit(split=split, progress=False)
+    whole = GoalMonitor(FOREST, min_calibration=5).fit(split=parts, progress=False)
+    assert [monitor.fitted.at(t).ranks.n for t in range(6)] == [120, 120, 120, 80, 120, 120]
+    rest = set(whole.fitted.at(3).ranks.values.tolist())
+    assert set(monitor.fitted.at(3).ranks.values.tolist()) < rest
+    guard = monitor.drift_guard(step=3)
+    assert guard.observe(broken).n == 80
+
+
 def test_at_the_horizon_everything_is_known() -> None:
     monitor, _ = fitted()
     found = monitor.outlook(6, np.zeros((3, 2)), [0.3, 0.2, math.nan], Target.at_least(0.3))

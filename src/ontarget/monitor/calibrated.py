@@ -196,6 +196,16 @@ class Calibrated:
             return f"feature {name!r} is missing, and it never was in training"
         return f"feature {name!r} needs a number, got {state[j]}"
 
+    def check_readings(self, states: FloatArray, behavior: FloatArray) -> None:
+        """Nothing, or an `InputError` that says which run has a bad reading."""
+        bad = self.bad_readings(states)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InputError(f"run {i}: {self.bad_feature(states[i])}")
+        if self.behavior.additive and not np.isfinite(behavior).all():
+            i = int(np.argmin(np.isfinite(behavior)))
+            raise InputError(f"run {i}: behavior needs a number, got {behavior[i]}")
+
     @cached_property
     def grid_table(self) -> FloatArray:
         """The grid as the kernels read it: its spacing, and the power of ten to scale by or 0."""

@@ -18,7 +18,7 @@ from ontarget.typing import ArrayLike
 
 __all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
 
-# The rank of each episode that reaches the guarded step, by id.
+# The rank of each episode that reaches the guarded step with a good reading, by id.
 RankOf: TypeAlias = Callable[[Episodes], dict[object, float]]
 
 _SLOPES = (-1.0, 0.0, 1.0)
@@ -139,8 +139,8 @@ class DriftGuard:
     def observe(self, episodes: Episodes) -> DriftReading:
         """The evidence after these finished episodes, one or more, in the order they started.
 
-        An episode that ended before the guarded step says nothing about it, and nobody waits for
-        it.
+        An episode that ended before the guarded step, or has a bad reading there, says nothing
+        about it, and nobody waits for it.
         """
         ranks = self._rank(episodes)
         for episode_id in episodes.ids.tolist():
@@ -183,7 +183,8 @@ def guard_of(fitted: Calibrated, *, step: int, epsilon: float, group: int) -> Dr
         # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
         keys = keyed_hash(keys_of(rows.ids), fitted.seed, "drift rank")
         ranks = draw_ranks(left, right, keys, seed=fitted.seed, step=step)
-        return dict(zip(rows.ids.tolist(), ranks.tolist(), strict=True))
+        good = ~fitted.bad_readings(rows.states)
+        return dict(zip(rows.ids[good].tolist(), ranks[good].tolist(), strict=True))
 
     bet = DriftBet(at.ranks.values, seed=fitted.seed, epsilon=epsilon)
     return DriftGuard(bet, rank, step)

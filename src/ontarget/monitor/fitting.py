@@ -113,8 +113,11 @@ def fit_block(task: BlockTask) -> dict[str, AnyArray]:
         for rows in task.calibrate:
             left, right = model.cdf_limits(rows.X, rows.y)
             ranks = draw_ranks(left, right, rows.keys, seed=task.seed, step=rows.step)
+            # Only good readings are answered for, so only those are like them.
+            good = ~bad_readings(rows.X[:, : task.may_miss.size], task.may_miss)
             for g in range(n_groups):
-                sets[(rows.step - block.start) * n_groups + g] = np.sort(ranks[rows.groups == g])
+                own = good & (rows.groups == g)
+                sets[(rows.step - block.start) * n_groups + g] = np.sort(ranks[own])
         for rows in task.assure:
             distance = np.empty(rows.y.size)
             left, right = model.cdf_limits(rows.X, rows.y)

@@ -244,7 +244,12 @@ class FleetWatch:
     def _which(self, agents: ArrayLike | None) -> IndexArray:
         if agents is None:
             return np.arange(self._n)
-        which = np.asarray(agents, dtype=np.intp)
+        given = np.asarray(agents)
+        if given.size and given.dtype.kind not in "iu":
+            raise InputError(
+                f"agents need whole numbers, got {given.dtype}; np.flatnonzero makes them of a mask"
+            )
+        which = given.astype(np.intp)
         if which.ndim != 1 or (which.size and not 0 <= which.min() <= which.max() < self._n):
             raise InputError(f"agents need numbers from 0 to {self._n - 1}, got {which.tolist()}")
         if np.unique(which).size != which.size:

@@ -219,7 +219,7 @@ class GoalMonitor:
         """
         fitted = self.fitted
         X, so_far = self._runs(states, behavior)
-        groups = fitted.groups_of(groups, len(X))
+        groups, t = fitted.groups_of(groups, len(X)), whole_number("t", t, least=0)
         return outlooks_at(fitted, t, X, so_far, target, groups, calibration=calibration)
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
@@ -417,11 +417,12 @@ class GoalMonitor:
         self, t: int, states: ArrayLike, behavior: ArrayLike, group: Any
     ) -> tuple[PCQR, FloatArray, FloatArray]:
         fitted = self.fitted
-        step = fitted.at(t, fitted.group_of(group))
+        step = fitted.at(whole_number("t", t, least=0), fitted.group_of(group))
         trouble = fitted.unknown(step)
         if trouble:
             raise CalibrationError(f"step {t} is unknown: {trouble}")
         X, so_far = self._runs(states, behavior)
+        fitted.check_readings(X, so_far)
         return step.pcqr(), step.inputs(X, so_far), step.offset(so_far)
 
     def _counted_from(self, offset: FloatArray, found: Interval) -> Interval:
