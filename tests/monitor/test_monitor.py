@@ -115,7 +115,7 @@ def test_a_step_that_no_training_episode_reaches_is_unknown() -> None:
 def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:
     monitor, _ = fitted()
     for ask in (monitor.interval, monitor.promise, monitor.band):
-        with pytest.raises(InputError, match="run 1: feature 'x0' needs a number, got nan"):
+        with pytest.raises(InputError, match="run 1: feature 'x0' is missing, and it never was"):
             ask(1, [[0.0, 0.0], [math.nan, 0.0]], 0.0, 0.8)
         with pytest.raises(InputError, match="run 0: behavior needs a number, got nan"):
             ask(1, [[0.0, 0.0]], math.nan, 0.8)

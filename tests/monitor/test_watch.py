@@ -70,7 +70,7 @@ def test_alarm_waits_for_consecutive_steps_and_clears_above() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ([0.0, math.nan], "feature 'x1' needs a number, got nan"),
+        ([0.0, math.nan], "feature 'x1' is missing, and it never was in training"),
         ([math.inf, 0.0], "feature 'x0' needs a number, got inf"),
         ([0.0], "needs 2 features"),
         ({"x0": 1.0}, "lacks the feature 'x1'"),
@@ -198,10 +198,7 @@ def test_alarm_curve_prints_as_a_table() -> None:
     head, never, often = str(curve).splitlines()
     assert head.startswith("promised   alarm below   failures caught")
     assert "too few of the" in never
-    assert often.split()[:3] == [
-        "10.0%",
-        f"{curve.threshold[1]:.3f}",
-        f"{curve.detection_rate[1]:.1%}",
-    ]
-    assert repr(curve).startswith("<PromisedAlarms: 2 rates from 0.01% to 10.00%; ")
+    caught = f"{100 * curve.detection_rate[1]:.1f}"
+    assert often.split()[:5] == ["10.0", "%", f"{curve.threshold[1]:.3f}", caught, "%"]
+    assert repr(curve).startswith("<PromisedAlarms: 2 rates from 0.0001 to 0.1; ")
     assert len(str(MONITOR.alarm_curve(Target.at_least(0.0))).splitlines()) == 13

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,12 @@ from ontarget.monitor.fitting import BlockTask, task_of
 from ontarget.monitor.plan import Block
 from ontarget.typing import AnyArray, BoolArray
 
-__all__ = ["Recipe", "fit_monitor"]
+if TYPE_CHECKING:
+    from ontarget.models.base import ConditionalDistribution
+
+__all__ = ["Preset", "Recipe", "fit_monitor", "preset_model"]
+
+Preset: TypeAlias = Literal["default", "paper"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,20 @@ class Recipe:
         from sklearn.base import clone
 
         return clone(self.model).set_params(min_leaf=self.model.min_leaf * len(block.train_steps))
+
+
+def preset_model(preset: Preset) -> ConditionalDistribution:
+    """The preset's unfitted model; its leaves count episodes (`Recipe.leaf_per_step`).
+
+    The numbers come from the study of distances to the truth (`ontarget.paper.distance`).
+    """
+    if preset == "paper":
+        from ontarget.models.forest import QuantileForest
+
+        return QuantileForest(min_leaf=5)
+    from ontarget.models.guided import GuidedForest
+
+    return GuidedForest(min_leaf=7)
 
 
 def fit_monitor(

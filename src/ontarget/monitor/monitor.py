@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ontarget.monitor.calibrated import Calibrated, ends_with_complements
 from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.monitor.engine import Engine
 from ontarget.monitor.evaluation import Evaluation, evaluate
-from ontarget.monitor.fit import Recipe, fit_monitor
+from ontarget.monitor.fit import Preset, Recipe, fit_monitor, preset_model
 from ontarget.monitor.fleet import FleetWatch
 from ontarget.monitor.guarantee import band_depth, band_interval
 from ontarget.monitor.outlooks import outlooks_at
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
 
 __all__ = ["GoalMonitor", "Preset"]
-
-Preset: TypeAlias = Literal["default", "paper"]
 
 
 class GoalMonitor:
@@ -136,7 +134,7 @@ class GoalMonitor:
                 raise InputError("fit needs episodes, or a split of them")
             split = episodes.split(seed=seed, by_group=None if self.group is None else "stratify")
         recipe = Recipe(
-            model=_preset_model(self.preset) if self.model is None else self.model,
+            model=preset_model(self.preset) if self.model is None else self.model,
             leaf_per_step=self.model is None,
             blocks=plan_blocks(
                 split.train.horizon,
@@ -442,17 +440,3 @@ class GoalMonitor:
                 f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
-
-
-def _preset_model(preset: Preset) -> ConditionalDistribution:
-    """The preset's unfitted model; its leaves count episodes (`Recipe.leaf_per_step`).
-
-    The numbers come from the study of distances to the truth (`ontarget.paper.distance`).
-    """
-    if preset == "paper":
-        from ontarget.models.forest import QuantileForest
-
-        return QuantileForest(min_leaf=5)
-    from ontarget.models.guided import GuidedForest
-
-    return GuidedForest(min_leaf=7)
