@@ -311,7 +311,7 @@ def test_unaligned_arrays_are_refused() -> None:
     "length", [0, 1, 7, 100, 2**26, 2**31, 2**63, 2**64 - 1], ids=lambda n: f"{n:#x}"
 )
 def test_a_header_length_out_of_bounds_is_refused(length: int) -> None:
-    with pytest.raises(ModelFileError, match=r"cut off, or no ontarget|damaged"):
+    with pytest.raises(ModelFileError, match=r"no ontarget model file|damaged"):
         Container.from_bytes(length.to_bytes(8, "little") + small()[8:])
 
 
