@@ -14,7 +14,7 @@ from crepes import ConformalPredictiveSystem as Crepes
 from sklearn.linear_model import QuantileRegressor
 
 from ontarget import PCQR, ConformalPredictiveSystem, LinearQuantiles, Target
-from ontarget.conformal.kernels import target_row
+from ontarget.conformal.kernels import target_rows
 from ontarget.conformal.ranks import Ranks, target_counts
 from ontarget.conformal.venn_abers import Envelopes
 
@@ -85,11 +85,12 @@ def against_crepes() -> None:
 
 def one_row() -> None:
     ranks = Ranks.of(RNG.random(N_CALIBRATION))
-    a_minus, a_plus = np.array([0.2]), np.array([0.7])
+    a_minus, a_plus = np.array([[0.2]]), np.array([[0.7]])
+    first, counts = np.array([0, 1]), np.empty((1, 1, 3), dtype=np.int64)
 
     def many() -> None:
         for _ in range(1000):
-            target_row(ranks.values, a_minus, a_plus)
+            target_rows(ranks.values, a_minus, a_plus, first, counts)
 
     report("one row from Python, counts of one target", f"{seconds(many) * 1e3:.2f} µs")
 

@@ -10,14 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.conformal.kernels import end_counts, target_row
+from ontarget.conformal import kernels
 from ontarget.conformal.ranks import Ranks, draw_ranks, target_counts
 from ontarget.errors import CalibrationError, InputError
+from ontarget.kernel import kernel
 from ontarget.keyed import keys_of
+from ontarget.typing import FloatArray
 
 # Few distinct values, so that ties are common.
 tied = st.lists(st.integers(0, 8).map(lambda i: i / 8), min_size=0, max_size=40)
 queries = st.integers(-1, 17).map(lambda i: i / 16) | st.sampled_from([-math.inf, math.inf])
+
+
+@kernel
+def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
+    return kernels.end_counts(ranks, query)
+
+
+@kernel
+def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tuple[int, int, int]:
+    return kernels.target_row(ranks, a_minus, a_plus)
 
 
 def slow_end_counts(ranks: list[float], query: float) -> tuple[int, int]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget.kernel import kernel
+from ontarget.kernel import inner_kernel, kernel
 from ontarget.typing import FloatArray, IndexArray
 
 __all__ = ["end_counts", "end_counts_many", "target_row", "target_rows"]
 
 
-@kernel
+@inner_kernel
 def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
     """Numerators of lo and hi at one end: (below, upto + 1), or exactly 0 or n + 1 at infinity."""
     n = ranks.size
@@ -48,7 +48,7 @@ def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
     return below, start + 1
 
 
-@kernel
+@inner_kernel
 def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tuple[int, int, int]:
     """Numerators (low, mid, high) of a target whose components, in order, have these CDF limits."""
     whole = ranks.size + 1

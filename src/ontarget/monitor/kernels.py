@@ -20,20 +20,25 @@ def shift_ends(
     ``grid`` holds the spacing and the exact power of ten to scale by, 0 where there is none.
     """
     for i in range(behavior.size):
-        offset = snap_value(behavior[i], grid)
+        offset = _snap(behavior[i], grid)
         for k in range(values.size):
-            ends[i, k] = snap_value(values[k] - offset, grid)
+            ends[i, k] = _snap(values[k] - offset, grid)
 
 
 @kernel
 def snap_value(value: float, grid: FloatArray) -> float:
     """The value on the grid, as `ontarget.grid.snap` gives it."""
+    return _snap(value, grid)
+
+
+@inner_kernel
+def _snap(value: float, grid: FloatArray) -> float:
     spacing, scale = grid[0], grid[1]
     snapped = np.rint(value * scale) / scale if scale > 0.0 else np.rint(value / spacing) * spacing
-    return (snapped if np.isfinite(snapped) else value) + 0.0
+    return float((snapped if np.isfinite(snapped) else value) + 0.0)
 
 
-@kernel
+@inner_kernel
 def _distance(ranks: FloatArray, a_minus: float, a_plus: float) -> float:
     """How far outside ½ a component lies: max(0, c(a⁻) − ½, ½ − c(a⁺)), one division (M9)."""
     if ranks.size == 0:
@@ -45,7 +50,7 @@ def _distance(ranks: FloatArray, a_minus: float, a_plus: float) -> float:
     return far / (2 * whole)
 
 
-@kernel
+@inner_kernel
 def _plausibility(
     ranks: FloatArray, excess: FloatArray, a_minus: FloatArray, a_plus: FloatArray
 ) -> float:
