@@ -58,3 +58,15 @@ def test_every_step_ticks_once(partition: Partition) -> None:
     ticks: list[int] = []
     run_partition(TAMARISK, partition, lambda: ticks.append(1))
     assert len(ticks) == partition.test.horizon
+
+
+def test_the_default_guides_five_steps_at_once(partition: Partition, part: Part) -> None:
+    ticks: list[int] = []
+    guided = run_partition(TAMARISK, partition, lambda: ticks.append(1), "default")
+    assert len(ticks) == partition.test.horizon
+    assert np.array_equal(guided.met, part.met)
+    assert not np.array_equal(guided.low, part.low)
+    # Late in a run the river is in order, and the outcome decided.
+    assert guided.brier[METHODS.index("p"), -1] < 0.1
+    again = run_partition(TAMARISK, partition, lambda: None, "default")
+    assert np.array_equal(guided.low, again.low)

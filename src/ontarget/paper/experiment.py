@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.ranks import TargetCounts, target_counts
 from ontarget.evaluation import brier, coverage, log_loss, width
 from ontarget.evaluation.calibration import bin_of
+from ontarget.monitor.fit import Preset, Recipe, preset_model
+from ontarget.monitor.fitting import inputs_of
+from ontarget.monitor.plan import Block, plan_blocks
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
 from ontarget.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -97,17 +100,21 @@ def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
     )
 
 
-def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) -> Part:
-    """The whole experiment on one partition; `tick` is called after each step."""
+def run_partition(
+    plan: Plan, partition: Partition, tick: Callable[[], object], preset: Preset = "paper"
+) -> Part:
+    """The whole experiment on one partition; `tick` is called after each step.
+
+    ``preset`` says how F̂ is learnt: a plain forest per step, or the goal monitor's default, guided
+    forests of five steps each (M14).
+    """
     horizon, met = partition.test.horizon, partition.met
     ends = TargetEnds.of(partition.target, partition.grid)
     low = np.empty((horizon, met.size), dtype=np.int32)
     bins = np.empty((len(METHODS), horizon, plan.bins, 3))
     scores = np.empty((2, len(METHODS), horizon))
     interval = np.empty(2)
-    for t in range(horizon):
-        pcqr = calibrated_at(plan, partition, t)
-        rows = partition.rows(partition.test, t)
+    for t, (pcqr, rows) in enumerate(_calibrated(plan, partition, preset)):
         counts, raw = _forecasts(pcqr, ends, rows)
         low[t] = counts.low
         for m, p in enumerate([*counts.probability(), raw]):
@@ -130,6 +137,47 @@ def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) 
         interval=interval,
         n=plan.calibrate,
     )
+
+
+def _calibrated(plan: Plan, partition: Partition, preset: Preset) -> Iterator[tuple[PCQR, Rows]]:
+    """The calibrated model of each step, and the test episodes as it reads them."""
+    horizon = partition.test.horizon
+    if preset == "paper":
+        for t in range(horizon):
+            yield calibrated_at(plan, partition, t), partition.rows(partition.test, t)
+        return
+    blocks = plan_blocks(horizon)
+    recipe = Recipe(preset_model(preset), True, blocks, None, 1, "", plan.seed)
+    for block in blocks:
+        seed = (plan.seed, partition.number, block.start)
+        model = recipe.model_of(block).set_params(seed=seed, n_trees=plan.n_trees)
+        steps = [_with_step(partition.rows(partition.train, t), t) for t in block.train_steps]
+        model.fit(
+            np.concatenate([rows.X for rows in steps]),
+            np.concatenate([rows.y for rows in steps]),
+            ids=np.concatenate([rows.ids for rows in steps]),
+            steps=np.repeat(block.train_steps, [rows.y.size for rows in steps]),
+            categorical=partition.categorical,
+        )
+        yield from _block_steps(plan, partition, block, model)
+
+
+def _block_steps(
+    plan: Plan, partition: Partition, block: Block, model: Any
+) -> Iterator[tuple[PCQR, Rows]]:
+    """The steps that share one model; each has ranks of its own."""
+    for t in block.steps:
+        calibrate, test = (
+            _with_step(partition.rows(part, t), t) for part in (partition.calibrate, partition.test)
+        )
+        pcqr = PCQR(model, grid=partition.grid).calibrate(
+            calibrate.X, calibrate.y, ids=calibrate.ids, seed=plan.seed, step=t
+        )
+        yield pcqr, test
+
+
+def _with_step(rows: Rows, t: int) -> Rows:
+    return replace(rows, X=inputs_of(rows.X, None, t))
 
 
 def _forecasts(pcqr: PCQR, ends: TargetEnds, rows: Rows) -> tuple[TargetCounts, FloatArray]:

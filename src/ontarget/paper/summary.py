@@ -20,6 +20,7 @@ __all__ = [
     "open_share",
     "pooled_reliability",
     "summarize",
+    "summarize_forecasts",
     "ten_episodes",
 ]
 
@@ -96,9 +97,36 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 
 
+def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
+    """How good the probabilities were: calibration error, and scores beside the raw forecasts'."""
+    together: FloatArray = np.sum([part.bins for part in parts], axis=0)
+    scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
+    return {
+        "ece": {m: mean_sd(part.pooled_ece(m) for part in parts) for m in METHODS},
+        "ece_all_partitions": {m: _pooled(together[i].sum(axis=0)) for i, m in enumerate(METHODS)},
+        **{
+            name: {m: mean_sd(one[i].mean() for one in each) for i, m in enumerate(METHODS)}
+            for name, each in scores.items()
+        },
+        "brier_minus_raw": _against_raw(parts),
+    }
+
+
+def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
+    """The Brier score of p minus that of the raw forecast, paired, with its standard error.
+
+    Ranks are known from n calibration episodes only. Were F̂ perfect, that alone would cost the
+    variance of their share inside the target, p(1 − p)/(n + 2), which is the Brier score of good
+    forecasts over n + 2: the price.
+    """
+    own, raw = METHODS.index("p"), METHODS.index("raw")
+    found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)
+    price = mean_sd(float(part.brier[own].mean()) / (part.n + 2) for part in parts)
+    return {**found, "se": found["sd"] / len(parts) ** 0.5, "price": price["mean"]}
+
+
 def _of_domain(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
     band = coverage_band(plan.calibrate, plan.test, plan.level)
-    together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     steps = {
         method: {
             "ece": _by_step([part.ece_by_step(method) for part in parts]),
@@ -113,14 +141,7 @@ def _of_domain(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
         "width": mean_sd(part.interval[1] for part in parts),
         "target": [part.target.tolist() for part in parts],
         "met": mean_sd(float(part.met.mean()) for part in parts),
-        "ece": {m: mean_sd(part.pooled_ece(m) for part in parts) for m in METHODS},
-        "ece_all_partitions": {m: _pooled(together[i].sum(axis=0)) for i, m in enumerate(METHODS)},
-        "brier": {
-            m: mean_sd(part.brier[i].mean() for part in parts) for i, m in enumerate(METHODS)
-        },
-        "log_loss": {
-            m: mean_sd(part.log_loss[i].mean() for part in parts) for i, m in enumerate(METHODS)
-        },
+        **summarize_forecasts(parts),
         "by_step": steps,
         "open_share": _by_step([open_share(part) for part in parts]),
         "open_at_an_end": mean_sd(_at_an_end(part) for part in parts),
