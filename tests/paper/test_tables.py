@@ -1,30 +1,38 @@
 from __future__ import annotations
 
-import pytest
-
 from ontarget.paper.summary import mean_sd
-from ontarget.paper.tables import Table, checks_table, main_table, plus_minus
+from ontarget.paper.tables import Table, brier_table, calibration_table, main_table, plus_minus
 
 
-def results(ece: float, raw: list[float]) -> dict:
-    measured = {
+def measured(ece: float = 0.003, difference: tuple[float, float] = (-1e-5, 1e-5)) -> dict:
+    """What is measured of one domain in one mode."""
+    methods = ("low", "p", "high", "raw")
+    return {
         "coverage": mean_sd([0.79, 0.81]),
         "coverage_band": [0.77, 0.83],
         "coverage_in_band": [True, True],
-        "ece": {"low": mean_sd([ece, ece])},
-        "ece_all_partitions": {"low": ece / 2},
-        "brier": {"p": mean_sd([0.10, 0.20]), "raw": mean_sd(raw)},
+        "ece": {m: mean_sd([ece, ece]) for m in methods},
+        "ece_all_partitions": dict.fromkeys(methods, ece / 2),
+        "brier": {m: mean_sd([0.10, 0.20]) for m in methods},
+        "brier_minus_raw": {"mean": difference[0], "se": difference[1], "price": 3e-5},
     }
+
+
+def results(ece: float = 0.003, difference: tuple[float, float] = (-1e-5, 1e-5)) -> dict:
     paper = {"name": "Tamarisk", "coverage": 0.7989, "coverage_sd": 0.0079}
     paper |= {"ece": 0.004, "ece_sd": 0.0005}
+    found = measured(ece, difference)
     return {
         "plan": {"bins": 30},
-        "domains": {"tamarisk": {"paper": paper, "noise": measured, "atoms": measured}},
+        "domains": {"tamarisk": {"paper": paper, "noise": found, "atoms": found}},
     }
+
+
+TRUTH = {"ece": mean_sd([0.0022, 0.0022]), "ece_all_partitions": 0.0011}
 
 
 def test_the_papers_own_figures_stand_beside_ours() -> None:
-    (coverage, ece) = main_table(results(0.003, [0.2, 0.2])).rows
+    (coverage, ece) = main_table(results()).rows
     assert coverage[1:] == (
         "79.89 ± 0.79 % (Tamarisk)",
         "80.00 ± 1.41 %",
@@ -33,27 +41,20 @@ def test_the_papers_own_figures_stand_beside_ours() -> None:
     assert ece[1] == "0.0040 ± 0.0005 (Tamarisk)"
 
 
-@pytest.mark.parametrize(
-    ("ece", "raw", "verdicts"),
-    [
-        (0.001, [0.2, 0.2], ["yes", "yes", "yes", "yes", "yes"]),
-        (0.003, [0.2, 0.2], ["yes", "yes", "yes", "no", "yes"]),
-        (0.006, [0.09, 0.19], ["yes", "no", "no", "no", "no"]),
-        (0.001, [0.08, 0.21], ["yes", "yes", "within one sd", "yes", "within one sd"]),
-    ],
-)
-def test_checks_say_no_where_they_fail(ece: float, raw: list[float], verdicts: list[str]) -> None:
-    assert [row[-1] for row in checks_table(results(ece, raw)).rows] == verdicts
+def test_calibration_error_stands_beside_that_of_the_truth() -> None:
+    known = results()
+    known["studies"] = {"tamarisk": {"truth": TRUTH, "default": {"atoms": measured(0.002)}}}
+    noise, atoms, default = calibration_table(known).rows
+    assert noise[-1] == "–"
+    assert atoms[1] == "0.0030 ± 0.0000; 0.0015"
+    assert atoms[-1] == default[-1] == "0.0022 ± 0.0000; 0.0011"
+    assert default[0] == "Tamarisk, exact atoms, default"
+    assert default[1].startswith("0.0020")
 
 
-def test_the_truths_own_error_is_shown_where_it_is_known() -> None:
-    known = results(0.003, [0.2, 0.2])
-    known["studies"] = {
-        "tamarisk": {"truth": {"ece": mean_sd([0.002, 0.002]), "ece_all_partitions": 0.0011}}
-    }
-    shown = [row[1] for row in checks_table(known).rows]
-    assert "the truth itself: 0.0020 ± 0.0000; 0.0011" in shown[3]
-    assert "truth" not in shown[1]
+def test_the_difference_to_raw_stands_beside_its_error_and_its_price() -> None:
+    row = brier_table(results(difference=(2.1e-5, 0.9e-5))).rows[0]
+    assert row[3:] == ("+2.1 ± 0.9", "3.0")
 
 
 def test_a_missing_value_is_a_dash() -> None:

@@ -26,6 +26,13 @@ def paper(
         bool,
         typer.Option(help="Whether to answer the paper's open questions too.", metavar=""),
     ] = True,
+    distance: Annotated[
+        bool,
+        typer.Option(
+            "--distance",
+            help="Measure every method's distance to the truth too: half an hour more.",
+        ),
+    ] = False,
 ) -> None:
     """Reproduce the paper: tables, figures and a page; a stopped run goes on where it was."""
     from rich.console import Console
@@ -59,6 +66,7 @@ def paper(
             plan,
             output,
             studies=studies,
+            distance=distance,
             report=lambda text, share: bar.update(task, description=text, completed=share),
         )
     _say(done, output)
@@ -68,19 +76,29 @@ def _say(done: Reproduction, output: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ontarget.paper import tables
+    from ontarget.paper import checks, distance_tables, tables
 
     console = Console(highlight=False)
     if done.plan.quick:
         console.print("A quick run: fewer episodes and partitions than the paper's.")
     shown = [tables.main_table(done.results)]
     if not done.plan.quick:  # what is asked is asked of the full size
-        shown.append(tables.checks_table(done.results))
+        shown.append(checks.checks_table(done.results))
+        shown.append(checks.limits_table(done.timing))
+    if "distance" in done.results:
+        costs = done.timing["distance"]
+        shown.append(distance_tables.overview_table(done.results["distance"], costs))
     shown.append(tables.time_table(done.timing))
     if any(done.timing["peer"].values()):
         shown.append(tables.peer_table(done.timing))
     for one in shown:
-        table = Table(*one.head, box=None, pad_edge=False, title_justify="left")
+        table = Table(
+            *one.head,
+            title=one.caption or None,
+            box=None,
+            pad_edge=False,
+            title_justify="left",
+        )
         for row in one.rows:
             table.add_row(*row)
         console.print(table)

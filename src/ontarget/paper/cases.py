@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,17 +15,30 @@ from ontarget.domains.simulation import Simulation
 from ontarget.domains.tamarisk_exact import ExactReturns
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
+from ontarget.paper.keeping import Keeper
 from ontarget.paper.processes import CartPole, MountainCar, Reservoir, States, Storm, Walk
 from ontarget.target import Target
-from ontarget.typing import BoolArray, FloatArray
+from ontarget.typing import AnyArray, BoolArray, FloatArray
 
-__all__ = ["CASES", "Case", "Plan", "TestStates", "build_case"]
+__all__ = ["CASES", "ORACLE_CODE", "Case", "CasePlan", "TestStates", "build_case"]
+
+# What the truth depends on; the models that are measured against it are not among it.
+ORACLE_CODE: Final = (
+    "domains/",
+    "episodes/",
+    "grid.py",
+    "keyed.py",
+    "paper/cases.py",
+    "paper/processes.py",
+    "target.py",
+)
 
 
 @dataclass(frozen=True)
-class Plan:
+class CasePlan:
     """How a case is made: its domain, the steps asked about, and how the truth is found."""
 
+    label: str
     domain: Callable[[], Any]
     steps: tuple[int, ...]
     rollouts: int | None  # None where the truth is exact
@@ -33,14 +46,24 @@ class Plan:
     quantiles: tuple[float, float] = (0.1, 0.9)  # of the outcomes: the target's ends
 
 
-CASES: Final[dict[str, Plan]] = {
-    "tamarisk": Plan(lambda: Tamarisk("paper"), (0, 1, 2, 3, 5, 10, 25, 45), None),
-    "skirmish": Plan(Skirmish, (0, 5, 10, 14, 15, 20, 30, 45), 100, n_states=500),
-    "walk": Plan(Walk, (0, 1, 2, 5, 10, 15, 20, 27), None),
-    "reservoir": Plan(Reservoir, (0, 1, 2, 5, 10, 20, 30, 37), None),
-    "storm": Plan(Storm, (0, 1, 2, 5, 10, 20, 30, 37), 400),
-    "cartpole": Plan(CartPole, (0, 2, 5, 10, 20, 40, 60, 90), 400, quantiles=(0.5, 1.0)),
-    "mountaincar": Plan(MountainCar, (0, 5, 20, 40, 80, 120, 150, 180), 400, quantiles=(0.5, 1.0)),
+CASES: Final[dict[str, CasePlan]] = {
+    "tamarisk": CasePlan("Tamarisk", lambda: Tamarisk("paper"), (0, 1, 2, 3, 5, 10, 25, 45), None),
+    "skirmish": CasePlan(
+        "Skirmish (surrogate)", Skirmish, (0, 5, 10, 14, 15, 20, 30, 45), 100, n_states=500
+    ),
+    "walk": CasePlan("Walk in the wind", Walk, (0, 1, 2, 5, 10, 15, 20, 27), None),
+    "reservoir": CasePlan("Reservoir", Reservoir, (0, 1, 2, 5, 10, 20, 30, 37), None),
+    "storm": CasePlan("Storm", Storm, (0, 1, 2, 5, 10, 20, 30, 37), 400),
+    "cartpole": CasePlan(
+        "Gymnasium's CartPole", CartPole, (0, 2, 5, 10, 20, 40, 60, 90), 400, quantiles=(0.5, 1.0)
+    ),
+    "mountaincar": CasePlan(
+        "Gymnasium's MountainCar",
+        MountainCar,
+        (0, 5, 20, 40, 80, 120, 150, 180),
+        400,
+        quantiles=(0.5, 1.0),
+    ),
 }
 
 
@@ -62,23 +85,24 @@ class Case:
     target: Target
     tests: dict[int, TestStates]
     rollouts: int | None
+    truth_seconds: float  # how long finding the truth took, when it was found
 
 
 def build_case(
     name: str,
-    folder: Path,
+    keeper: Keeper,
     *,
     n_episodes: int = 10_000,
     seed: int = 0,
     target: Target | None = None,
 ) -> Case:
-    """The case of this name; the truth is kept in the folder, because it may take minutes.
+    """The case of this name; the truth is kept, because it may take minutes.
 
     Parameters
     ----------
     name
         One of `CASES`.
-    folder
+    keeper
         Where the truth is kept; the same name, size, seed and target find it again.
     n_episodes
         How many episodes models may learn from.
@@ -96,43 +120,50 @@ def build_case(
         # The quantile that is an outcome, so that the target's ends are atoms where outcomes are.
         target = Target(*np.quantile(episodes.outcomes, plan.quantiles, method="inverted_cdf"))
     asked = simulate_with_snapshots(domain, plan.n_states, seed + 1, snapshots=plan.steps)
-    label = f"{name}-{n_episodes}-{seed}-{target.lower:g}:{target.upper:g}"
-    kept = folder / f"truth-{label}.npz"
-    if kept.exists():
-        with np.load(kept) as arrays:
-            truth = {t: arrays[str(t)] for t in plan.steps}
-    else:
+    label = f"truth-{name}-{n_episodes}-{seed}-{target.lower:g}to{target.upper:g}"
+    truth = keeper.arrays(label)
+    if truth is None:
         truth = _truth(domain, plan, asked, (target, episodes.grid))
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez(kept, **{str(t): p for t, p in truth.items()})  # type: ignore[arg-type]
+        keeper.keep_arrays(label, truth)
     tests = {}
     for t in plan.steps:
         alive = _alive(domain, asked, t)
         step = asked.episodes.at(t)
-        tests[t] = TestStates(step.states[alive], step.behavior[alive], truth[t][alive])
-    return Case(name, episodes, target, tests, plan.rollouts)
+        tests[t] = TestStates(step.states[alive], step.behavior[alive], truth[str(t)][alive])
+    return Case(name, episodes, target, tests, plan.rollouts, float(truth["seconds"]))
 
 
 def _truth(
-    domain: Any, plan: Plan, asked: Simulation[Any], goal: tuple[Target, float]
-) -> dict[int, FloatArray]:
+    domain: Any, plan: CasePlan, asked: Simulation[Any], goal: tuple[Target, float]
+) -> dict[str, AnyArray]:
+    """The true probability of each state by step, and the seconds that took."""
+    started = time.perf_counter()
+    truth: dict[str, AnyArray] = {
+        str(t): np.clip(p, 0.0, 1.0)  # sums of chances may pass 1 in the last bits
+        for t, p in _probabilities(domain, plan, asked, goal)
+    }
+    truth["seconds"] = np.array(time.perf_counter() - started)
+    return truth
+
+
+def _probabilities(
+    domain: Any, plan: CasePlan, asked: Simulation[Any], goal: tuple[Target, float]
+) -> Iterator[tuple[int, FloatArray]]:
     target, grid = goal
     exact = None
     if isinstance(domain, Tamarisk):
         exact = ExactReturns(domain, steps=plan.steps, lowest=target.lower)
-    truth = {}
     for t in plan.steps:
         states, behavior = asked.snapshots[t], asked.episodes.at(t).behavior
         if exact is not None:
-            truth[t] = exact.probability(states, behavior, t, target, grid=grid)
+            yield t, exact.probability(states, behavior, t, target, grid=grid)
         elif plan.rollouts is None:
-            truth[t] = domain.probability(states, behavior, t, target, grid)
+            yield t, domain.probability(states, behavior, t, target, grid)
         else:
-            truth[t] = true_probability(
+            found = true_probability(
                 domain, states, behavior, t, target, rollouts=plan.rollouts, grid=grid
-            ).p
-        truth[t] = np.clip(truth[t], 0.0, 1.0)  # sums of chances may pass 1 in the last bits
-    return truth
+            )
+            yield t, found.p
 
 
 def _alive(domain: Any, run: Simulation[Any], t: int) -> BoolArray:

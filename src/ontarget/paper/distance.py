@@ -1,22 +1,19 @@
-"""How far each model's probability lies from the truth, and what that costs (M12, M14).
+"""How far each method's probability lies from the truth, and what that costs (M12, M14).
 
-Every method is fitted and calibrated as `GoalMonitor` does it, on random partitions of the same
-episodes, and asked about the same states. `python -m ontarget.paper.distance --help` says more.
+Every model is fitted and calibrated as `GoalMonitor` does it, on random partitions of the same
+episodes, and asked about the same states. The defaults of `GoalMonitor` follow from this study.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from ontarget.episodes import Split
 from ontarget.evaluation import absolute_error, excess_brier
 from ontarget.models.forest import QuantileForest
 from ontarget.models.guided import GuidedForest
@@ -25,29 +22,40 @@ from ontarget.monitor.calibrated import ends_with_complements
 from ontarget.monitor.distribution import BlockDistribution, StepDistribution
 from ontarget.monitor.fit import Recipe
 from ontarget.monitor.fitting import fit_block, task_of
-from ontarget.monitor.plan import StepsPerModel, plan_blocks
-from ontarget.paper.cases import CASES, Case, build_case
+from ontarget.monitor.monitor import GoalMonitor
+from ontarget.monitor.plan import Block, StepsPerModel, plan_blocks
+from ontarget.paper.cases import Case
+from ontarget.paper.partitions import Partition, Rows
+from ontarget.paper.plan import Plan
+from ontarget.paper.rivals import calibrated_rivals, fit_models, forecasts_of
+from ontarget.paper.summary import mean_sd
 from ontarget.typing import FloatArray
 
-__all__ = ["METHODS", "Method", "Score", "score", "study", "table"]
-
-N_TRAIN = N_CALIBRATE = 2_500
+__all__ = [
+    "DEFAULT",
+    "METHODS",
+    "UNIT",
+    "Method",
+    "Score",
+    "methods_of",
+    "score",
+    "score_rivals",
+    "step_microseconds",
+    "summarize_case",
+]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fit F̂: a model, and which steps share it."""
+    """A way to fit F̂: a model, and which steps share it; its leaves count episodes (M14)."""
 
     model: Callable[[], Any]
     steps_per_model: StepsPerModel = 1
     window: int = 0
 
-    def describe(self) -> str:
-        """Everything that decides a fit, for the name of its result."""
-        model = self.model()
-        return repr(
-            (model.kind, sorted(model.get_params().items()), self.steps_per_model, self.window)
-        )
+    def blocks(self, horizon: int) -> tuple[Block, ...]:
+        """The steps that share a model."""
+        return plan_blocks(horizon, steps_per_model=self.steps_per_model, window=self.window)
 
 
 def _forest(**options: Any) -> Callable[[], QuantileForest]:
@@ -58,27 +66,39 @@ def _guided(**options: Any) -> Callable[[], GuidedForest]:
     return lambda: GuidedForest(**{"min_leaf": 7, **options})
 
 
+UNIT: Final = "paper: forest per step, leaf 5"
+DEFAULT: Final = "default: both guides, blocks of 5, leaf 7"
+
+# What is measured on every process: where we come from, what that gains from larger leaves alone,
+# and where we stand.
+_EVERYWHERE: Final = (UNIT, "forest per step, leaf 15", DEFAULT)
+
 METHODS: Final[dict[str, Method]] = {
-    "paper: forest per step": Method(_forest()),
-    "default: both guides, blocks of 5": Method(_guided(), 5),
+    UNIT: Method(_forest()),
     "forest per step, leaf 15": Method(_forest(min_leaf=15)),
-    "forest, blocks of 5": Method(_forest(), 5),
-    "forest, window 2": Method(_forest(min_leaf=2), 1, 2),
-    "ridge, per step, leaf 15": Method(_guided(guides=("ridge",), min_leaf=15)),
-    "both, per step, leaf 15": Method(_guided(min_leaf=15)),
-    "ridge, blocks of 5": Method(_guided(guides=("ridge",)), 5),
-    "boosted, blocks of 5": Method(_guided(guides=("boosted",)), 5),
-    "both, window 2": Method(_guided(), 1, 2),
-    "both, blocks of 5, window 2": Method(_guided(), 5, 2),
-    "both, blocks of 10": Method(_guided(), 10),
+    "forest per step, variance split": Method(_forest(split="variance")),
+    "pooling: forest, blocks of 5": Method(_forest(), 5),
+    "pooling: forest, window of 2": Method(_forest(min_leaf=2), 1, 2),
+    "guides: ridge, per step, leaf 15": Method(_guided(guides=("ridge",), min_leaf=15)),
+    "guides: both, per step, leaf 15": Method(_guided(min_leaf=15)),
+    "guides: ridge, blocks of 5": Method(_guided(guides=("ridge",)), 5),
+    "guides: boosted, blocks of 5": Method(_guided(guides=("boosted",)), 5),
+    DEFAULT: Method(_guided(), 5),
+    "default, window of 2 for each step": Method(_guided(), 1, 2),
+    "default, blocks of 10": Method(_guided(), 10),
     "default, leaf 3": Method(_guided(min_leaf=3), 5),
     "default, leaf 15": Method(_guided(min_leaf=15), 5),
     "default, variance split": Method(_guided(split="variance"), 5),
     "default, three quarters of features": Method(_guided(max_features=0.75), 5),
     "default, 50 trees": Method(_guided(n_trees=50), 5),
     "default, 200 trees": Method(_guided(n_trees=200), 5),
-    "default, boosted depth 3": Method(_guided(boosted_depth=3), 5),
+    "default, boosted trees of depth 3": Method(_guided(boosted_depth=3), 5),
 }
+
+
+def methods_of(case: str) -> tuple[str, ...]:
+    """What is fitted on a case: every variant on the paper's domains, the main ones elsewhere."""
+    return tuple(METHODS) if case in ("tamarisk", "skirmish") else _EVERYWHERE
 
 
 @dataclass(frozen=True)
@@ -88,30 +108,42 @@ class Score:
     steps: tuple[int, ...]
     absolute: tuple[float, ...]
     excess: tuple[float, ...]
-    fit_seconds: float  # of processor time, per step of the horizon
-    bytes_per_step: float
+    fit_seconds: float = float("nan")  # of processor time, per step of the horizon
+    bytes_per_step: float = float("nan")
+
+    @classmethod
+    def of(cls, case: Case, forecasts: Mapping[int, FloatArray], **cost: float) -> Score:
+        """The distances of one method's forecasts, by step."""
+        steps = tuple(sorted(forecasts))
+        pairs = [(forecasts[t], case.tests[t].p_true) for t in steps]
+        return cls(
+            steps=steps,
+            absolute=tuple(absolute_error(p, p_true) for p, p_true in pairs),
+            excess=tuple(_excess(p, p_true, case.rollouts) for p, p_true in pairs),
+            **cost,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The score as plain values, for its file."""
+        return asdict(self)
 
 
-def score(method: Method, case: Case, partition: int) -> Score:
+def score(plan: Plan, method: Method, case: Case, partition: int) -> Score:
     """The method, fitted and calibrated on one random partition of the case's episodes."""
-    split = case.episodes.split(train=N_TRAIN, calibrate=N_CALIBRATE, assure=0, seed=partition)
-    blocks = plan_blocks(
-        case.episodes.horizon, steps_per_model=method.steps_per_model, window=method.window
-    )
+    split = _split(plan, case, partition)
+    blocks = method.blocks(case.episodes.horizon)
     recipe = Recipe(method.model(), True, blocks, None, 20, "", seed=partition)
-    ends = ends_with_complements(case.target, split.train.grid)
     may_miss = np.zeros(len(split.train.schema), dtype=np.bool_)
-    errors, seconds, size, fitted_steps = {}, 0.0, 0, 0
+    forecasts: dict[int, FloatArray] = {}
+    seconds, size, fitted_steps = 0.0, 0, 0
     for block in blocks:
-        asked = [t for t in block.steps if t in case.tests]
-        if not asked:
+        if not any(t in case.tests for t in block.steps):
             continue
-        parts = (split.train, split.calibrate, None)
         started = time.process_time()
         task = task_of(
             block,
             recipe.model_of(block),
-            parts,
+            (split.train, split.calibrate, None),
             seed=partition,
             grid=split.train.grid,
             groups=None,
@@ -124,87 +156,107 @@ def score(method: Method, case: Case, partition: int) -> Score:
         fitted = BlockDistribution.of(
             block, arrays, model_class=model_of_kind(recipe.model.kind), n_groups=1
         )
-        for t in asked:
+        forecasts.update(_asked(case, fitted, split.train.grid))
+    return Score.of(
+        case,
+        forecasts,
+        fit_seconds=seconds / fitted_steps,
+        bytes_per_step=size / fitted_steps,
+    )
+
+
+def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
+    """The rivals of PCQR⁻¹ on one partition, all with the paper's forest or a linear model."""
+    split = _split(plan, case, partition)
+    divided = Partition(
+        partition,
+        "atoms",
+        plan.seed,
+        split.train.grid,
+        split.train,
+        split.calibrate,
+        split.calibrate,  # not asked about
+        goal=case.target,
+    )
+    forecasts: dict[str, dict[int, FloatArray]] = {}
+    for t, test in case.tests.items():
+        train, calibrate = (divided.rows(part, t) for part in (split.train, split.calibrate))
+        models = fit_models(plan, divided, train, t)
+        asked = Rows(test.states, np.zeros(0), test.behavior, np.zeros(0))
+        for name, rival in calibrated_rivals(divided, models, calibrate, t):
+            if hasattr(rival, "probability"):
+                own = forecasts.setdefault(name, {})
+                own[t] = forecasts_of(rival, divided, asked)
+    return {name: Score.of(case, own) for name, own in forecasts.items()}
+
+
+def step_microseconds(plan: Plan, method: Method, case: Case, runs: int = 40) -> float:
+    """The median time of `Watch.step` over some runs of a monitor with this method."""
+    split = _split(plan, case, 0)
+    model, block = method.model(), method.blocks(case.episodes.horizon)[0]
+    monitor = GoalMonitor(
+        model.set_params(min_leaf=model.min_leaf * len(block.steps)),
+        steps_per_model=method.steps_per_model,
+        window=method.window,
+    ).fit(split=split, seed=0, progress=False)
+    watch = monitor.watch(case.target, alarm_below=0.5)
+    assert split.rest is not None  # the plan leaves episodes to test on
+    watched = split.rest.take(np.arange(min(runs, len(split.rest))))
+    horizon = watched.horizon
+    states = [watched.at(t).states for t in range(horizon)]
+    rewards = [np.zeros(len(watched)), *(watched.rewards_at(t) for t in range(horizon))]
+    taken = []
+    for i in range(len(watched)):
+        watch.reset()
+        for t in range(horizon):
+            state, reward = states[t][i], float(rewards[t][i])
+            started = time.perf_counter_ns()
+            watch.step(state, reward)
+            taken.append(time.perf_counter_ns() - started)
+    return float(np.median(taken)) / 1e3
+
+
+def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Means over steps with their spread over partitions, and means by step; no times."""
+    found = {}
+    for name, each in scores.items():
+        found[name] = {
+            "excess": mean_sd(float(np.mean(one["excess"])) for one in each),
+            "absolute": mean_sd(float(np.mean(one["absolute"])) for one in each),
+            "excess_by_step": np.mean([one["excess"] for one in each], axis=0).tolist(),
+            "absolute_by_step": np.mean([one["absolute"] for one in each], axis=0).tolist(),
+            "bytes_per_step": float(np.mean([one["bytes_per_step"] or np.nan for one in each])),
+        }
+    return found
+
+
+def _split(plan: Plan, case: Case, partition: int) -> Split:
+    return case.episodes.split(
+        train=plan.train,
+        calibrate=plan.calibrate,
+        assure=0,
+        seed=1_000 * plan.seed + partition,
+    )
+
+
+def _asked(case: Case, fitted: BlockDistribution, grid: float) -> Iterator[tuple[int, FloatArray]]:
+    """The block's probability of the target for the case's states, by step."""
+    block, ends = fitted.block, ends_with_complements(case.target, grid)
+    for t in block.steps:
+        if t in case.tests:
+            test = case.tests[t]
             at = StepDistribution(
                 t=t,
                 model=fitted.model,
                 ranks=fitted.ranks[t - block.start][0],
                 additive=True,
                 pooled=block.pooled,
-                grid=split.train.grid,
+                grid=grid,
             )
-            test = case.tests[t]
-            p = at.outlook(test.states, test.behavior, ends, np.empty(0))[:, 0, 1]
-            errors[t] = absolute_error(p, test.p_true), _excess(p, test.p_true, case.rollouts)
-    steps = tuple(sorted(errors))
-    return Score(
-        steps=steps,
-        absolute=tuple(errors[t][0] for t in steps),
-        excess=tuple(errors[t][1] for t in steps),
-        fit_seconds=seconds / fitted_steps,
-        bytes_per_step=size / fitted_steps,
-    )
+            yield t, at.outlook(test.states, test.behavior, ends, np.empty(0))[:, 0, 1]
 
 
 def _excess(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:
     if rollouts is None:
         return float(np.square(p - p_true).mean())
     return excess_brier(p, p_true, rollouts=rollouts)
-
-
-def study(
-    case: Case, methods: Iterable[str], folder: Path, *, partitions: int = 5
-) -> dict[str, list[Score]]:
-    """The scores of each method on each partition; those in the folder are not made again."""
-    found: dict[str, list[Score]] = {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in methods:
-        found[name] = []
-        for partition in range(partitions):
-            text = f"{case.name} {case.target} {len(case.episodes)} {METHODS[name].describe()}"
-            label = blake2b(f"{text} {partition}".encode(), digest_size=8).hexdigest()
-            kept = folder / f"score-{case.name}-{label}.json"
-            if not kept.exists():
-                made = score(METHODS[name], case, partition)
-                kept.write_text(json.dumps(made.__dict__))
-            found[name].append(Score(**json.loads(kept.read_text())))
-    return found
-
-
-def table(case: Case, found: dict[str, list[Score]]) -> str:
-    """The scores as lines of text: means over steps and partitions, with the first as the unit."""
-    lines = [
-        f"{case.name}, target [{case.target.lower:g}, {case.target.upper:g}]",
-        f"{'method':<36} {'excess Brier':>20} {'ratio':>6} {'|p - p_true|':>18} "
-        f"{'fit ms':>7} {'MB':>6}",
-    ]
-    unit = None
-    for name, scores in found.items():
-        excess = np.array([np.mean(one.excess) for one in scores])
-        absolute = np.array([np.mean(one.absolute) for one in scores])
-        unit = excess.mean() if unit is None else unit
-        lines.append(
-            f"{name:<36} {excess.mean():>10.5f} ± {excess.std():.5f} {excess.mean() / unit:>6.2f} "
-            f"{absolute.mean():>9.4f} ± {absolute.std():.4f} "
-            f"{1e3 * np.mean([one.fit_seconds for one in scores]):>7.0f} "
-            f"{np.mean([one.bytes_per_step for one in scores]) / 1e6:>6.2f}"
-        )
-    return "\n".join(lines)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Print the study's tables."""
-    parser = argparse.ArgumentParser(description="How far each model is from the truth.")
-    parser.add_argument("cases", nargs="*", default=list(CASES), help=f"of {', '.join(CASES)}")
-    parser.add_argument("--folder", type=Path, default=Path("distance"), help="keeps what was made")
-    parser.add_argument("--partitions", type=int, default=5)
-    parser.add_argument("--methods", nargs="*", default=list(METHODS))
-    asked = parser.parse_args(arguments)
-    for name in asked.cases:
-        case = build_case(name, asked.folder)
-        found = study(case, asked.methods, asked.folder, partitions=asked.partitions)
-        print(table(case, found), end="\n\n", flush=True)  # noqa: T201 - a command's output
-
-
-if __name__ == "__main__":
-    main()

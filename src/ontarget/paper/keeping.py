@@ -33,11 +33,15 @@ class Keeper:
         Where the pieces are; it is made on first use.
     made_from
         Whatever the pieces depend on beside their own names: the plan, as plain values.
+    code
+        The modules that they depend on, as paths in the package; all of it by default.
     """
 
-    def __init__(self, folder: Path, made_from: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, made_from: Mapping[str, Any], code: tuple[str, ...] = ("",)
+    ) -> None:
         self._folder = folder
-        text = json.dumps({"code": code_digest(), **made_from}, sort_keys=True)
+        text = json.dumps({"code": code_digest(code), **made_from}, sort_keys=True)
         self._key = blake2b(text.encode(), digest_size=6).hexdigest()
 
     def has(self, name: str, ending: str) -> bool:
@@ -68,8 +72,8 @@ class Keeper:
         return found
 
     def keep_table(self, name: str, table: Mapping[str, Any]) -> None:
-        """Keep plain values; their file appears whole or not at all."""
-        self._write(self._path(name, "json"), json.dumps(table, sort_keys=True).encode())
+        """Keep plain values in their order; their file appears whole or not at all."""
+        self._write(self._path(name, "json"), json.dumps(table).encode())
 
     def _path(self, name: str, ending: str) -> Path:
         return self._folder / f"{name}-{self._key}.{ending}"
@@ -80,18 +84,31 @@ class Keeper:
 
 
 @cache
-def code_digest() -> str:
-    """A digest of this package's source: results kept by other code are not trusted."""
+def code_digest(code: tuple[str, ...] = ("",)) -> str:
+    """A digest of this package's source under some paths: pieces of other code are not trusted."""
     digest = blake2b(digest_size=8)
     for path in sorted(_PACKAGE.rglob("*.py")):
+        name = path.relative_to(_PACKAGE).as_posix()
         # How results are collected and shown does not change them.
-        if path.relative_to(_PACKAGE).parts[0] != "cli" and path.name not in _SHOWING:
-            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0")
+        if name.startswith(code) and not name.startswith("cli/") and name not in _SHOWING:
+            digest.update(name.encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-_SHOWING = frozenset({"charts.py", "page.py", "progress.py", "reproduction.py", "tables.py"})
+_SHOWING = frozenset(
+    f"paper/{name}.py"
+    for name in (
+        "charts",
+        "checks",
+        "distance_run",
+        "distance_tables",
+        "page",
+        "progress",
+        "reproduction",
+        "tables",
+    )
+)
 
 
 def commit() -> str:

@@ -7,7 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ontarget.evaluation.figures import svg_of, theme_css
-from ontarget.paper import tables
+from ontarget.paper import checks, distance_tables, tables
+from ontarget.paper.cases import CASES
 from ontarget.paper.plan import LABELS
 
 if TYPE_CHECKING:
@@ -79,18 +80,11 @@ _FIGURES: Final = {
 
 
 def page_of(
-    results: Mapping[str, Any],
-    timing: Mapping[str, Any],
-    figures: Mapping[str, Figure],
-    *,
-    distance: str | None = None,
+    results: Mapping[str, Any], timing: Mapping[str, Any], figures: Mapping[str, Figure]
 ) -> str:
-    """The page as text; it refers to nothing outside itself.
-
-    ``distance`` are the tables of the study of distances to the truth, as text.
-    """
+    """The page as text; it refers to nothing outside itself."""
     drawn = {name: svg_of(figure) for name, figure in figures.items()}
-    parts = [*_sections(results, drawn), *_distances(distance), *_times(timing)]
+    parts = [*_sections(results, drawn), *_distances(results, timing), *_times(timing)]
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
@@ -112,13 +106,33 @@ def _sections(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[
         "promised, not the level itself."
     )
     if not plan["quick"]:  # what is asked is asked of the full size
-        yield tables.checks_table(results).html()
+        yield checks.checks_table(results).html()
+    yield from _forecasts(results)
     for name, (title, caption) in _FIGURES.items():
         yield f"<h2>{escape(title)}</h2>"
         yield _pair(plan["domains"], drawn, name, caption)
     yield from _convergence(results, drawn)
     if "studies" in results:
         yield from _studies(results)
+
+
+def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
+    yield "<h2>Calibration error and Brier score</h2>"
+    yield _text(
+        "Pooled over all steps: first the mean over the partitions ± their standard deviation, "
+        "then the error of all partitions' forecasts together. Perfect forecasts show an error "
+        "too, by chance; on Tamarisk the truth is known, and shows how much. “Paper” is a plain "
+        "forest per step, “default” the guided forests of a goal monitor."
+    )
+    yield tables.calibration_table(results).html()
+    yield _text(
+        "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
+        "Ranks are known from the calibration episodes only; were the model perfect, that alone "
+        "would cost the price in the last column, the Brier score over n + 2. Calibration gains "
+        "where the model is off by more than that. Partitions share episodes, so the standard "
+        "error is an understatement."
+    )
+    yield tables.brier_table(results).html()
 
 
 def _opening(results: Mapping[str, Any]) -> Iterator[str]:
@@ -199,14 +213,36 @@ def _studies(results: Mapping[str, Any]) -> Iterator[str]:
     yield tables.guarantee_table(results).html()
 
 
-def _distances(distance: str | None) -> Iterator[str]:
-    if distance is not None:
-        yield "<h2>Distance to the truth</h2>"
-        yield _text(
-            "On a simulator the probability itself is known, exactly or by many restarts from the "
-            "same state. Excess Brier score is what a method loses against it."
-        )
-        yield f'<pre class="scroll">{escape(distance)}</pre>'
+def _distances(results: Mapping[str, Any], timing: Mapping[str, Any]) -> Iterator[str]:
+    yield "<h2>Distance to the truth</h2>"
+    yield _text(
+        "On a simulator the probability itself is known, exactly or by many restarts from the same "
+        "state (rollouts). The excess Brier score is what a method loses against it; |p − p_true| "
+        "is how far off it is. Means over the steps, ± the standard deviation over the partitions; "
+        "exact atoms throughout."
+    )
+    found = results.get("distance")
+    if found is None:
+        yield "<p>Not part of this run: <code>ontarget paper --distance</code> measures it.</p>"
+        return
+    costs = timing["distance"]
+    yield distance_tables.overview_table(found, costs).html()
+    yield _text(
+        "Cart-pole and mountain car are Gymnasium's equations, step by step the same as its own "
+        "environments, which need not be installed to run them. In Skirmish a state does not tell "
+        "all that the simulator knows, so no method reaches its truth."
+    )
+    yield "<h3>What moves it, and what that costs</h3>"
+    yield _text(
+        "Fit: milliseconds of processor time for each step of an episode. Step: the median time of "
+        "Watch.step. MB: the size of the model for each step. The ratio is to the paper's forest. "
+        "Rivals have the forest per step with leaves of 15, or linear quantile regression. The "
+        "defaults of GoalMonitor are chosen from these tables."
+    )
+    for case, one in found.items():
+        yield f"<h3>{escape(CASES[case].label)}</h3>"
+        yield distance_tables.cost_table(case, one, costs[case]).html()
+        yield distance_tables.steps_table(case, one).html()
 
 
 def _times(timing: Mapping[str, Any]) -> Iterator[str]:
@@ -217,6 +253,9 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
         + (f", load average {load:.1f} at the end." if load is not None else ".")
         + " Only what this run did itself is counted, not what it found from an earlier one."
     )
+    limits = checks.limits_table(timing)
+    if limits.rows:
+        yield limits.html()
     yield tables.time_table(timing).html()
     if any(timing["peer"].values()):
         yield _text(

@@ -13,6 +13,7 @@ from ontarget.domains import Tamarisk
 from ontarget.episodes import Episodes
 from ontarget.monitor.monitor import Preset
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
+from ontarget.paper.distance_run import DistanceRun
 from ontarget.paper.experiment import Part, run_partition
 from ontarget.paper.keeping import Keeper, commit, plain
 from ontarget.paper.partitions import Partition, partition_of, simulated
@@ -20,7 +21,7 @@ from ontarget.paper.peer import time_peer
 from ontarget.paper.plan import MODES, Mode, Plan
 from ontarget.paper.progress import Clock, Report
 from ontarget.paper.rivals import compare, summarize_rivals
-from ontarget.paper.summary import summarize
+from ontarget.paper.summary import summarize, summarize_forecasts
 from ontarget.paper.truth import truth_study
 from ontarget.version import __version__
 from ontarget.whole_file import write_whole
@@ -35,12 +36,20 @@ _WEIGHTS: Final = {
     "tamarisk": {
         "simulate": 2.0,
         "part": 5.0,
+        "default": 9.0,
         "rivals": 8.0,
         "watch": 10.0,
         "peer": 20.0,
         "truth": 90.0,
     },
-    "skirmish": {"simulate": 12.0, "part": 8.0, "rivals": 8.0, "watch": 14.0, "peer": 20.0},
+    "skirmish": {
+        "simulate": 12.0,
+        "part": 8.0,
+        "default": 14.0,
+        "rivals": 8.0,
+        "watch": 14.0,
+        "peer": 20.0,
+    },
 }
 
 
@@ -59,6 +68,7 @@ def reproduce(
     folder: str | Path,
     *,
     studies: bool = True,
+    distance: bool = False,
     figures: bool = True,
     report: Report | None = None,
 ) -> Reproduction:
@@ -72,14 +82,17 @@ def reproduce(
         Where everything is written. A run that was stopped goes on from its ``parts``.
     studies
         Whether to answer the paper's questions too.
+    distance
+        Whether to measure every method's distance to the truth too, on seven processes; that takes
+        longer than all the rest.
     figures
         Whether to draw, and to write the page.
     report
         Told what is being done, and how much of it is behind.
     """
     out = Path(folder)
-    run = _Run(plan, out, studies=studies, report=report)
-    parts, results, peers = run.measure()
+    run = _Run(plan, out, studies=studies, distance=distance, report=report)
+    parts, results, more = run.measure()
     _write_json(out / "results.json", results)
     drawn: dict[str, Figure] = {}
     if figures:
@@ -88,30 +101,39 @@ def reproduce(
         with run.clock.timed("figures", "drawing", weight=_FIGURES):
             drawn = draw_all(plan, parts)
             write_figures(drawn, out / "figures")
-    timing = plain({**run.clock.account(), "peer": peers})
+    timing = plain({**run.clock.account(), **more, "whole": run.whole})
     _write_json(out / "timing.json", timing)
     if figures:
         from ontarget.paper.page import page_of
 
-        page = page_of(results, timing, drawn, distance=_distance(out))
-        write_whole(out / "index.html", [page.encode()])
+        write_whole(out / "index.html", [page_of(results, timing, drawn).encode()])
     return Reproduction(plan, parts, results, timing)
 
 
 class _Run:
     """One run: what it simulates is simulated once, and only if something is missing."""
 
-    def __init__(self, plan: Plan, out: Path, *, studies: bool, report: Report | None) -> None:
+    def __init__(
+        self, plan: Plan, out: Path, *, studies: bool, distance: bool, report: Report | None
+    ) -> None:
         self.plan, self.out, self.studies = plan, out, studies
         self.keeper = Keeper(out / "parts", {"plan": plan.describe()})
+        self.distance = DistanceRun(plan, out, self.keeper) if distance else None
+        # Only a run that found none of them done can tell how long all parts take.
+        self.whole = not any(
+            self.keeper.has(name, ending)
+            for domain in plan.domains
+            for kind, name, ending in self._pieces(domain)
+            if kind == "part"
+        )
         self.clock = Clock(sum(weight for _, weight in self._missing()), report)
         self._episodes: dict[str, Episodes] = {}
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
-        """Parts, results and the peer's times; what was kept is not run again."""
+        """The parts, the results, and costs; nothing in the results tells the time."""
         parts: dict[tuple[str, Mode], list[Part]] = {}
-        for mode in MODES:
-            for domain in self.plan.domains:
+        for domain in self.plan.domains:
+            for mode in MODES:
                 parts[domain, mode] = [self._part(domain, k, mode) for k in self._numbers]
         results: dict[str, Any] = {
             "commit": commit(),
@@ -119,11 +141,13 @@ class _Run:
             "plan": self.plan.describe(),
             "domains": summarize(self.plan, parts),
         }
-        peers: dict[str, Any] = {}
+        more: dict[str, Any] = {"peer": {name: self._peer(name) for name in self.plan.domains}}
         if self.studies:
             results["studies"] = {name: self._study(name) for name in self.plan.domains}
-            peers = {name: self._peer(name) for name in self.plan.domains}
-        return parts, plain(results), peers
+        if self.distance is not None:
+            self._episodes.clear()
+            results["distance"], more["distance"] = self.distance.measure(self.clock)
+        return parts, plain(results), more
 
     @property
     def _numbers(self) -> range:
@@ -136,27 +160,31 @@ class _Run:
     def _missing(self) -> Iterator[tuple[str, float]]:
         """The pieces that are not kept yet, each with its weight."""
         for domain, weights in self._weights.items():
-            names = [("part", f"{domain}-{m}-{k}", "npz") for m in MODES for k in self._numbers]
-            if self.studies:
-                names += [
-                    ("rivals", f"{domain}-rivals-{m}-{k}", "json")
-                    for m in MODES
-                    for k in self._numbers
-                ]
-                names += [
-                    ("watch", f"{domain}-watch-{p}-{k}", "json")
-                    for p in PRESETS
-                    for k in self._numbers
-                ]
-                yield "peer", weights["peer"]
-            if self._has_truth(domain):
-                names.append(("truth", f"{domain}-truth", "json"))
-            missing = [kind for kind, name, ending in names if not self.keeper.has(name, ending)]
-            if missing or self.studies:
-                yield "simulate", weights["simulate"]
-            for kind in missing:
+            missing = [
+                kind
+                for kind, name, ending in self._pieces(domain)
+                if not self.keeper.has(name, ending)
+            ]
+            for kind in ["simulate", *missing] if missing else []:
                 yield kind, weights[kind]
+        if self.distance is not None:
+            yield from self.distance.missing()
         yield "figures", _FIGURES
+
+    def _pieces(self, domain: str) -> Iterator[tuple[str, str, str]]:
+        """Kind, name and ending of every piece that is kept."""
+        yield "peer", f"{domain}-peer", "json"
+        for k in self._numbers:
+            for mode in MODES:
+                yield "part", f"{domain}-{mode}-{k}", "npz"
+                if mode in self._default_modes:
+                    yield "default", f"{domain}-{mode}-{k}-default", "npz"
+                if self.studies:
+                    yield "rivals", f"{domain}-rivals-{mode}-{k}", "json"
+            if self.studies:
+                yield from (("watch", f"{domain}-watch-{p}-{k}", "json") for p in PRESETS)
+        if self._has_truth(domain):
+            yield "truth", f"{domain}-truth", "json"
 
     def _recorded(self, domain: str) -> Episodes:
         if domain not in self._episodes:
@@ -168,17 +196,19 @@ class _Run:
     def _partition(self, domain: str, number: int, mode: Mode) -> Partition:
         return partition_of(self.plan, self._recorded(domain), number, mode)
 
-    def _part(self, domain: str, number: int, mode: Mode) -> Part:
+    def _part(self, domain: str, number: int, mode: Mode, preset: Preset = "paper") -> Part:
         """One partition in one mode: the kept one, or a new one that is kept."""
-        name = f"{domain}-{mode}-{number}"
+        plain_forest = preset == "paper"
+        name = f"{domain}-{mode}-{number}" + ("" if plain_forest else f"-{preset}")
         kept = self.keeper.arrays(name)
         if kept is not None:
             return Part.from_arrays(kept)
         partition = self._partition(domain, number, mode)
         text = f"{domain}: partition {number + 1} of {self.plan.partitions}, {_MODE_NAMES[mode]}"
-        weight, ticks = self._weights[domain]["part"], partition.test.horizon
-        with self.clock.timed(_MODE_NAMES[mode], text, weight=weight, ticks=ticks):
-            part = run_partition(self.plan, partition, self.clock.tick)
+        weight = self._weights[domain]["part" if plain_forest else preset]
+        kind = _MODE_NAMES[mode] if plain_forest else f"study: {preset}"
+        with self.clock.timed(kind, text, weight=weight, ticks=partition.test.horizon):
+            part = run_partition(self.plan, partition, self.clock.tick, preset)
         self.keeper.keep_arrays(name, part.to_arrays())
         return part
 
@@ -188,10 +218,23 @@ class _Run:
             preset: summarize_watches([self._watch(domain, k, preset) for k in self._numbers])
             for preset in PRESETS
         }
-        found = {"rivals": rivals, "watches": watches}
+        default = {
+            mode: summarize_forecasts(
+                [self._part(domain, k, mode, "default") for k in self._numbers]
+            )
+            for mode in self._default_modes
+        }
+        found = {"rivals": rivals, "watches": watches, "default": default}
         if self._has_truth(domain):
             found["truth"] = self._truth(domain)
         return found
+
+    @property
+    def _default_modes(self) -> tuple[Mode, ...]:
+        """In which modes the default is measured too; a quick run has time for one."""
+        if not self.studies:
+            return ()
+        return ("atoms",) if self.plan.quick else MODES
 
     def _has_truth(self, domain: str) -> bool:
         """Tamarisk's truth is exact, but takes longer than a quick run may."""
@@ -253,25 +296,20 @@ class _Run:
             kept = found
         return kept
 
-    def _peer(self, domain: str) -> dict[str, Any] | None:
-        partition = self._partition(domain, 0, "noise")
-        weight = self._weights[domain]["peer"]
-        with self.clock.timed("peer", f"{domain}: quantile-forest", weight=weight):
-            return time_peer(self.plan, domain, partition)
+    def _peer(self, domain: str) -> dict[str, Any]:
+        """Both times are from one run, be it this one or the one that was stopped."""
+        kept = self.keeper.table(f"{domain}-peer")
+        if kept is None:
+            partition = self._partition(domain, 0, "noise")
+            weight = self._weights[domain]["peer"]
+            with self.clock.timed("peer", f"{domain}: quantile-forest", weight=weight):
+                kept = plain(time_peer(self.plan, domain, partition) or {})
+            self.keeper.keep_table(f"{domain}-peer", kept)
+        return kept
 
 
 _FIGURES: Final = 4.0
 _MODE_NAMES: Final = {"noise": "noise", "atoms": "exact atoms"}
-
-
-def _distance(out: Path) -> str | None:
-    """The tables of the study of distances to the truth, where it was run into this folder.
-
-    It takes hours where the rest takes minutes, and so is a command of its own:
-    ``python -m ontarget.paper.distance > out/paper/distance.txt``.
-    """
-    path = out / "distance.txt"
-    return path.read_text() if path.exists() else None
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

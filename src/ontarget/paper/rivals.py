@@ -19,12 +19,20 @@ from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
 from ontarget.typing import ArrayLike, FloatArray
 
-__all__ = ["LEVELS", "compare", "summarize_rivals"]
+__all__ = [
+    "LEVELS",
+    "Fitted",
+    "calibrated_rivals",
+    "compare",
+    "fit_models",
+    "forecasts_of",
+    "summarize_rivals",
+]
 
 LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
 
 
-class _Fitted(NamedTuple):
+class Fitted(NamedTuple):
     """The models of one step, each fitted on the training episodes."""
 
     forest: Any
@@ -64,13 +72,13 @@ def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dic
             partition.rows(part, t)
             for part in (partition.train, partition.calibrate, partition.test)
         )
-        models = _fit(plan, partition, train, t)
-        for name, rival in _calibrated(partition, models, calibrate, t):
+        models = fit_models(plan, partition, train, t)
+        for name, rival in calibrated_rivals(partition, models, calibrate, t):
             # With atoms intervals cover more than their level, each by another amount.
             if partition.mode == "noise" and hasattr(rival, "interval"):
                 intervals.setdefault(name, []).append(_intervals(rival, test))
             if hasattr(rival, "probability"):
-                forecasts.setdefault(name, []).append(_probabilities(rival, partition, test))
+                forecasts.setdefault(name, []).append(forecasts_of(rival, partition, test))
         tick()
     return {
         "intervals": intervals,
@@ -101,7 +109,8 @@ def summarize_rivals(plan: Plan, found: Sequence[Mapping[str, Any]]) -> dict[str
     return table
 
 
-def _fit(plan: Plan, partition: Partition, train: Rows, t: int) -> _Fitted:
+def fit_models(plan: Plan, partition: Partition, train: Rows, t: int) -> Fitted:
+    """The forest and the linear model of one step."""
     forest = plan.forest(partition.number, t).fit(
         train.X, train.y, ids=train.ids, categorical=partition.categorical
     )
@@ -109,11 +118,11 @@ def _fit(plan: Plan, partition: Partition, train: Rows, t: int) -> _Fitted:
     # no category that it has not seen; the codes are ordered from good to bad, so they are numbers
     # to it.
     linear = LinearQuantiles(plan.linear_levels).fit(train.X, train.y, ids=train.ids)
-    return _Fitted(_Distinct(forest), _Distinct(linear))
+    return Fitted(_Distinct(forest), _Distinct(linear))
 
 
-def _calibrated(
-    partition: Partition, models: _Fitted, rows: Rows, t: int
+def calibrated_rivals(
+    partition: Partition, models: Fitted, rows: Rows, t: int
 ) -> Iterator[tuple[str, Any]]:
     """Each rival by name, calibrated with the same rows."""
     kinds: dict[str, tuple[type[Any], Any]] = {
@@ -148,7 +157,8 @@ def _intervals(rival: Any, test: Rows) -> list[list[float]]:
     return found
 
 
-def _probabilities(rival: Any, partition: Partition, test: Rows) -> FloatArray:
+def forecasts_of(rival: Any, partition: Partition, test: Rows) -> FloatArray:
+    """The rival's probability that each row's episode ends inside the target."""
     if isinstance(rival, VennAbers):
         return rival.probability(test.X, test.offset).p
     answer: FloatArray = rival.probability(test.X, partition.target, test.offset).p

@@ -1,0 +1,147 @@
+"""What was asked of the reproduction, what it measured, and whether that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ontarget.paper.cases import CASES
+from ontarget.paper.distance import DEFAULT, UNIT
+from ontarget.paper.plan import LABELS
+from ontarget.paper.tables import Table, plus_minus
+
+__all__ = ["checks_table", "first_items_seconds", "limits_table"]
+
+Results = Mapping[str, Any]
+
+_MODES: Final = (("noise", "with noise"), ("atoms", "exact atoms"))
+_MOST_ECE: Final = {
+    ("tamarisk", "noise"): 0.005,
+    ("tamarisk", "atoms"): 0.002,
+    ("skirmish", "noise"): 0.010,
+    ("skirmish", "atoms"): 0.010,
+}
+_MOST_SECONDS, _LEAST_RATIO, _MOST_MICROSECONDS = 180.0, 10.0, 60.0
+
+
+def checks_table(results: Results) -> Table:
+    """What was asked of the numbers."""
+    rows = [*_calibration(results), *_distances(results.get("distance", {}))]
+    return Table(("asked", "measured", "met"), rows)
+
+
+def limits_table(timing: Mapping[str, Any]) -> Table:
+    """What was asked of the time."""
+    return Table(("asked", "measured", "met"), list(_times(timing)))
+
+
+def first_items_seconds(timing: Mapping[str, Any]) -> float | None:
+    """Seconds of the table and the figures, simulation included; None if some were found done."""
+    seconds = timing["seconds"]
+    kinds = ("simulation", "noise", "exact atoms", "figures")
+    if not timing.get("whole") or any(kind not in seconds for kind in kinds):
+        return None
+    return float(sum(seconds[kind]["wall"] for kind in kinds))
+
+
+def _calibration(results: Results) -> Iterator[tuple[str, str, str]]:
+    for domain, found in results["domains"].items():
+        label, noise = LABELS[domain], found["noise"]
+        low, high = noise["coverage_band"]
+        each = ", ".join(f"{100 * share:.1f}" for share in noise["coverage"]["each"])
+        yield (
+            f"{label}: coverage in its 99 % Beta-binomial band, every partition",
+            f"{each} % in {100 * low:.1f} to {100 * high:.1f} %",
+            _yes(all(noise["coverage_in_band"])),
+        )
+        study = results.get("studies", {}).get(domain, {})
+        for mode, name in _MODES:
+            truth = study.get("truth") if mode == "atoms" else None
+            yield _ece_check(f"{label}, {name}", found[mode], _MOST_ECE[domain, mode], truth)
+            yield _brier_check(f"{label}, {name}", found[mode])
+            if "default" in study:
+                yield _brier_check(f"{label}, {name}, default monitor", study["default"][mode])
+
+
+def _ece_check(
+    where: str, found: Results, limit: float, truth: Results | None
+) -> tuple[str, str, str]:
+    """The pooled error beside its limit and, where it is known, beside that of the truth itself."""
+    ece, together = found["ece"]["low"], found["ece_all_partitions"]["low"]
+    shown = f"{plus_minus(ece)}; all partitions together {together:.4f}"
+    verdict = _yes(ece["mean"] <= limit)
+    if truth is not None:
+        shown += f" (the truth itself: {plus_minus(truth['ece'])}; "
+        shown += f"{truth['ece_all_partitions']:.4f})"
+        if ece["mean"] > limit and truth["ece"]["mean"] > limit:
+            verdict = f"{_yes(together <= limit)} together; not by partition, nor does the truth"
+    return f"{where}: pooled ECE of p_low at most {limit}", shown, verdict
+
+
+def _brier_check(where: str, found: Results) -> tuple[str, str, str]:
+    """Whether calibration cost anything: the paired difference to raw, with its standard error."""
+    difference = found["brier_minus_raw"]
+    verdict = _yes(difference["mean"] <= 0.0)
+    if 0.0 < difference["mean"] <= 2.0 * difference["se"]:
+        verdict = "within 2 standard errors"
+    return (
+        f"{where}: calibrated Brier score no worse than raw",
+        f"{found['brier']['p']['mean']:.5f} against {found['brier']['raw']['mean']:.5f}, "
+        f"difference {1e5 * difference['mean']:+.1f} ± {1e5 * difference['se']:.1f} · 10⁻⁵",
+        verdict,
+    )
+
+
+def _distances(found: Results) -> Iterator[tuple[str, str, str]]:
+    for case, one in found.items():
+        label = CASES[case].label
+        unit, default = (one["methods"][name] for name in (UNIT, DEFAULT))
+        ratio = default["excess"]["mean"] / unit["excess"]["mean"]
+        if case == "tamarisk":
+            excess, absolute = default["excess"]["mean"], default["absolute"]["mean"]
+            yield (
+                f"{label}: excess Brier score of the default at most 0.0007, and at most 0.4 of "
+                "the forest's per step",
+                f"{excess:.5f}, {ratio:.2f} of {unit['excess']['mean']:.5f}",
+                _yes(excess <= 0.0007 and ratio <= 0.4),
+            )
+            yield (
+                f"{label}: mean |p − p_true| of the default at most 0.0065",
+                f"{absolute:.4f}, forest per step {unit['absolute']['mean']:.4f}",
+                _yes(absolute <= 0.0065),
+            )
+        else:
+            yield (
+                f"{label}: excess Brier score of the default at most 1.05 of the forest's per step",
+                f"{ratio:.2f}",
+                _yes(ratio <= 1.05),
+            )
+
+
+def _times(timing: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    seconds = first_items_seconds(timing)
+    if seconds is not None:
+        yield (
+            f"table and figures, simulation included, in {_MOST_SECONDS:.0f} s on 2 cores",
+            f"{seconds:.0f} s",
+            _yes(seconds <= _MOST_SECONDS),
+        )
+    for domain, one in timing["peer"].items():
+        if one:
+            yield (
+                f"{LABELS[domain]}: at least {_LEAST_RATIO:.0f} times as fast as quantile-forest",
+                f"{one['ratio']:.0f} times",
+                _yes(one["ratio"] >= _LEAST_RATIO),
+            )
+    for case, one in timing.get("distance", {}).items():
+        if DEFAULT in one["step_us"]:
+            micros = one["step_us"][DEFAULT]
+            yield (
+                f"{CASES[case].label}: Watch.step of the default in {_MOST_MICROSECONDS:.0f} µs",
+                f"{micros:.0f} µs, forest per step {one['step_us'][UNIT]:.0f} µs",
+                _yes(micros <= _MOST_MICROSECONDS),
+            )
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"

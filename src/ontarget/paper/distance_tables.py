@@ -1,0 +1,89 @@
+"""The study of distances to the truth as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ontarget.paper.cases import CASES
+from ontarget.paper.distance import DEFAULT, METHODS, UNIT
+from ontarget.paper.tables import Table
+
+__all__ = ["cost_table", "overview_table", "steps_table"]
+
+Study = Mapping[str, Any]
+
+_PER_STEP_15 = "forest per step, leaf 15"
+
+
+def overview_table(found: Study, costs: Study) -> Table:
+    """Before and after on every process."""
+    rows = []
+    for case, one in found.items():
+        unit, large, default = (one["methods"][m] for m in (UNIT, _PER_STEP_15, DEFAULT))
+        rollouts = one["rollouts"]
+        truth = "exact" if rollouts is None else f"{rollouts} rollouts"
+        excess = default["excess"]["mean"]
+        ratios = [excess / before["excess"]["mean"] for before in (unit, large)]
+        rows.append(
+            (
+                CASES[case].label,
+                f"{truth} of {one['states'][0]:,} states, {costs[case]['truth_seconds']:.0f} s",
+                *(_excess(method) for method in (unit, large, default)),
+                ", ".join(f"{ratio:.2f}" for ratio in ratios),
+                " → ".join(f"{method['absolute']['mean']:.4f}" for method in (unit, default)),
+            )
+        )
+    return Table(
+        ("", "truth", "leaf 5", "leaf 15", "default", "ratios", "|p − p_true|"),
+        rows,
+        "Excess Brier score · 10⁴ of a forest per step, with leaves of 5 and of 15 episodes, and "
+        "of the default",
+    )
+
+
+def cost_table(case: str, found: Study, costs: Study) -> Table:
+    """Every method on one process: how far it is from the truth, and what it costs."""
+    unit = found["methods"][UNIT]["excess"]["mean"]
+    rows = []
+    for name, one in found["methods"].items():
+        step = costs["step_us"].get(name)
+        own = name in METHODS
+        rows.append(
+            (
+                name,
+                _excess(one),
+                f"{one['excess']['mean'] / unit:.2f}",
+                f"{one['absolute']['mean']:.4f} ± {one['absolute']['sd']:.4f}",
+                f"{costs['fit_ms'][name]:.0f}" if own else "–",
+                f"{step:.0f}" if step is not None else "–",
+                f"{one['bytes_per_step'] / 1e6:.2f}" if own else "–",
+            )
+        )
+    head = ("", "excess Brier · 10⁴", "ratio", "|p − p_true|", "fit, ms", "step, µs", "MB")
+    low, high = found["target"]
+    return Table(head, rows, f"{CASES[case].label}, target [{low:g}, {high:g}]")
+
+
+def steps_table(case: str, found: Study) -> Table:
+    """Every method on one process, step by step."""
+    rows = [
+        (
+            name,
+            *(
+                f"{1e4 * excess:.1f} / {absolute:.3f}"
+                for excess, absolute in zip(
+                    one["excess_by_step"], one["absolute_by_step"], strict=True
+                )
+            ),
+        )
+        for name, one in found["methods"].items()
+    ]
+    head = ("", *(f"t = {t}" for t in found["steps"]))
+    return Table(
+        head, rows, f"{CASES[case].label}: excess Brier score · 10⁴ / |p − p_true|, by step"
+    )
+
+
+def _excess(one: Mapping[str, Any]) -> str:
+    return f"{1e4 * one['excess']['mean']:.2f} ± {1e4 * one['excess']['sd']:.2f}"

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from ontarget.paper.checks import checks_table, first_items_seconds, limits_table
+from ontarget.paper.distance import DEFAULT, UNIT
+from paper.test_tables import TRUTH, results
+
+WITHIN = "within 2 standard errors"
+
+
+@pytest.mark.parametrize(
+    ("ece", "difference", "verdicts"),
+    [
+        (0.001, (-1e-5, 1e-5), ["yes", "yes", "yes", "yes", "yes"]),
+        (0.003, (-1e-5, 1e-5), ["yes", "yes", "yes", "no", "yes"]),
+        (0.006, (3e-5, 1e-5), ["yes", "no", "no", "no", "no"]),
+        (0.001, (1e-5, 1e-5), ["yes", "yes", WITHIN, "yes", WITHIN]),
+    ],
+)
+def test_checks_say_no_where_they_fail(
+    ece: float, difference: tuple[float, float], verdicts: list[str]
+) -> None:
+    assert [row[-1] for row in checks_table(results(ece, difference)).rows] == verdicts
+
+
+def test_a_limit_below_the_truths_own_error_is_named_as_such() -> None:
+    known = results(0.003)
+    known["studies"] = {"tamarisk": {"truth": TRUTH}}
+    rows = checks_table(known).rows
+    assert "the truth itself: 0.0022 ± 0.0000; 0.0011" in rows[3][1]
+    assert rows[3][2] == "yes together; not by partition, nor does the truth"
+    assert "truth" not in rows[1][1]
+
+
+def distances(excess: float, absolute: float, unit: float) -> dict:
+    def method(excess: float, absolute: float) -> dict:
+        return {"excess": {"mean": excess}, "absolute": {"mean": absolute}}
+
+    return {"methods": {UNIT: method(unit, 0.011), DEFAULT: method(excess, absolute)}}
+
+
+@pytest.mark.parametrize(
+    ("excess", "absolute", "verdicts"),
+    [
+        (0.0005, 0.006, ["yes", "yes"]),
+        (0.00075, 0.006, ["no", "yes"]),
+        (0.0005, 0.007, ["yes", "no"]),
+    ],
+)
+def test_the_default_must_come_near_enough(
+    excess: float, absolute: float, verdicts: list[str]
+) -> None:
+    asked = results() | {"distance": {"tamarisk": distances(excess, absolute, 0.0018)}}
+    assert [row[-1] for row in checks_table(asked).rows[-2:]] == verdicts
+
+
+@pytest.mark.parametrize(("excess", "verdict"), [(0.0104, "yes"), (0.0106, "no")])
+def test_elsewhere_the_default_may_not_be_worse(excess: float, verdict: str) -> None:
+    asked = results() | {"distance": {"walk": distances(excess, 0.1, 0.01)}}
+    assert checks_table(asked).rows[-1][-1] == verdict
+
+
+def timing(seconds: float = 40.0, ratio: float = 18.0, step: float = 30.0) -> dict:
+    kinds = ("simulation", "noise", "exact atoms", "figures")
+    return {
+        "whole": True,
+        "seconds": {kind: {"wall": seconds} for kind in kinds},
+        "peer": {"tamarisk": {"ratio": ratio}, "skirmish": {}},
+        "distance": {"tamarisk": {"step_us": {UNIT: 20.0, DEFAULT: step}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdicts"),
+    [
+        (timing(), ["yes", "yes", "yes"]),
+        (timing(seconds=46.0), ["no", "yes", "yes"]),
+        (timing(ratio=9.0), ["yes", "no", "yes"]),
+        (timing(step=61.0), ["yes", "yes", "no"]),
+    ],
+)
+def test_limits_say_no_where_time_ran_out(measured: dict, verdicts: list[str]) -> None:
+    assert [row[-1] for row in limits_table(measured).rows] == verdicts
+
+
+def test_a_resumed_run_does_not_say_how_long_a_whole_one_takes() -> None:
+    assert first_items_seconds(timing()) == 160.0
+    assert first_items_seconds(timing() | {"whole": False}) is None
