@@ -64,7 +64,6 @@ def test_elsewhere_the_default_may_not_be_worse(excess: float, verdict: str) -> 
 def timing(seconds: float = 40.0, ratio: float = 18.0, step: float = 30.0) -> dict:
     kinds = ("simulation", "noise", "exact atoms", "figures")
     return {
-        "whole": True,
         "seconds": {kind: {"wall": seconds} for kind in kinds},
         "peer": {"tamarisk": {"ratio": ratio}, "skirmish": {}},
         "distance": {"tamarisk": {"step_us": {UNIT: 20.0, DEFAULT: step}}},
@@ -84,6 +83,8 @@ def test_limits_say_no_where_time_ran_out(measured: dict, verdicts: list[str]) -
     assert [row[-1] for row in limits_table(measured).rows] == verdicts
 
 
-def test_a_resumed_run_does_not_say_how_long_a_whole_one_takes() -> None:
+def test_table_and_figures_are_timed_where_there_are_figures() -> None:
     assert first_items_seconds(timing()) == 160.0
-    assert first_items_seconds(timing() | {"whole": False}) is None
+    undrawn = timing()
+    del undrawn["seconds"]["figures"]
+    assert first_items_seconds(undrawn) is None

@@ -103,6 +103,13 @@ def test_a_stopped_run_goes_on_to_the_same_results(
     assert (tmp_path / "results.json").read_bytes() == (plain_run / "results.json").read_bytes()
 
 
+def test_a_finished_run_still_knows_how_long_it_took(plain_run: Path) -> None:
+    before = json.loads((plain_run / "timing.json").read_text())["seconds"]
+    assert before["noise"]["wall"] > 0.0
+    reproduce(TAMARISK, plain_run, studies=False, figures=False)
+    assert json.loads((plain_run / "timing.json").read_text())["seconds"] == before
+
+
 def test_a_finished_run_simulates_nothing(plain_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = (plain_run / "results.json").read_bytes()
     monkeypatch.setattr(reproduction, "simulated", None)

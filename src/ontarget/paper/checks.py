@@ -36,10 +36,10 @@ def limits_table(timing: Mapping[str, Any]) -> Table:
 
 
 def first_items_seconds(timing: Mapping[str, Any]) -> float | None:
-    """Seconds of the table and the figures, simulation included; None if some were found done."""
+    """Seconds of the table and the figures, simulation included; None if nothing was drawn."""
     seconds = timing["seconds"]
     kinds = ("simulation", "noise", "exact atoms", "figures")
-    if not timing.get("whole") or any(kind not in seconds for kind in kinds):
+    if any(kind not in seconds for kind in kinds):
         return None
     return float(sum(seconds[kind]["wall"] for kind in kinds))
 

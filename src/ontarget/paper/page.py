@@ -251,7 +251,8 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
     yield _text(
         f"{timing['cores']} cores, {timing['threads']} threads"
         + (f", load average {load:.1f} at the end." if load is not None else ".")
-        + " Only what this run did itself is counted, not what it found from an earlier one."
+        + " Seconds by the clock count whatever else the machine did; a run that was stopped and "
+        "went on counts as one."
     )
     limits = checks.limits_table(timing)
     if limits.rows:

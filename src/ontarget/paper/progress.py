@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 
 from ontarget.threads import n_threads
 
-__all__ = ["Clock", "Report"]
+__all__ = ["Clock", "Report", "Seconds"]
 
 # Called with what is being done and the share of all work that is behind.
 Report: TypeAlias = Callable[[str, float], object]
+# By kind of work: by the clock, and of the processor.
+Seconds: TypeAlias = dict[str, list[float]]
 
 
 class Clock:
@@ -25,6 +27,11 @@ class Clock:
         The weight of all work that will be timed: any unit, such as expected seconds.
     report
         Told of every advance.
+    earlier
+        Seconds by kind, by the clock and of the processor, that an earlier run took before it was
+        stopped.
+    keep
+        Given all seconds after each piece of work, so that they survive a stop.
 
     Examples
     --------
@@ -36,13 +43,21 @@ class Clock:
     half of it 50%
     """
 
-    def __init__(self, total: float, report: Report | None = None) -> None:
+    def __init__(
+        self,
+        total: float,
+        report: Report | None = None,
+        *,
+        earlier: Seconds | None = None,
+        keep: Callable[[Seconds], object] | None = None,
+    ) -> None:
         self._total = max(total, 1e-9)
         self._report = report
         self._behind = 0.0
         self._tick = 0.0
         self._text = ""
-        self._seconds: dict[str, list[float]] = {}
+        self._seconds: Seconds = {kind: list(both) for kind, both in (earlier or {}).items()}
+        self._keep = keep
 
     @contextmanager
     def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
@@ -56,6 +71,8 @@ class Clock:
         account[1] += _cpu() - cpu
         self._behind = max(self._behind, start + weight)  # ticks add up to a last bit more
         self._tell()
+        if self._keep is not None:
+            self._keep(self._seconds)
 
     def tick(self) -> None:
         """One part of the present work is behind."""

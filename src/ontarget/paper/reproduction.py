@@ -101,7 +101,7 @@ def reproduce(
         with run.clock.timed("figures", "drawing", weight=_FIGURES):
             drawn = draw_all(plan, parts)
             write_figures(drawn, out / "figures")
-    timing = plain({**run.clock.account(), **more, "whole": run.whole})
+    timing = plain({**run.clock.account(), **more})
     _write_json(out / "timing.json", timing)
     if figures:
         from ontarget.paper.page import page_of
@@ -119,14 +119,14 @@ class _Run:
         self.plan, self.out, self.studies = plan, out, studies
         self.keeper = Keeper(out / "parts", {"plan": plan.describe()})
         self.distance = DistanceRun(plan, out, self.keeper) if distance else None
-        # Only a run that found none of them done can tell how long all parts take.
-        self.whole = not any(
-            self.keeper.has(name, ending)
-            for domain in plan.domains
-            for kind, name, ending in self._pieces(domain)
-            if kind == "part"
+        # The time that the pieces took is kept with them; figures are drawn anew by each run.
+        earlier = self.keeper.table("clock") or {}
+        self.clock = Clock(
+            sum(weight for _, weight in self._missing()),
+            report,
+            earlier={kind: both for kind, both in earlier.items() if kind != "figures"},
+            keep=lambda seconds: self.keeper.keep_table("clock", seconds),
         )
-        self.clock = Clock(sum(weight for _, weight in self._missing()), report)
         self._episodes: dict[str, Episodes] = {}
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
