@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ontarget.models import QuantileForest
 from ontarget.paper import reproduction
+from ontarget.paper.cases import CASES, CasePlan
+from ontarget.paper.distance import DEFAULT, METHODS, UNIT, Method, methods_of
+from ontarget.paper.distance_run import DistanceRun
+from ontarget.paper.processes import Walk
 from ontarget.paper.reproduction import reproduce
 from paper.small import SMALL, TAMARISK
 
@@ -18,7 +23,12 @@ from paper.small import SMALL, TAMARISK
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paper")
     shares: list[float] = []
-    reproduce(SMALL, folder, report=lambda _, share: shares.append(share))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DistanceRun, "cases", ("walk",))
+        patch.setitem(CASES, "walk", CasePlan("Walk", Walk, (0, 27), None, n_states=40))
+        for name in methods_of("walk"):
+            patch.setitem(METHODS, name, Method(lambda: QuantileForest(n_trees=5), 10))
+        reproduce(SMALL, folder, distance=True, report=lambda _, share: shares.append(share))
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
     return folder
@@ -47,7 +57,20 @@ def test_results_have_every_item(out: Path) -> None:
             study["rivals"]["atoms"]["scores"]
         )
         assert set(study["watches"]) == {"paper", "default"}
+        assert set(study["default"]) == {"atoms"}  # a quick run has no time for both modes
         assert "0.1" in study["watches"]["paper"]["alarms"]
+
+
+def test_distances_are_in_the_results_and_their_costs_in_the_times(out: Path) -> None:
+    results = json.loads((out / "results.json").read_text())["distance"]
+    costs = json.loads((out / "timing.json").read_text())["distance"]
+    assert set(results) == set(costs) == {"walk"}
+    methods = results["walk"]["methods"]
+    assert len(methods[DEFAULT]["excess"]["each"]) == SMALL.partitions
+    assert len(methods["rival: Venn–Abers"]["absolute_by_step"]) == len(results["walk"]["steps"])
+    assert costs["walk"]["step_us"][DEFAULT] > 0.0
+    assert costs["walk"]["fit_ms"][UNIT] > 0.0
+    assert "Walk: excess Brier score" in (out / "index.html").read_text()
 
 
 def test_results_are_sorted_and_hold_no_time(out: Path) -> None:

@@ -27,12 +27,12 @@ _MOST_SECONDS, _LEAST_RATIO, _MOST_MICROSECONDS = 180.0, 10.0, 60.0
 def checks_table(results: Results) -> Table:
     """What was asked of the numbers."""
     rows = [*_calibration(results), *_distances(results.get("distance", {}))]
-    return Table(("asked", "measured", "met"), rows)
+    return Table(("asked", "measured", "met"), rows, sentences=True)
 
 
 def limits_table(timing: Mapping[str, Any]) -> Table:
     """What was asked of the time."""
-    return Table(("asked", "measured", "met"), list(_times(timing)))
+    return Table(("asked", "measured", "met"), list(_times(timing)), sentences=True)
 
 
 def first_items_seconds(timing: Mapping[str, Any]) -> float | None:

@@ -54,13 +54,13 @@ def cost_table(case: str, found: Study, costs: Study) -> Table:
                 name,
                 _excess(one),
                 f"{one['excess']['mean'] / unit:.2f}",
-                f"{one['absolute']['mean']:.4f} ± {one['absolute']['sd']:.4f}",
+                f"{1e3 * one['absolute']['mean']:.1f} ± {1e3 * one['absolute']['sd']:.1f}",
                 f"{costs['fit_ms'][name]:.0f}" if own else "–",
                 f"{step:.0f}" if step is not None else "–",
                 f"{one['bytes_per_step'] / 1e6:.2f}" if own else "–",
             )
         )
-    head = ("", "excess Brier · 10⁴", "ratio", "|p − p_true|", "fit, ms", "step, µs", "MB")
+    head = ("", "excess Brier · 10⁴", "ratio", "|p − p_true| · 10³", "fit, ms", "step, µs", "MB")
     low, high = found["target"]
     return Table(head, rows, f"{CASES[case].label}, target [{low:g}, {high:g}]")
 
@@ -71,7 +71,7 @@ def steps_table(case: str, found: Study) -> Table:
         (
             name,
             *(
-                f"{1e4 * excess:.1f} / {absolute:.3f}"
+                f"{_short(1e4 * excess)} / {_short(1e3 * absolute)}"
                 for excess, absolute in zip(
                     one["excess_by_step"], one["absolute_by_step"], strict=True
                 )
@@ -81,9 +81,14 @@ def steps_table(case: str, found: Study) -> Table:
     ]
     head = ("", *(f"t = {t}" for t in found["steps"]))
     return Table(
-        head, rows, f"{CASES[case].label}: excess Brier score · 10⁴ / |p − p_true|, by step"
+        head, rows, f"{CASES[case].label}: excess Brier score · 10⁴ / |p − p_true| · 10³, by step"
     )
 
 
 def _excess(one: Mapping[str, Any]) -> str:
     return f"{1e4 * one['excess']['mean']:.2f} ± {1e4 * one['excess']['sd']:.2f}"
+
+
+def _short(value: float) -> str:
+    """Three digits at most: 183, 10.2, 4.0."""
+    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ontarget.evaluation.figures import svg_of, theme_css
 from ontarget.paper import checks, distance_tables, tables
-from ontarget.paper.cases import CASES
 from ontarget.paper.plan import LABELS
 
 if TYPE_CHECKING:
@@ -34,14 +33,22 @@ table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0 1rem;
 caption { text-align: left; font-weight: 600; padding: .2rem 0 .3rem; }
 th, td { padding: .28rem .8rem .28rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--ontarget-rule); }
+td { white-space: nowrap; }
+.sentences td { white-space: normal; }
 thead th { border-bottom: 1.5px solid var(--ontarget-ink); vertical-align: bottom; }
 tbody th { font-weight: 400; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr));
   gap: 1rem; align-items: start; }
 figure { margin: .6rem 0; break-inside: avoid; }
 figcaption { font-size: .9rem; color: var(--ontarget-muted); }
-@media print { body { max-width: none; padding: 0; font-size: 10pt; }
-  h2, h3 { break-after: avoid; } tr { break-inside: avoid; } }
+@media print { :root { font-size: 9.5pt; }
+  body { max-width: none; padding: 0; }
+  h2, h3, caption { break-after: avoid; } tr { break-inside: avoid; }
+  .note { break-before: avoid; }
+  .scroll { overflow: visible; } table { font-size: .8rem; break-inside: avoid; }
+  p { max-width: none; } th, td { padding-right: .7rem; }
+  .pair { display: block; } .pair svg { max-height: 7.6cm; }
+  .pair.tall { display: grid; grid-template-columns: 1fr 1fr; } .tall svg { max-height: 11cm; } }
 """
 
 _TITLE: Final = "Will my robot achieve my goals? The paper, reproduced"
@@ -129,7 +136,8 @@ def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
         "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
         "Ranks are known from the calibration episodes only; were the model perfect, that alone "
         "would cost the price in the last column, the Brier score over n + 2. Calibration gains "
-        "where the model is off by more than that. Partitions share episodes, so the standard "
+        "where the model is wrong in the same way for all states; it corrects the distribution of "
+        "outcomes as a whole, and no single target. Partitions share episodes, so the standard "
         "error is an understatement."
     )
     yield tables.brier_table(results).html()
@@ -240,7 +248,6 @@ def _distances(results: Mapping[str, Any], timing: Mapping[str, Any]) -> Iterato
         "defaults of GoalMonitor are chosen from these tables."
     )
     for case, one in found.items():
-        yield f"<h3>{escape(CASES[case].label)}</h3>"
         yield distance_tables.cost_table(case, one, costs[case]).html()
         yield distance_tables.steps_table(case, one).html()
 
@@ -276,4 +283,5 @@ def _pair(domains: list[str], drawn: Mapping[str, str], name: str, caption: str)
         f"<figure><h3>{escape(LABELS[domain])}</h3>{drawn[f'{name}-{domain}']}</figure>"
         for domain in domains
     )
-    return f'<div class="pair">{figures}</div>\n<p class="note">{escape(caption)}</p>'
+    tall = " tall" if name == "reliability" else ""  # two of them fit beside each other in print
+    return f'<div class="pair{tall}">{figures}</div>\n<p class="note">{escape(caption)}</p>'

@@ -31,11 +31,15 @@ _MODES: Final = {"noise": "noise", "atoms": "exact atoms"}
 
 @dataclass(frozen=True)
 class Table:
-    """A heading row and rows of text; the first column names its row."""
+    """A heading row and rows of text; the first column names its row.
+
+    Cells are figures, which stay on one line, unless ``sentences`` says that they are words.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    sentences: bool = False
 
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.head) for row in self.rows)
@@ -50,8 +54,9 @@ class Table:
             + "</tr>"
             for row in self.rows
         )
+        kind = ' class="sentences"' if self.sentences else ""
         return (
-            f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead>\n'
+            f'<div class="scroll"><table{kind}>{caption}<thead><tr>{head}</tr></thead>\n'
             f"<tbody>{rows}</tbody></table></div>"
         )
 
@@ -164,21 +169,21 @@ def interval_tables(results: Results, domain: str) -> Iterator[Table]:
         ],
         f"{LABELS[domain]}: coverage (%) / mean width by level, mean over the steps",
     )
-    at = levels.index(0.8)
-    yield Table(
-        ("", *(f"t = {t}" for t in steps)),
-        [
-            (
-                name,
-                *(
-                    _cover_width(c[at], w[at])
-                    for c, w in zip(one["coverage"], one["width"], strict=True)
-                ),
-            )
-            for name, one in found["intervals"].items()
-        ],
-        f"{LABELS[domain]}: coverage (%) / mean width of 80 % intervals by step",
-    )
+    for at, level in enumerate(levels):
+        yield Table(
+            ("", *(f"t = {t}" for t in steps)),
+            [
+                (
+                    name,
+                    *(
+                        _cover_width(c[at], w[at])
+                        for c, w in zip(one["coverage"], one["width"], strict=True)
+                    ),
+                )
+                for name, one in found["intervals"].items()
+            ],
+            f"{LABELS[domain]}: coverage (%) / mean width of {100 * level:g} % intervals by step",
+        )
 
 
 def _mean(table: Sequence[Sequence[float]], column: int) -> float:
