@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
@@ -15,7 +15,15 @@ from ontarget.evaluation.figures import (
     mean_chart,
     reliability_diagram,
 )
-from ontarget.evaluation.figures.style import drawing
+from ontarget.evaluation.figures.style import (
+    LIGHT,
+    canvas,
+    drawing,
+    legend_above,
+    series_looks,
+)
+from ontarget.paper.cases import CASES
+from ontarget.paper.distance import DEFAULT, UNIT
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
@@ -24,7 +32,9 @@ from ontarget.whole_file import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_all", "write_figures"]
+__all__ = ["draw_all", "draw_distances", "write_figures"]
+
+_LARGE: Final = "forest per step, leaf 15"
 
 
 def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
@@ -41,6 +51,32 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
         figures[f"episodes-atoms-{domain}"] = _episodes(plan, atoms[0])
         figures[f"open-{domain}"] = _open(noise, atoms)
     return figures
+
+
+def draw_distances(found: Mapping[str, Any]) -> Figure:
+    """The excess Brier score on every process, before and after."""
+    names = {UNIT: "forest per step, leaf 5", _LARGE: "leaf 15", DEFAULT: "default"}
+    looks = series_looks(list(names.values()), LIGHT)
+    places = range(len(found), 0, -1)
+    label = "Excess Brier score over the truth on every process, before and after"
+    with canvas(LIGHT, (6.4, 1.0 + 0.34 * len(found)), label=label) as (figure, (axes,)):
+        values = {
+            method: [one["methods"][method]["excess"]["mean"] for one in found.values()]
+            for method in names
+        }
+        axes.hlines(places, values[DEFAULT], values[UNIT], color=LIGHT.muted, linewidth=0.8)
+        for method, name in names.items():
+            look = looks[name]
+            axes.plot(
+                values[method], places, look.marker, color=look.color, markersize=6.5, label=name
+            )
+        axes.set_xscale("log")
+        axes.set_xlabel("excess Brier score (smaller is nearer to the truth)")
+        axes.set_yticks(places, [CASES[case].label for case in found])
+        axes.grid(visible=False, axis="y")
+        axes.margins(y=0.12)
+        legend_above(axes)
+    return figure
 
 
 def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:

@@ -91,7 +91,7 @@ def page_of(
 ) -> str:
     """The page as text; it refers to nothing outside itself."""
     drawn = {name: svg_of(figure) for name, figure in figures.items()}
-    parts = [*_sections(results, drawn), *_distances(results, timing), *_times(timing)]
+    parts = [*_sections(results, drawn), *_distances(results, timing, drawn), *_times(timing)]
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
@@ -221,7 +221,9 @@ def _studies(results: Mapping[str, Any]) -> Iterator[str]:
     yield tables.guarantee_table(results).html()
 
 
-def _distances(results: Mapping[str, Any], timing: Mapping[str, Any]) -> Iterator[str]:
+def _distances(
+    results: Mapping[str, Any], timing: Mapping[str, Any], drawn: Mapping[str, str]
+) -> Iterator[str]:
     yield "<h2>Distance to the truth</h2>"
     yield _text(
         "On a simulator the probability itself is known, exactly or by many restarts from the same "
@@ -234,6 +236,7 @@ def _distances(results: Mapping[str, Any], timing: Mapping[str, Any]) -> Iterato
         yield "<p>Not part of this run: <code>ontarget paper --distance</code> measures it.</p>"
         return
     costs = timing["distance"]
+    yield f"<figure>{drawn['distance']}</figure>"
     yield distance_tables.overview_table(found, costs).html()
     yield _text(
         "Cart-pole and mountain car are Gymnasium's equations, step by step the same as its own "

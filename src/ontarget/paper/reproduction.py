@@ -96,10 +96,12 @@ def reproduce(
     _write_json(out / "results.json", results)
     drawn: dict[str, Figure] = {}
     if figures:
-        from ontarget.paper.charts import draw_all, write_figures
+        from ontarget.paper.charts import draw_all, draw_distances, write_figures
 
         with run.clock.timed("figures", "drawing", weight=_FIGURES):
             drawn = draw_all(plan, parts)
+            if distance:
+                drawn["distance"] = draw_distances(results["distance"])
             write_figures(drawn, out / "figures")
     timing = plain({**run.clock.account(), **more})
     _write_json(out / "timing.json", timing)
