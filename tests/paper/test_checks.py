@@ -6,7 +6,7 @@ from ontarget.paper.checks import checks_table, first_items_seconds, limits_tabl
 from ontarget.paper.distance import DEFAULT, UNIT
 from paper.test_tables import TRUTH, results
 
-WITHIN = "within 2 standard errors"
+WITHIN, PRICE = "within 2 standard errors", "no, by the price of ranks"
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,8 @@ WITHIN = "within 2 standard errors"
     [
         (0.001, (-1e-5, 1e-5), ["yes", "yes", "yes", "yes", "yes"]),
         (0.003, (-1e-5, 1e-5), ["yes", "yes", "yes", "no", "yes"]),
-        (0.006, (3e-5, 1e-5), ["yes", "no", "no", "no", "no"]),
+        (0.006, (6e-5, 1e-5), ["yes", "no", "no", "no", "no"]),
+        (0.001, (4e-5, 1e-5), ["yes", "yes", PRICE, "yes", PRICE]),
         (0.001, (1e-5, 1e-5), ["yes", "yes", WITHIN, "yes", WITHIN]),
     ],
 )

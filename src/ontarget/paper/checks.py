@@ -82,12 +82,18 @@ def _brier_check(where: str, found: Results) -> tuple[str, str, str]:
     """Whether calibration cost anything: the paired difference to raw, with its standard error."""
     difference = found["brier_minus_raw"]
     verdict = _yes(difference["mean"] <= 0.0)
-    if 0.0 < difference["mean"] <= 2.0 * difference["se"]:
-        verdict = "within 2 standard errors"
+    # Were F̂ perfect, calibration would still cost the price of ranks that n episodes tell.
+    for extra, words in (
+        (difference["price"], "no, by the price of ranks"),
+        (0.0, "within 2 standard errors"),
+    ):
+        if 0.0 < difference["mean"] <= extra + 2.0 * difference["se"]:
+            verdict = words
     return (
         f"{where}: calibrated Brier score no worse than raw",
         f"{found['brier']['p']['mean']:.5f} against {found['brier']['raw']['mean']:.5f}, "
-        f"difference {1e5 * difference['mean']:+.1f} ± {1e5 * difference['se']:.1f} · 10⁻⁵",
+        f"difference {1e5 * difference['mean']:+.1f} ± {1e5 * difference['se']:.1f} · 10⁻⁵ "
+        f"(price of ranks {1e5 * difference['price']:.1f})",
         verdict,
     )
 
