@@ -31,6 +31,7 @@ def paper(
         typer.Option(
             "--distance",
             help="Measure every method's distance to the truth too: half an hour more.",
+            metavar="",
         ),
     ] = False,
 ) -> None:

@@ -246,9 +246,9 @@ def _distances(
     yield "<h3>What moves it, and what that costs</h3>"
     yield _text(
         "Fit: milliseconds of processor time for each step of an episode. Step: the median time of "
-        "Watch.step. MB: the size of the model for each step. The ratio is to the paper's forest. "
-        "Rivals have the forest per step with leaves of 15, or linear quantile regression. The "
-        "defaults of GoalMonitor are chosen from these tables."
+        "Watch.step in the quietest of ten rounds. MB: the size of the model for each step. The "
+        "ratio is to the paper's forest. Rivals have the forest per step with leaves of 15, or "
+        "linear quantile regression. The defaults of GoalMonitor are chosen from these tables."
     )
     for case, one in found.items():
         yield distance_tables.cost_table(case, one, costs[case]).html()
