@@ -31,6 +31,11 @@ __all__ = [
 ]
 
 
+# A quantile among so few outcomes, or out of leaves this long on average, is sought by halving.
+_FEW_VALUES = 64
+_LONG_LEAF = 256
+
+
 class ForestTable(NamedTuple):
     """A fitted forest as the kernels take it; all arrays are read-only."""
 
@@ -154,8 +159,14 @@ def limits_of_row(
 def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> int:
     """Write the row's mass by buckets of neighbouring ranks; return the shift from rank to bucket.
 
-    Summed in another order than `_masses` sums, so good for a guess only.
+    Summed in another order than `_masses` sums, so good for a guess only. A shift of -1 says that
+    no guess is worth its cost: outcomes are few, or leaves are long.
     """
+    n_entries = 0
+    for t in range(leaves.size):
+        n_entries += (forest.nodes[leaves[t]] >> 32) & LOW31
+    if forest.support[0].size <= _FEW_VALUES or n_entries > _LONG_LEAF * leaves.size:
+        return -1
     shift = 0
     while (forest.support[0].size - 1) >> shift >= buckets.size:
         shift += 1
@@ -187,15 +198,17 @@ def quantile_of_row(
     if q > 1.0 or (q == 1.0 and strictly):
         return np.inf
     buckets, shift = mass_of
-    bucket, mass = 0, buckets[0]
-    while bucket < buckets.size - 1 and mass < q:
-        bucket += 1
-        mass += buckets[bucket]
+    before, end = -1, -1  # the ranks just before the bucket and at its end
+    if shift >= 0:
+        bucket, mass = 0, buckets[0]
+        while bucket < buckets.size - 1 and mass < q:
+            bucket += 1
+            mass += buckets[bucket]
+        before, end = (bucket << shift) - 1, ((bucket + 1) << shift) - 1
     values = forest.support[0]
     low, high = 0, values.size
     below, upto = 0.0, 1.0
-    j = (bucket << shift) - 1  # just before the bucket, then its end, then halfway
-    n_asked = 0
+    j = before if before >= 0 else end
     while low < high:
         if not low <= j < high:
             j = (low + high) >> 1
@@ -207,8 +220,7 @@ def quantile_of_row(
         else:
             low = j + 1
             below = mass
-        n_asked += 1
-        j = ((bucket + 1) << shift) - 1 if n_asked == 1 else -1
+        j = end if j == before else -1
     return quantile_in_cell(q, strictly, low, below, upto, forest.support)
 
 

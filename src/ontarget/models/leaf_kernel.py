@@ -31,8 +31,9 @@ def counts_in_leaf(
     """How many of a leaf's entries are below this rank, and how many up to it."""
     lanes, n_entries = np.uint64(LANES), np.uint64(entries.size)
     if size > np.uint64(LONG) or n_entries < lanes:
-        first = _place_of(entries, start, start + size, rank)
-        last = _place_of(entries, first, start + size, rank + np.uint64(1))
+        first = last = _place_of(entries, start, start + size, rank)
+        if first < start + size and entries[first] == rank:
+            last = _place_of(entries, first, start + size, rank + np.uint64(1))
         return first - start, last - start
     below, upto = np.uint64(0), np.uint64(0)
     at, left = start, size
