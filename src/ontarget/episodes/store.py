@@ -60,11 +60,6 @@ class Store:
                 value.setflags(write=False)
 
     @cached_property
-    def is_rectangular(self) -> bool:
-        """Whether every episode lasts to the same step."""
-        return bool(np.all(self.lengths == self.lengths[0]))
-
-    @cached_property
     def censored(self) -> BoolArray:
         """Which episodes were cut off before their end and before the horizon."""
         if self.terminated is not None:
