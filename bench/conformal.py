@@ -14,8 +14,8 @@ from crepes import ConformalPredictiveSystem as Crepes
 from sklearn.linear_model import QuantileRegressor
 
 from ontarget import PCQR, ConformalPredictiveSystem, LinearQuantiles, Target
-from ontarget.conformal.kernels import target_rows
-from ontarget.conformal.ranks import Ranks, target_counts
+from ontarget.conformal._kernels import target_rows
+from ontarget.conformal._ranks import Ranks, target_counts
 from ontarget.conformal.venn_abers import Envelopes
 
 with np.errstate():  # importing the package switches NumPy's warnings off

@@ -19,11 +19,11 @@ from statistics import median
 
 import numpy as np
 
-from ontarget.monitor.container import write_container
+from ontarget.modelfile.container import write_container
 
 OPEN = """
 import json, sys, time
-from ontarget.monitor.container import Container
+from ontarget.modelfile.container import Container
 path = sys.argv[1]
 start = time.perf_counter()
 found = Container.open(path)

@@ -19,9 +19,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ontarget._threads import n_threads
 from ontarget.domains import named, rollout_outcomes, simulate, simulate_with_snapshots
 from ontarget.domains.domain import Domain, take
-from ontarget.threads import n_threads
 
 EPISODES = 10_000
 REQUIRED_SECONDS = {"tamarisk": 2.0, "skirmish": 30.0}

@@ -26,7 +26,8 @@ def peak():
 
 READ_EPISODES = """
 import ontarget, polars, numpy
-from ontarget.episodes import frames, files
+from ontarget.episodes import _frames as frames
+from ontarget.episodes import _files as files
 before = peak()
 start = time.perf_counter()
 runs = ontarget.Episodes.read(sys.argv[1])

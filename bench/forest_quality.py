@@ -55,8 +55,8 @@ def sets(seed: int) -> Iterator[tuple[str, Data]]:
 
 
 def domain_sets(seed: int) -> Iterator[tuple[str, Data]]:
+    from ontarget._grid import grid_of
     from ontarget.domains import named, simulate
-    from ontarget.grid import grid_of
 
     for name, steps in (("tamarisk", (0, 5, 25)), ("skirmish", (0, 16, 24))):
         runs = simulate(named(name), 3300, seed=seed)

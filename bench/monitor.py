@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from ontarget import GoalMonitor, Target
+from ontarget._keyed import keyed_uniform, keys_of
+from ontarget._threads import n_threads
 from ontarget.domains import Tamarisk, simulate
 from ontarget.episodes import Split
-from ontarget.keyed import keyed_uniform, keys_of
-from ontarget.threads import n_threads
 
 TARGET = Target(-67.1, -14.5)
 

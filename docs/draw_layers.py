@@ -35,11 +35,26 @@ LAYERS = [
     Layer(
         "domains · integrations · paper", "simulators; Gymnasium, SB3; the paper", colour="#e6e1f0"
     ),
+    Layer("monitor", "GoalMonitor, the face; drift", "fit(episodes)", "watch(target)", "#cfe3d6"),
+    Layer("report", "an evaluation as figures and a page", colour="#cfe3d6"),
     Layer(
-        "monitor",
-        "steps, watches, alarms, drift, model file",
+        "live",
+        "one run machine: watch, fleet, alarms",
+        live="alarm, plausibility, assurance",
+        colour="#cfe3d6",
+    ),
+    Layer(
+        "fitting",
+        "blocks, engines, checkpoints",
+        "one task per block of steps",
+        colour="#cfe3d6",
+    ),
+    Layer("modelfile", "the .ontarget container and its checks", "save", "load", "#cfe3d6"),
+    Layer(
+        "fitted",
+        "the law of each step, assure episodes",
         "assure: a whole-run excess each",
-        "alarm, plausibility, assurance",
+        "the step's law and its ranks",
         "#cfe3d6",
     ),
     Layer("evaluation", "measures and figures, on arrays only", colour="#cfe3d6"),
@@ -65,8 +80,8 @@ LAYERS = [
         "#f2e3c6",
     ),
     Layer("target", "intervals, half-lines, unions", colour="#f2e3c6"),
-    Layer("grid · keyed · kernel · threads", "decimals, randomness, compiled code"),
-    Layer("errors · typing · extras", "one error tree, types, optional packages"),
+    Layer("_grid · _keyed · _kernel · _threads", "decimals, randomness, compiled code"),
+    Layer("errors · _typing · _extras", "one error tree, types, optional packages"),
 ]
 
 

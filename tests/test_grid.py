@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ontarget._grid import grid_of, snap
 from ontarget.errors import InputError
-from ontarget.grid import grid_of, snap
 
 
 @pytest.mark.parametrize(

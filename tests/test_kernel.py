@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ontarget import kernel as module
-from ontarget.kernel import inner_kernel, kernel
+from ontarget import _kernel as module
+from ontarget._kernel import inner_kernel, kernel
 
 
 @inner_kernel

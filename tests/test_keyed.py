@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from ontarget.keyed import keyed_hash, keyed_uniform, keys_of
+from ontarget._keyed import keyed_hash, keyed_uniform, keys_of
 
 
 def test_keys_depend_on_the_id_and_not_on_its_place() -> None:

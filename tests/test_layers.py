@@ -13,13 +13,18 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 
 # Earlier may not import later. Names on one line are one layer and may import each other.
 LAYERS = [
-    ["errors", "typing", "extras", "arguments", "lazy", "progress", "version", "whole_file"],
-    ["grid", "keyed", "kernel", "threads"],
+    ["errors", "_typing", "_extras", "_arguments", "_lazy", "_progress", "_version", "_whole_file"],
+    ["_grid", "_keyed", "_kernel", "_threads"],
     ["target"],
     ["episodes"],
     ["models"],
     ["conformal"],
     ["evaluation"],
+    ["fitted"],
+    ["modelfile"],
+    ["fitting"],
+    ["live"],
+    ["report"],
     ["monitor"],
     ["domains"],
     ["integrations"],
@@ -52,7 +57,7 @@ def home(name: str) -> str:
     if name in RANK:
         return name
     shown = getattr(ontarget, name)
-    return "version" if isinstance(shown, str) else shown.__module__.split(".")[1]
+    return "_version" if isinstance(shown, str) else shown.__module__.split(".")[1]
 
 
 def upward_imports(layer: str, source: str) -> set[str]:

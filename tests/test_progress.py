@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ontarget.progress import progress_bar
+from ontarget._progress import progress_bar
 
 
 def count(**options) -> None:

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from ontarget.lazy import lazy_names
+from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ontarget._version import __version__
     from ontarget.conformal.groups import GroupedPCQR
     from ontarget.conformal.pcqr import PCQR
     from ontarget.conformal.predictive_system import ConformalPredictiveSystem
@@ -13,13 +14,12 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
-    from ontarget.models.forest import QuantileForest
-    from ontarget.models.guided import GuidedForest
+    from ontarget.models.forest.estimator import QuantileForest
+    from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.monitor.monitor import GoalMonitor
     from ontarget.target import Target
-    from ontarget.version import __version__
 
 __all__ = [
     "CQR",
@@ -46,19 +46,19 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "__version__": "ontarget.version",
+        "__version__": "ontarget._version",
         "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
         "CQR": "ontarget.conformal.rivals",
         "Episodes": "ontarget.episodes.episodes",
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",
-        "GuidedForest": "ontarget.models.guided",
+        "GuidedForest": "ontarget.models.guided.estimator",
         "Interval": "ontarget.conformal.results",
         "LinearQuantiles": "ontarget.models.linear",
         "OntargetError": "ontarget.errors",
         "PCQR": "ontarget.conformal.pcqr",
         "Probability": "ontarget.conformal.results",
-        "QuantileForest": "ontarget.models.forest",
+        "QuantileForest": "ontarget.models.forest.estimator",
         "QuantileRegression": "ontarget.conformal.rivals",
         "RawInverse": "ontarget.conformal.rivals",
         "RegressorQuantiles": "ontarget.models.quantiles",

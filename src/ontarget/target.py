@@ -8,9 +8,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, BoolArray
 from ontarget.errors import TargetError
-from ontarget.grid import snap
-from ontarget.typing import ArrayLike, BoolArray
 
 __all__ = ["Closed", "Component", "Target"]
 

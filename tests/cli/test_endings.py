@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ontarget._version import __version__
 from ontarget.errors import EpisodesError
-from ontarget.version import __version__
 
 from .river import call, river, told
 
@@ -49,7 +49,7 @@ def test_a_bug_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(call(["plan"]).exception, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("when", ["ontarget.episodes.files.frame_of", "os.fsync"])
+@pytest.mark.parametrize("when", ["ontarget.episodes._files.frame_of", "os.fsync"])
 def test_an_interrupt_leaves_nothing_half_written(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from ontarget.cli.chart import Chart
 from ontarget.cli.desk import Desk
 from ontarget.cli.live_view import LiveView, Track, sparkline
 from ontarget.monitor import AlarmRule
-from tests.monitor.walks import walks
+from tests.walks import walks
 
 from .river import call, messages, river
 

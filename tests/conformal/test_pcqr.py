@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from known import Atoms, Shifted, Uniform
+from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.pcqr import PCQR
-from ontarget.conformal.ranks import Ranks
 from ontarget.errors import CalibrationError, InputError, TargetError, UnfittedError
 from ontarget.models.marginal import Marginal
 from ontarget.target import Target
@@ -380,7 +380,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
 
 
 def test_episodes_that_trained_the_model_are_refused_by_id() -> None:
-    from ontarget.keyed import keys_of
+    from ontarget._keyed import keys_of
 
     model = Uniform()
     model.training_keys_ = np.sort(keys_of(np.array(["a", "b"])))

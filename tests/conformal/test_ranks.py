@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.conformal import kernels
-from ontarget.conformal.ranks import Ranks, draw_ranks, target_counts
+from ontarget._kernel import kernel
+from ontarget._keyed import keys_of
+from ontarget._typing import FloatArray
+from ontarget.conformal import _kernels as kernels
+from ontarget.conformal._ranks import Ranks, draw_ranks, target_counts
 from ontarget.errors import CalibrationError, InputError
-from ontarget.kernel import kernel
-from ontarget.keyed import keys_of
-from ontarget.typing import FloatArray
 
 # Few distinct values, so that ties are common.
 tied = st.lists(st.integers(0, 8).map(lambda i: i / 8), min_size=0, max_size=40)

@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ontarget.domains import skirmish_kernels as kernels
+from ontarget._kernel import kernel
+from ontarget._typing import FloatArray
+from ontarget.domains import _skirmish_kernels as kernels
+from ontarget.domains._draws import below, episode_keys, stream, uniform
 from ontarget.domains.domain import take
-from ontarget.domains.draws import below, episode_keys, stream, uniform
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
-from ontarget.kernel import kernel
-from ontarget.typing import FloatArray
 
 
 @dataclass

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from s2clientprotocol import sc2api_pb2
 
-from ontarget.domains.draws import episode_keys
+from ontarget.domains._draws import episode_keys
+from ontarget.domains._starcraft_client import Marine
 from ontarget.domains.skirmish import FEATURES, Skirmish
 from ontarget.domains.starcraft import Recording, StarcraftGame
-from ontarget.domains.starcraft_client import Marine
 from ontarget.errors import GameError, InputError, MissingExtraError, OntargetError
 
 # The server is a module of its own beside this one, which importlib mode does not put on the path.
@@ -375,10 +375,10 @@ def test_bad_arguments_are_refused() -> None:
 def test_without_burnysc2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "sc2"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "ontarget.domains.starcraft_client")
+    monkeypatch.delitem(sys.modules, "ontarget.domains._starcraft_client")
     monkeypatch.setattr(sys, "meta_path", [Refuse("sc2"), *sys.meta_path])
     with pytest.raises(MissingExtraError, match=r"pip install 'ontarget\[starcraft\]'"):
-        importlib.import_module("ontarget.domains.starcraft_client")
+        importlib.import_module("ontarget.domains._starcraft_client")
 
 
 class Refuse:

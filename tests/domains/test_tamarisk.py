@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from ontarget._typing import FloatArray
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
+from ontarget.domains._draws import episode_keys
+from ontarget.domains._tamarisk_parameters import EMPTY, NATIVE, PRESETS, TAMARISK
 from ontarget.domains.domain import take
-from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import Rivers
-from ontarget.domains.tamarisk_parameters import EMPTY, NATIVE, PRESETS, TAMARISK
 from ontarget.errors import InputError
-from ontarget.typing import FloatArray
 
 from .bounds import agrees
 

@@ -16,9 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ontarget.domains import Tamarisk, TamariskParameters
-from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk import Rivers
-from ontarget.domains.tamarisk_parameters import (
+from ontarget.domains._draws import episode_keys
+from ontarget.domains._tamarisk_parameters import (
     EMPTY,
     ERADICATE,
     NATIVE,
@@ -26,6 +25,7 @@ from ontarget.domains.tamarisk_parameters import (
     RESTORE,
     TAMARISK,
 )
+from ontarget.domains.tamarisk import Rivers
 
 from .bounds import agrees
 

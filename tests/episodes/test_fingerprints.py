@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from ontarget import Episodes
-from ontarget.episodes.fingerprints import fingerprints, seen_before
-from tests.monitor.walks import walks
+from ontarget.episodes._fingerprints import fingerprints, seen_before
+from tests.walks import walks
 
 
 def test_an_episode_is_known_by_its_id_and_all_it_holds() -> None:

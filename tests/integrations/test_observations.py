@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from gymnasium.vector.utils import batch_space
 
 from ontarget.errors import EpisodesError, InputError
-from ontarget.integrations.observations import layout_of
+from ontarget.integrations._observations import layout_of
 
 NESTED = Dict(
     arm=Box(-1.0, 1.0, (2, 2), np.float32),

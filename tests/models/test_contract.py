@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
-from ontarget.models.forest import QuantileForest
-from ontarget.models.guided import GuidedForest
+from ontarget.models.forest.estimator import QuantileForest
+from ontarget.models.guided.estimator import GuidedForest
 from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import QuantileRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ontarget.errors import InputError, ModelFileError
+from ontarget.models._pinball_kernel import pinball_fit
 from ontarget.models.linear import LinearQuantiles
-from ontarget.models.pinball_kernel import pinball_fit
 
 
 def line(n: int = 300, d: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget.errors import ModelFileError
+from ontarget.models._support import Support, find_atoms
 from ontarget.models.marginal import Marginal
-from ontarget.models.support import Support, find_atoms
 
 
 def atoms_by_definition(rows: list[tuple[int, int, int]], n_values: int) -> list[bool]:

@@ -10,8 +10,7 @@ from ontarget.errors import CalibrationError, EpisodesError, GroupError, InputEr
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.monitor.drift import DriftBet
-
-from .walks import walks
+from tests.walks import walks
 
 MONITOR = GoalMonitor(Marginal()).fit(walks(400), progress=False)
 

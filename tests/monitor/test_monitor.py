@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontarget import Episodes, Target
+from ontarget._grid import snap
 from ontarget.episodes import Split
 from ontarget.errors import (
     CalibrationError,
@@ -17,11 +18,9 @@ from ontarget.errors import (
     OntargetError,
     UnfittedError,
 )
-from ontarget.grid import snap
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor, State
-
-from .walks import replay, walks
+from tests.walks import replay, walks
 
 FOREST = QuantileForest(n_trees=12, min_leaf=5)
 TARGETS = [Target.at_least(0.3), Target(-0.4, 0.4), Target(-1, -0.2) | Target(0.1, 0.5, "left")]

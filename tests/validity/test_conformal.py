@@ -8,7 +8,7 @@ import pytest
 from known import Atoms, Uniform
 from ontarget.conformal.groups import GroupedPCQR
 from ontarget.conformal.pcqr import PCQR
-from ontarget.models.forest import QuantileForest
+from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.linear import LinearQuantiles
 from validity.checks import (
     check_beta_law,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ontarget import Episodes
     from ontarget.monitor import Watch
-    from ontarget.monitor.evaluation import Evaluation
+    from ontarget.report.evaluation import Evaluation
 
 __all__ = ["demo"]
 

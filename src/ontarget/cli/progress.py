@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ontarget.progress import progress_bar
+from ontarget._progress import progress_bar
 
 __all__ = ["bar", "working"]
 

@@ -32,7 +32,7 @@ from ontarget.cli.progress import bar, working
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ontarget.monitor.evaluation import Evaluation
+    from ontarget.report.evaluation import Evaluation
 
 __all__ = ["evaluate", "inspect", "reliability_table"]
 
@@ -40,8 +40,8 @@ __all__ = ["evaluate", "inspect", "reliability_table"]
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """Say what a model file holds, after checking every byte of it."""
     from ontarget.episodes import Schema
-    from ontarget.episodes.description import listed
-    from ontarget.monitor.file import inspect_file
+    from ontarget.episodes._description import listed
+    from ontarget.modelfile.file import inspect_file
 
     with working(f"checking {model.name}"):
         found = inspect_file(model)
@@ -87,7 +87,7 @@ def evaluate(
     The episodes must be new: none that the model was fitted on.
     """
     from ontarget import GoalMonitor, Target
-    from ontarget.conformal.levels import exact_rate
+    from ontarget.conformal._levels import exact_rate
 
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)

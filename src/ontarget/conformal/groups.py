@@ -7,16 +7,16 @@ from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
-from ontarget.conformal.calibration import CalibrationRows, Kind, n_rows
-from ontarget.conformal.levels import Level
-from ontarget.conformal.limits import checked_offset
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
+from ontarget.conformal._calibration import CalibrationRows, Kind, n_rows
+from ontarget.conformal._levels import Level
+from ontarget.conformal._limits import checked_offset
+from ontarget.conformal._ranks import Ranks, draw_ranks
 from ontarget.conformal.pcqr import PCQR
-from ontarget.conformal.ranks import Ranks, draw_ranks
 from ontarget.conformal.results import CalibratedCDF, Interval, Probability
 from ontarget.errors import GroupError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target
-from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray
 
 __all__ = ["GroupedPCQR"]
 

@@ -8,16 +8,16 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from ontarget.conformal.calibration import CalibrationRows, Calibrator, Kind, n_rows, score_rank
-from ontarget.conformal.levels import Level, require_reachable, tail_rank
-from ontarget.conformal.limits import TargetEnds, checked_offset
-from ontarget.conformal.ranks import Ranks, TargetCounts, draw_ranks, target_counts
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.conformal._calibration import CalibrationRows, Calibrator, Kind, n_rows, score_rank
+from ontarget.conformal._levels import Level, require_reachable, tail_rank
+from ontarget.conformal._limits import TargetEnds, checked_offset
+from ontarget.conformal._ranks import Ranks, TargetCounts, draw_ranks, target_counts
 from ontarget.conformal.results import CalibratedCDF, Interval, Probability
 from ontarget.errors import InputError
-from ontarget.grid import snap
 from ontarget.models.base import ConditionalDistribution, Side
 from ontarget.target import Target
-from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = ["PCQR"]
 

@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.special import betainc, betaincinv
 
-from ontarget.arguments import whole_number
-from ontarget.conformal.levels import Level, exact_level, exact_rate, needed_size
+from ontarget._arguments import whole_number
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.conformal._levels import Level, exact_level, exact_rate, needed_size
 from ontarget.errors import InputError
-from ontarget.typing import FloatArray, IndexArray
 
 __all__ = [
     "Side",

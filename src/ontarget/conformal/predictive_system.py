@@ -7,15 +7,15 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ontarget.conformal.calibration import CalibrationRows, Calibrator, Kind, checked_kind, n_rows
-from ontarget.conformal.levels import Level, exact_level, floor_rank, require_reachable, tail_rank
-from ontarget.conformal.limits import TargetEnds, checked_offset
-from ontarget.conformal.ranks import Ranks, TargetCounts, target_counts
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.conformal._calibration import CalibrationRows, Calibrator, Kind, checked_kind, n_rows
+from ontarget.conformal._levels import Level, exact_level, floor_rank, require_reachable, tail_rank
+from ontarget.conformal._limits import TargetEnds, checked_offset
+from ontarget.conformal._ranks import Ranks, TargetCounts, target_counts
 from ontarget.conformal.results import CalibratedCDF, Interval, Probability
 from ontarget.errors import InputError
-from ontarget.grid import snap
 from ontarget.target import Target
-from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = ["ConformalPredictiveSystem", "Difficulty"]
 

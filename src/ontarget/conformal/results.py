@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.typing import ArrayLike, BoolArray, FloatArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray
 
 __all__ = ["CalibratedCDF", "Interval", "Probability"]
 

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ontarget.conformal.calibration import (
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.conformal._calibration import (
     CalibrationRows,
     Calibrator,
     Kind,
@@ -19,12 +20,11 @@ from ontarget.conformal.calibration import (
     n_rows,
     score_rank,
 )
-from ontarget.conformal.levels import Level, exact_level
-from ontarget.conformal.limits import TargetEnds, checked_offset, raw_probability
-from ontarget.conformal.ranks import Ranks
+from ontarget.conformal._levels import Level, exact_level
+from ontarget.conformal._limits import TargetEnds, checked_offset, raw_probability
+from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.results import Interval, Probability
 from ontarget.target import Target
-from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = ["CQR", "QuantileRegression", "RawInverse", "SplitConformal"]
 

@@ -8,14 +8,14 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from ontarget.conformal.calibration import CalibrationRows, checked_keys, n_rows
-from ontarget.conformal.limits import TargetEnds, checked_offset, raw_probability
+from ontarget._typing import ArrayLike, BoolArray, FloatArray
+from ontarget.conformal._calibration import CalibrationRows, checked_keys, n_rows
+from ontarget.conformal._limits import TargetEnds, checked_offset, raw_probability
+from ontarget.conformal._venn_abers_kernels import success_slopes
 from ontarget.conformal.results import Probability
-from ontarget.conformal.venn_abers_kernels import success_slopes
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target
-from ontarget.typing import ArrayLike, BoolArray, FloatArray
 
 __all__ = ["Envelopes", "Predicate", "Score", "VennAbers"]
 

@@ -5,7 +5,7 @@ Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the env
 
 from typing import TYPE_CHECKING
 
-from ontarget.lazy import lazy_names
+from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.domains.catalogue import named

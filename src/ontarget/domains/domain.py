@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.errors import InputError
-from ontarget.typing import AnyArray, FloatArray, IndexArray, KeyArray
 
 __all__ = ["Domain", "count", "join", "take"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ontarget.extras import require
+from ontarget._extras import require
 
 __all__ = ["ENVIRONMENTS"]
 
 # Environment -> where its class is; nothing is imported before the environment is made.
 ENVIRONMENTS: Final = {
-    "ontarget/Tamarisk-v0": "ontarget.domains.tamarisk_env:TamariskEnv",
-    "ontarget/Skirmish-v0": "ontarget.domains.skirmish_env:SkirmishEnv",
+    "ontarget/Tamarisk-v0": "ontarget.domains._tamarisk_env:TamariskEnv",
+    "ontarget/Skirmish-v0": "ontarget.domains._skirmish_env:SkirmishEnv",
 }
 
 _registration = require("gymnasium.envs.registration", extra="gym")

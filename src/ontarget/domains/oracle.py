@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from ontarget._grid import grid_of
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._threads import run_blocks
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.domains.domain import Domain, count, take
 from ontarget.errors import InputError
-from ontarget.grid import grid_of
-from ontarget.keyed import keyed_hash, keys_of
 from ontarget.target import Target
-from ontarget.threads import run_blocks
-from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = ["Truth", "rollout_outcomes", "true_probability"]
 

@@ -9,12 +9,12 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from ontarget._threads import run_blocks
+from ontarget._typing import FloatArray
+from ontarget.domains._draws import episode_keys
 from ontarget.domains.domain import Domain, count, join, take
-from ontarget.domains.draws import episode_keys
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
-from ontarget.threads import run_blocks
-from ontarget.typing import FloatArray
 
 __all__ = ["Progress", "Simulation", "simulate", "simulate_with_snapshots"]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.domains import skirmish_kernels as kernels
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
+from ontarget.domains import _skirmish_kernels as kernels
 from ontarget.errors import InputError
-from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 
 __all__ = ["Armies", "Battle", "Order", "Skirmish"]
 
@@ -123,7 +123,7 @@ class Skirmish:
 
     Examples
     --------
-    >>> from ontarget.domains.draws import episode_keys
+    >>> from ontarget.domains._draws import episode_keys
     >>> skirmish, keys = Skirmish(red=(8, 8)), episode_keys(0, 0, 2)
     >>> battle = skirmish.start(keys)
     >>> print(skirmish.observe(battle)[:, 1:4:2])

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from ontarget.domains.draws import episode_keys
-from ontarget.domains.skirmish import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
-from ontarget.domains.starcraft_client import (
+from ontarget._typing import FloatArray
+from ontarget.domains._draws import episode_keys
+from ontarget.domains._starcraft_client import (
     Marine,
     Point2,
     Table,
@@ -24,9 +24,9 @@ from ontarget.domains.starcraft_client import (
     launched,
     logger,
 )
+from ontarget.domains.skirmish import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
 from ontarget.episodes import Episodes
 from ontarget.errors import GameError, InputError
-from ontarget.typing import FloatArray
 
 __all__ = ["Recording", "StarcraftGame"]
 

@@ -40,9 +40,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from ontarget.domains.draws import streams
-from ontarget.domains.tamarisk_kernel import ILLEGAL, Tables, advance, decide, scatter
-from ontarget.domains.tamarisk_parameters import (
+from ontarget._typing import FloatArray, KeyArray
+from ontarget.domains._draws import streams
+from ontarget.domains._tamarisk_kernel import ILLEGAL, Tables, advance, decide, scatter
+from ontarget.domains._tamarisk_parameters import (
     AMOUNTS,
     EMPTY,
     ERADICATE,
@@ -57,7 +58,6 @@ from ontarget.domains.tamarisk_parameters import (
     treatment_chances,
 )
 from ontarget.errors import InputError
-from ontarget.typing import FloatArray, KeyArray
 
 __all__ = ["PRESETS", "Rivers", "Tamarisk", "TamariskParameters", "dispersal_kernel"]
 
@@ -89,7 +89,7 @@ class Tamarisk:
 
     Examples
     --------
-    >>> from ontarget.domains.draws import episode_keys
+    >>> from ontarget.domains._draws import episode_keys
     >>> domain, keys = Tamarisk("paper"), episode_keys(0, 0, 2)
     >>> rivers = domain.start(keys)
     >>> domain.observe(rivers).shape

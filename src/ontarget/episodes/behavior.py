@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from ontarget._typing import FloatArray
 from ontarget.errors import EpisodesError
-from ontarget.typing import FloatArray
 
 __all__ = [
     "Behavior",

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from ontarget._grid import grid_of, snap
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
+from ontarget.episodes._building import Censored, build
+from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.building import Censored, build
 from ontarget.episodes.schema import Schema
-from ontarget.episodes.store import Roles, Store
 from ontarget.errors import EpisodesError, InputError
-from ontarget.grid import grid_of, snap
-from ontarget.typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ontarget.episodes.frames import FrameOptions
+    from ontarget.episodes._frames import FrameOptions
     from ontarget.episodes.splits import ByGroup, Split
 
 __all__ = ["Episodes", "Step"]
@@ -143,7 +143,7 @@ class Episodes:
         censored
             What to do with episodes cut off before the horizon, whose outcome nobody knows.
         """
-        from ontarget.episodes.arrays import record_arrays
+        from ontarget.episodes._arrays import record_arrays
 
         recording = record_arrays(
             states,
@@ -192,7 +192,7 @@ class Episodes:
         >>> print(runs.outcomes, runs.schema.names)
         [0.75 1.  ] ('speed', 'mode')
         """
-        from ontarget.episodes.frames import layout_of, record_frame, table_of
+        from ontarget.episodes._frames import layout_of, record_frame, table_of
 
         layout = layout_of(options)
         recording = record_frame(table_of(frame), layout)
@@ -206,20 +206,20 @@ class Episodes:
         A Minari dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``,
         ``censored`` and ``like``; its runs are complete at its environment's time limit.
         """
-        from ontarget.episodes.files import record_file
+        from ontarget.episodes._files import record_file
 
         recording, layout = record_file(Path(path), options)
         return cls(*build(recording, horizon=layout.horizon, censored=layout.censored))
 
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole."""
-        from ontarget.episodes.files import write
+        from ontarget.episodes._files import write
 
         write(self, Path(path))
 
     def to_frame(self) -> pl.DataFrame:
         """The episodes as a polars frame: one row per episode and step, sorted by step."""
-        from ontarget.episodes.frames import frame_of
+        from ontarget.episodes._frames import frame_of
 
         return frame_of(self)
 
@@ -365,7 +365,7 @@ class Episodes:
 
     def describe(self) -> str:
         """A few lines for people: how many, how long, what they came to, what was left out."""
-        from ontarget.episodes.description import describe
+        from ontarget.episodes._description import describe
 
         return describe(self)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import CategoryError, EpisodesError
-from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = ["Feature", "Schema"]
 

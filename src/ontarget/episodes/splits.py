@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._typing import AnyArray, IndexArray
 from ontarget.errors import EpisodesError
-from ontarget.keyed import keyed_hash, keys_of
-from ontarget.typing import AnyArray, IndexArray
 
 if TYPE_CHECKING:
     from ontarget.episodes.episodes import Episodes

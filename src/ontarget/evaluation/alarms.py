@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.evaluation.binomial import Rate, exact_interval
-from ontarget.evaluation.inputs import (
+from ontarget.evaluation._inputs import (
     check_flags,
     check_fraction,
     check_numbers,
@@ -18,7 +18,7 @@ from ontarget.evaluation.inputs import (
     check_same_size,
     freeze,
 )
-from ontarget.typing import ArrayLike, FloatArray, IndexArray
+from ontarget.evaluation.binomial import Rate, exact_interval
 
 __all__ = [
     "NO_ALARM",

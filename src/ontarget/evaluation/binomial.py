@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, betaln, gammaln, xlog1py, xlogy
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation.inputs import check_fraction
-from ontarget.typing import ArrayLike, FloatArray
+from ontarget.evaluation._inputs import check_fraction
 
 __all__ = ["Rate", "beta_binomial_band", "binomial_band", "exact_interval"]
 

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.evaluation.binomial import exact_interval
-from ontarget.evaluation.inputs import (
+from ontarget.evaluation._inputs import (
     check_flags,
     check_fraction,
     check_probabilities,
     check_same_size,
     freeze,
 )
-from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray
+from ontarget.evaluation.binomial import exact_interval
 
 __all__ = ["Bin", "Reliability", "bin_of", "ece", "reliability"]
 

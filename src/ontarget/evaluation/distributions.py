@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation.inputs import check_numbers, check_same_size
-from ontarget.typing import ArrayLike, FloatArray
+from ontarget.evaluation._inputs import check_numbers, check_same_size
 
 __all__ = ["crps", "crps_of_points"]
 

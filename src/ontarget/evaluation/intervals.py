@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.arguments import whole_number
-from ontarget.conformal.levels import Level, ceil_rank
-from ontarget.evaluation.binomial import Rate, beta_binomial_band
-from ontarget.evaluation.inputs import (
+from ontarget._arguments import whole_number
+from ontarget._typing import ArrayLike, BoolArray, FloatArray
+from ontarget.conformal._levels import Level, ceil_rank
+from ontarget.evaluation._inputs import (
     check_fraction,
     check_numbers,
     check_same_size,
 )
-from ontarget.typing import ArrayLike, BoolArray, FloatArray
+from ontarget.evaluation.binomial import Rate, beta_binomial_band
 
 __all__ = ["Band", "Width", "coverage", "coverage_band", "covered", "width"]
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
-from ontarget.evaluation.calibration import bin_of
-from ontarget.evaluation.inputs import (
+from ontarget.evaluation._inputs import (
     check_fraction,
     check_probabilities,
     check_same_size,
     freeze,
 )
-from ontarget.typing import ArrayLike, FloatArray, IndexArray
+from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
+from ontarget.evaluation.calibration import bin_of
 
 __all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
 

@@ -13,17 +13,17 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._keyed import keyed_uniform, keys_of
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.evaluation.calibration import bin_of
-from ontarget.evaluation.inputs import (
+from ontarget.evaluation._inputs import (
     check_flags,
     check_fraction,
     check_panel,
     check_same_size,
 )
-from ontarget.keyed import keyed_uniform, keys_of
-from ontarget.typing import ArrayLike, BoolArray, FloatArray, IndexArray
+from ontarget.evaluation.calibration import bin_of
 
 __all__ = [
     "CalibrationEstimate",

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation.calibration import bin_of
-from ontarget.evaluation.inputs import (
+from ontarget.evaluation._inputs import (
     check_flags,
     check_numbers,
     check_probabilities,
     check_same_size,
 )
-from ontarget.typing import ArrayLike, FloatArray
+from ontarget.evaluation.calibration import bin_of
 
 __all__ = [
     "BrierParts",

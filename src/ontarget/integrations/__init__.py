@@ -5,7 +5,7 @@ Nothing here loads another package before it is used; what is missing then says 
 
 from typing import TYPE_CHECKING
 
-from ontarget.lazy import lazy_names
+from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.integrations.goal import GoalWrapper

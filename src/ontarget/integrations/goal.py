@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, TypedDict, Unpa
 
 import numpy as np
 
-from ontarget.conformal.levels import Level
+from ontarget._extras import require
+from ontarget.conformal._levels import Level
 from ontarget.episodes import Column
 from ontarget.errors import InputError, OntargetError
-from ontarget.extras import require
-from ontarget.integrations.features import MonitorView
-from ontarget.integrations.horizons import cut_off, gone_past, time_limit, too_short
-from ontarget.integrations.observations import layout_of
+from ontarget.integrations._features import MonitorView
+from ontarget.integrations._horizons import cut_off, gone_past, time_limit, too_short
+from ontarget.integrations._observations import layout_of
 from ontarget.integrations.recording import BehaviorValue
-from ontarget.monitor.reasons import OVER
-from ontarget.monitor.state import Outlook, State
-from ontarget.monitor.watch import OnBad
+from ontarget.live._reasons import OVER
+from ontarget.live.outlook import Outlook, State
+from ontarget.live.watch import OnBad
 from ontarget.target import Target
 
 require("gymnasium", extra="gym")

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ontarget._typing import BoolArray
 from ontarget.errors import InputError
-from ontarget.typing import BoolArray
 
 __all__ = ["Actor", "ModelPolicy", "actor_of"]
 

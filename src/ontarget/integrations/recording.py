@@ -7,16 +7,16 @@ from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
+from ontarget._extras import require
+from ontarget._progress import progress_bar
 from ontarget.episodes import Behavior, Episodes
-from ontarget.episodes.building import Censored
+from ontarget.episodes._building import Censored
 from ontarget.errors import InputError
-from ontarget.extras import require
-from ontarget.integrations.horizons import time_limit
-from ontarget.integrations.observations import layout_of
+from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._observations import layout_of
+from ontarget.integrations._recorder import Recorder
 from ontarget.integrations.policies import Actor, actor_of
-from ontarget.integrations.recorder import Recorder
-from ontarget.progress import progress_bar
 
 require("gymnasium", extra="gym")
 

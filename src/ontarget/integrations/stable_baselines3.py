@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from ontarget._extras import require
+from ontarget._typing import FloatArray
 from ontarget.errors import MissingExtraError
-from ontarget.extras import require
-from ontarget.integrations.features import MonitorView
-from ontarget.integrations.fleets import FleetOptions, FleetRuns
-from ontarget.integrations.horizons import time_limit
-from ontarget.integrations.observations import layout_of
+from ontarget.integrations._features import MonitorView
+from ontarget.integrations._fleets import FleetOptions, FleetRuns
+from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._observations import layout_of
 from ontarget.integrations.policies import ModelPolicy
-from ontarget.monitor.state import Outlooks, State
+from ontarget.live.outlook import Outlooks, State
 from ontarget.target import Target
-from ontarget.typing import FloatArray
 
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 
-from ontarget.extras import require
-from ontarget.integrations.autoreset import Autoreset
-from ontarget.integrations.features import MonitorView
-from ontarget.integrations.fleets import FleetOptions, FleetRuns
-from ontarget.integrations.horizons import time_limit
-from ontarget.integrations.observations import layout_of
-from ontarget.monitor.state import Outlook
+from ontarget._extras import require
+from ontarget._typing import FloatArray
+from ontarget.integrations._autoreset import Autoreset
+from ontarget.integrations._features import MonitorView
+from ontarget.integrations._fleets import FleetOptions, FleetRuns
+from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._observations import layout_of
+from ontarget.live.outlook import Outlook
 from ontarget.target import Target
-from ontarget.typing import FloatArray
 
 require("gymnasium", extra="gym")
 

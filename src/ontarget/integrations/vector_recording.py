@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._extras import require
+from ontarget._progress import progress_bar
+from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Behavior, Episodes
-from ontarget.episodes.building import Censored
-from ontarget.extras import require
-from ontarget.integrations.autoreset import Autoreset
-from ontarget.integrations.horizons import time_limit
-from ontarget.integrations.observations import layout_of
+from ontarget.episodes._building import Censored
+from ontarget.integrations._autoreset import Autoreset
+from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._observations import layout_of
+from ontarget.integrations._recorder import Recorder
 from ontarget.integrations.policies import Actor
-from ontarget.integrations.recorder import Recorder
-from ontarget.progress import progress_bar
-from ontarget.typing import AnyArray, BoolArray, IndexArray
 
 require("gymnasium", extra="gym")
 

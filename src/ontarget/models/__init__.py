@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from ontarget.lazy import lazy_names
+from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
-    from ontarget.models.forest import QuantileForest
-    from ontarget.models.guided import GuidedForest
+    from ontarget.models.forest.estimator import QuantileForest
+    from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.marginal import Marginal
     from ontarget.models.quantiles import RegressorQuantiles
@@ -25,10 +25,10 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ConditionalDistribution": "ontarget.models.base",
-        "GuidedForest": "ontarget.models.guided",
+        "GuidedForest": "ontarget.models.guided.estimator",
         "LinearQuantiles": "ontarget.models.linear",
         "Marginal": "ontarget.models.marginal",
-        "QuantileForest": "ontarget.models.forest",
+        "QuantileForest": "ontarget.models.forest.estimator",
         "RegressorQuantiles": "ontarget.models.quantiles",
     },
 )

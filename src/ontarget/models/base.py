@@ -8,9 +8,9 @@ from typing import ClassVar, Literal, Protocol, Self, TypeAlias, get_args, runti
 
 import numpy as np
 
+from ontarget._keyed import keys_of
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.errors import InputError
-from ontarget.keyed import keys_of
-from ontarget.typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 
 __all__ = [
     "ConditionalDistribution",

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
+from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
+from ontarget.models._support import read_only
 from ontarget.models.base import TrainingRows
-from ontarget.models.knots import KnotEstimator, even_levels, outcome_floor
-from ontarget.models.support import read_only
-from ontarget.typing import AnyArray, ArrayLike, FloatArray
 
 __all__ = ["RegressorQuantiles"]
 

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from ontarget.lazy import lazy_names
+from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.monitor.alarm import AlarmRule, PromisedAlarms
+    from ontarget.fitted.target_calibration import TargetCalibration
+    from ontarget.live.alarms import AlarmRule, PromisedAlarms
+    from ontarget.live.fleet import FleetWatch
+    from ontarget.live.outlook import Change, Outlook, Outlooks, State
+    from ontarget.live.watch import Watch
     from ontarget.monitor.drift import DriftGuard, DriftReading
-    from ontarget.monitor.evaluation import Evaluation
-    from ontarget.monitor.fleet import FleetWatch
     from ontarget.monitor.monitor import GoalMonitor
-    from ontarget.monitor.state import Change, Outlook, Outlooks, State
-    from ontarget.monitor.target_calibration import TargetCalibration
-    from ontarget.monitor.watch import Watch
+    from ontarget.report.evaluation import Evaluation
 
 __all__ = [
     "AlarmRule",
@@ -33,18 +33,18 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "AlarmRule": "ontarget.monitor.alarm",
-        "Change": "ontarget.monitor.state",
+        "AlarmRule": "ontarget.live.alarms",
+        "Change": "ontarget.live.outlook",
         "DriftGuard": "ontarget.monitor.drift",
         "DriftReading": "ontarget.monitor.drift",
-        "Evaluation": "ontarget.monitor.evaluation",
-        "FleetWatch": "ontarget.monitor.fleet",
+        "Evaluation": "ontarget.report.evaluation",
+        "FleetWatch": "ontarget.live.fleet",
         "GoalMonitor": "ontarget.monitor.monitor",
-        "Outlook": "ontarget.monitor.state",
-        "Outlooks": "ontarget.monitor.state",
-        "PromisedAlarms": "ontarget.monitor.alarm",
-        "State": "ontarget.monitor.state",
-        "TargetCalibration": "ontarget.monitor.target_calibration",
-        "Watch": "ontarget.monitor.watch",
+        "Outlook": "ontarget.live.outlook",
+        "Outlooks": "ontarget.live.outlook",
+        "PromisedAlarms": "ontarget.live.alarms",
+        "State": "ontarget.live.outlook",
+        "TargetCalibration": "ontarget.fitted.target_calibration",
+        "Watch": "ontarget.live.watch",
     },
 )

@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget.conformal.ranks import draw_ranks
+from ontarget._keyed import keyed_hash, keyed_uniform, keys_of
+from ontarget._typing import ArrayLike
+from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.errors import CalibrationError, GroupError, InputError
-from ontarget.keyed import keyed_hash, keyed_uniform, keys_of
-from ontarget.monitor.calibrated import Calibrated
-from ontarget.typing import ArrayLike
+from ontarget.fitted.fitted import Calibrated
 
 __all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
 

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ontarget.arguments import whole_number
-from ontarget.conformal.levels import Level
+from ontarget._arguments import whole_number
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.conformal._levels import Level
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Episodes, Schema, Split
-from ontarget.episodes.store import Roles
+from ontarget.episodes._store import Roles
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
-from ontarget.grid import snap
-from ontarget.monitor.alarm import PromisedAlarms, promised_alarms, rule_of
-from ontarget.monitor.calibrated import Calibrated, ends_with_complements
+from ontarget.fitted.blocks import StepsPerModel, plan_blocks
+from ontarget.fitted.fitted import Calibrated, ends_with_complements
+from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitting.engines import Engine
+from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
+from ontarget.live._batch import outlooks_at
+from ontarget.live.alarms import PromisedAlarms, promised_alarms, rule_of
+from ontarget.live.fleet import FleetWatch
+from ontarget.live.outlook import Outlooks
+from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor.drift import DriftGuard, guard_of
-from ontarget.monitor.engine import Engine
-from ontarget.monitor.evaluation import Evaluation, evaluate
-from ontarget.monitor.fit import Preset, Recipe, fit_monitor, preset_model
-from ontarget.monitor.fleet import FleetWatch
-from ontarget.monitor.guarantee import band_depth, band_interval
-from ontarget.monitor.outlooks import outlooks_at
-from ontarget.monitor.plan import StepsPerModel, plan_blocks
-from ontarget.monitor.state import Outlooks
-from ontarget.monitor.target_calibration import TargetCalibration
-from ontarget.monitor.watch import OnBad, Watch
+from ontarget.report.evaluation import Evaluation, evaluate
 from ontarget.target import Target
-from ontarget.typing import ArrayLike, FloatArray
 
 if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
@@ -397,14 +397,14 @@ class GoalMonitor:
 
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes."""
-        from ontarget.monitor.file import save
+        from ontarget.modelfile.file import save
 
         save(self.fitted, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> GoalMonitor:
         """The monitor in a model file, memory-mapped."""
-        from ontarget.monitor.file import load
+        from ontarget.modelfile.file import load
 
         fitted = load(Path(path))
         monitor = cls(min_calibration=fitted.min_calibration, policy=fitted.policy)

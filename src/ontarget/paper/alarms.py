@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ontarget._keyed import keyed_hash, keys_of
 from ontarget.episodes import Split
-from ontarget.keyed import keyed_hash, keys_of
-from ontarget.monitor.evaluation import Evaluation, band_coverage
 from ontarget.monitor.monitor import GoalMonitor, Preset
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
+from ontarget.report.evaluation import Evaluation, band_coverage
 
 __all__ = ["BAND_LEVEL", "DELTA", "PRESETS", "RATES", "summarize_watches", "watch_partition"]
 

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.domains import Skirmish, Tamarisk, simulate_with_snapshots, true_probability
+from ontarget.domains._tamarisk_exact import ExactReturns
 from ontarget.domains.domain import take
 from ontarget.domains.simulation import Simulation
-from ontarget.domains.tamarisk_exact import ExactReturns
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 from ontarget.paper.keeping import Keeper
 from ontarget.paper.processes import CartPole, MountainCar, Reservoir, States, Storm, Walk
 from ontarget.target import Target
-from ontarget.typing import AnyArray, BoolArray, FloatArray
 
 __all__ = ["CASES", "ORACLE_CODE", "Case", "CasePlan", "TestStates", "build_case"]
 

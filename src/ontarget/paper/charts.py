@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ontarget._whole_file import write_whole
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
@@ -15,7 +16,7 @@ from ontarget.evaluation.figures import (
     mean_chart,
     reliability_diagram,
 )
-from ontarget.evaluation.figures.style import (
+from ontarget.evaluation.figures._style import (
     LIGHT,
     canvas,
     drawing,
@@ -27,7 +28,6 @@ from ontarget.paper.distance import DEFAULT, UNIT
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
-from ontarget.whole_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,23 +13,23 @@ from typing import Any, Final
 
 import numpy as np
 
+from ontarget._typing import FloatArray
 from ontarget.episodes import Split
 from ontarget.evaluation import absolute_error, excess_brier
-from ontarget.models.forest import QuantileForest
-from ontarget.models.guided import GuidedForest
-from ontarget.models.kinds import model_of_kind
-from ontarget.monitor.calibrated import ends_with_complements
-from ontarget.monitor.distribution import BlockDistribution, StepDistribution
-from ontarget.monitor.fit import Recipe
-from ontarget.monitor.fitting import fit_block, task_of
+from ontarget.fitted.blocks import Block, StepsPerModel, plan_blocks
+from ontarget.fitted.fitted import ends_with_complements
+from ontarget.fitted.law import BlockDistribution, StepDistribution
+from ontarget.fitting.fit import Recipe
+from ontarget.fitting.tasks import fit_block, task_of
+from ontarget.models.forest.estimator import QuantileForest
+from ontarget.models.guided.estimator import GuidedForest
+from ontarget.models.registry import model_of_kind
 from ontarget.monitor.monitor import GoalMonitor
-from ontarget.monitor.plan import Block, StepsPerModel, plan_blocks
 from ontarget.paper.cases import Case
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
 from ontarget.paper.rivals import calibrated_rivals, fit_models, forecasts_of
 from ontarget.paper.summary import mean_sd
-from ontarget.typing import FloatArray
 
 __all__ = [
     "DEFAULT",

@@ -8,17 +8,17 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from ontarget.conformal.limits import TargetEnds, raw_probability
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
+from ontarget.conformal._limits import TargetEnds, raw_probability
+from ontarget.conformal._ranks import TargetCounts, target_counts
 from ontarget.conformal.pcqr import PCQR
-from ontarget.conformal.ranks import TargetCounts, target_counts
 from ontarget.evaluation import brier, coverage, log_loss, width
 from ontarget.evaluation.calibration import bin_of
-from ontarget.monitor.fit import Preset, Recipe, preset_model
-from ontarget.monitor.fitting import inputs_of
-from ontarget.monitor.plan import Block, plan_blocks
+from ontarget.fitted._inputs import inputs_of
+from ontarget.fitted.blocks import Block, plan_blocks
+from ontarget.fitting.fit import Preset, Recipe, preset_model
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
-from ontarget.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["METHODS", "Part", "calibrated_at", "run_partition"]
 

@@ -15,9 +15,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 import ontarget
-from ontarget.typing import AnyArray
-from ontarget.version import __version__
-from ontarget.whole_file import write_whole
+from ontarget._typing import AnyArray
+from ontarget._version import __version__
+from ontarget._whole_file import write_whole
 
 __all__ = ["Keeper", "code_digest", "commit", "plain"]
 

@@ -15,13 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from ontarget._keyed import keyed_uniform, keys_of
+from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.domains import named, simulate
 from ontarget.domains.simulation import Progress
 from ontarget.episodes import Episodes, Split
-from ontarget.keyed import keyed_uniform, keys_of
 from ontarget.paper.plan import Mode, Plan
 from ontarget.target import Target
-from ontarget.typing import AnyArray, BoolArray, FloatArray
 
 __all__ = ["Partition", "Rows", "partition_of", "simulated"]
 

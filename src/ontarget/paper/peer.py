@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget.conformal.limits import TargetEnds
+from ontarget._extras import require
+from ontarget._threads import n_threads
+from ontarget.conformal._limits import TargetEnds
 from ontarget.errors import MissingExtraError
-from ontarget.extras import require
 from ontarget.paper.experiment import calibrated_at
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
-from ontarget.threads import n_threads
 
 __all__ = ["PEER_STEPS", "time_peer"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ontarget.arguments import whole_number
+from ontarget._arguments import whole_number
 from ontarget.errors import InputError
-from ontarget.models.forest import QuantileForest
+from ontarget.models.forest.estimator import QuantileForest
 
 __all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Reported"]
 

@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ontarget.domains.draws import streams, uniform
-from ontarget.kernel import kernel
+from ontarget._kernel import kernel
+from ontarget._typing import BoolArray, FloatArray, KeyArray
+from ontarget.domains._draws import streams, uniform
 from ontarget.target import Target
-from ontarget.typing import BoolArray, FloatArray, KeyArray
 
 __all__ = ["CartPole", "MountainCar", "Reservoir", "States", "Storm", "Walk"]
 

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ontarget._version import __version__
+from ontarget._whole_file import write_whole
 from ontarget.domains import Tamarisk
 from ontarget.episodes import Episodes
 from ontarget.monitor.monitor import Preset
@@ -23,8 +25,6 @@ from ontarget.paper.progress import Clock, Report
 from ontarget.paper.rivals import compare, summarize_rivals
 from ontarget.paper.summary import summarize, summarize_forecasts
 from ontarget.paper.truth import truth_study
-from ontarget.version import __version__
-from ontarget.whole_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.predictive_system import ConformalPredictiveSystem
 from ontarget.conformal.rivals import CQR, RawInverse, SplitConformal
@@ -17,7 +18,6 @@ from ontarget.models.linear import LinearQuantiles
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
-from ontarget.typing import ArrayLike, FloatArray
 
 __all__ = [
     "LEVELS",

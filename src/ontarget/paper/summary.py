@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._typing import FloatArray, IndexArray
 from ontarget.evaluation import Reliability, coverage_band, reliability
-from ontarget.keyed import keyed_hash, keys_of
 from ontarget.paper.experiment import METHODS, Part
 from ontarget.paper.plan import PAPER, Mode, Plan
-from ontarget.typing import FloatArray, IndexArray
 
 __all__ = [
     "OPEN",

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ontarget._typing import FloatArray
+from ontarget.domains._tamarisk_exact import ExactReturns
 from ontarget.domains.tamarisk import Rivers, Tamarisk
-from ontarget.domains.tamarisk_exact import ExactReturns
 from ontarget.evaluation import brier, ece
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
-from ontarget.typing import FloatArray
 
 __all__ = ["STEPS_AT_ONCE", "true_panels", "truth_study"]
 

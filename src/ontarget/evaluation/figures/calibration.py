@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget._typing import ArrayLike
 from ontarget.errors import InputError
 from ontarget.evaluation.calibration import Reliability
-from ontarget.evaluation.figures.curves import Curve, check_curves, draw_curve
-from ontarget.evaluation.figures.style import (
+from ontarget.evaluation.figures._style import (
     Look,
     Theme,
     canvas,
@@ -21,8 +21,8 @@ from ontarget.evaluation.figures.style import (
     step_axis,
     theme_of,
 )
+from ontarget.evaluation.figures.curves import Curve, check_curves, draw_curve
 from ontarget.evaluation.pit import PitHistogram
-from ontarget.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
+from ontarget.evaluation._inputs import check_fraction, check_probabilities, check_same_size, freeze
 from ontarget.evaluation.alarms import AlarmCurve
-from ontarget.evaluation.figures.style import (
+from ontarget.evaluation.figures._style import (
     canvas,
     dotted,
     legend_above,
@@ -18,8 +20,6 @@ from ontarget.evaluation.figures.style import (
     series_looks,
     theme_of,
 )
-from ontarget.evaluation.inputs import check_fraction, check_probabilities, check_same_size, freeze
-from ontarget.typing import ArrayLike, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import InputError
+from ontarget.evaluation._inputs import check_flags, check_numbers, check_panel, check_same_size
 from ontarget.evaluation.alarms import first_alarms
-from ontarget.evaluation.figures.curves import Curve, check_curves, draw_curve
-from ontarget.evaluation.figures.style import (
+from ontarget.evaluation.figures._style import (
     Theme,
     canvas,
     dotted,
@@ -20,8 +21,7 @@ from ontarget.evaluation.figures.style import (
     step_axis,
     theme_of,
 )
-from ontarget.evaluation.inputs import check_flags, check_numbers, check_panel, check_same_size
-from ontarget.typing import ArrayLike, BoolArray, FloatArray
+from ontarget.evaluation.figures.curves import Curve, check_curves, draw_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from ontarget.evaluation.figures.style import DARK, LIGHT, drawing
+from ontarget.evaluation.figures._style import DARK, LIGHT, drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,70 @@
+"""One grid for everything that is compared (M1).
+
+Floating sums of decimal rewards differ in their last bits, so two runs that earned the same amount
+may compare as unequal. Outcomes, behavior so far, remainders and target ends are snapped to one
+decimal grid before any comparison.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.errors import InputError
+
+__all__ = ["grid_of", "scale_of", "snap"]
+
+_DIGITS = 9
+# A power of ten up to 10**22 is exact in float64; a finer grid than that would not be decimal.
+_FINEST = -22
+
+
+def grid_of(outcomes: ArrayLike) -> float:
+    """Spacing of the grid for outcomes of this magnitude: a power of ten, nine digits down.
+
+    Examples
+    --------
+    >>> grid_of([-67.1, -14.5])
+    1e-07
+    """
+    values = np.asarray(outcomes, dtype=np.float64)
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if not math.isfinite(largest):
+        raise InputError(f"a grid needs finite outcomes, got one of {largest}")
+    exponent = math.ceil(math.log10(largest)) if largest > 0.0 else 0
+    return float(f"1e{max(exponent - _DIGITS, _FINEST)}")
+
+
+def scale_of(grid: float) -> float:
+    """The exact power of ten to scale by, where the grid is a decimal fraction; else 0.
+
+    Multiplying by it and dividing by it again gives the float64 nearest to the decimal, the one
+    that a user's literal denotes; dividing by 1e-7 would not.
+    """
+    if not (math.isfinite(grid) and grid > 0.0):
+        raise InputError(f"grid needs a finite number above 0, got {grid}")
+    exponent = round(math.log10(grid))
+    return float(f"1e{-exponent}") if exponent < 0 and grid == float(f"1e{exponent}") else 0.0
+
+
+def snap(values: ArrayLike, grid: float | None) -> FloatArray:
+    """Values rounded to the nearest point of the grid; infinities and NaN stay what they are.
+
+    A grid of ``None`` leaves the values alone.
+
+    Examples
+    --------
+    >>> print(snap([0.1 + 0.2, -0.0], 1e-9))
+    [0.3 0. ]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if grid is None:
+        return array
+    scale = scale_of(grid)
+    with np.errstate(over="ignore"):
+        snapped = np.rint(array * scale) / scale if scale else np.rint(array / grid) * grid
+    # A value so large that it overflows is coarser than the grid already; adding 0 drops -0.
+    kept: FloatArray = np.where(np.isfinite(snapped), snapped, array) + 0.0
+    return kept

@@ -1,0 +1,183 @@
+"""What every calibrated object shares: checked calibration rows, and the order of its calls."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from ontarget._grid import snap
+from ontarget._keyed import keys_of
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, KeyArray
+from ontarget.conformal._levels import Level, ceil_rank, floor_rank, require_reachable
+from ontarget.errors import CalibrationError, InputError, UnfittedError
+
+__all__ = [
+    "CalibrationRows",
+    "Calibrator",
+    "Kind",
+    "checked_keys",
+    "checked_kind",
+    "n_rows",
+    "score_rank",
+]
+
+Kind: TypeAlias = Literal["at_least", "at_most"]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationRows:
+    """Calibration episodes at one step: features, finite outcomes, and a key for each."""
+
+    X: ArrayLike
+    y: FloatArray
+    keys: KeyArray
+
+    @classmethod
+    def checked(
+        cls,
+        model: object,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ids: ArrayLike | None,
+        grid: float | None,
+    ) -> CalibrationRows:
+        """The rows, or an error that says which of them cannot be used and why."""
+        rows = n_rows(X)
+        outcomes = np.asarray(y, dtype=np.float64)
+        if outcomes.shape != (rows,):
+            raise InputError(f"y needs one outcome per row of X ({rows}), got {outcomes.shape}")
+        if rows == 0:
+            raise CalibrationError("calibrate needs at least one row, got none")
+        bad = np.flatnonzero(~np.isfinite(outcomes))
+        if bad.size:
+            raise InputError(
+                f"y needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
+                f"({bad.size} of {rows} rows); leave episodes without an outcome out"
+            )
+        return cls(X, snap(outcomes, grid), checked_keys(model, ids, rows))
+
+
+def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
+    """One key per row; without ids the row number is the id."""
+    if ids is None:
+        return keys_of(np.arange(rows))
+    named: AnyArray = np.asarray(ids)
+    if named.shape != (rows,):
+        raise InputError(f"ids needs one id per row of X ({rows}), got shape {named.shape}")
+    keys = keys_of(named)
+    distinct, counts = np.unique(keys, return_counts=True)
+    if distinct.size < rows:
+        twice = named[np.flatnonzero(keys == distinct[counts > 1][0])[0]]
+        raise CalibrationError(
+            f"ids needs every episode once per step, got {twice!r} more than once; "
+            "one episode gives one rank"
+        )
+    trained = getattr(model, "training_keys_", None)
+    if trained is not None:
+        leaked = np.flatnonzero(np.isin(keys, trained))
+        if leaked.size:
+            raise CalibrationError(
+                f"{leaked.size} of {rows} calibration episodes trained the model, "
+                f"{named[leaked[0]]!r} among them; calibrate with episodes it has not seen"
+            )
+    return keys
+
+
+class Calibrator(ABC):
+    """A fitted model and what calibration learnt about it.
+
+    Parameters
+    ----------
+    model
+        A fitted model; it is asked, never changed.
+    grid
+        The grid on which outcomes and target ends are compared (M1), or None.
+    """
+
+    _asks: ClassVar[tuple[str, ...]]
+
+    def __init__(self, model: Any, *, grid: float | None = None) -> None:
+        missing = [name for name in self._asks if not callable(getattr(model, name, None))]
+        if missing:
+            raise InputError(
+                f"{type(self).__name__} needs a model with {', '.join(self._asks)}; "
+                f"{type(model).__name__} lacks {', '.join(missing)} (a scikit-learn regressor "
+                "that predicts quantiles gets them from ontarget.models.quantiles)"
+            )
+        self.model = model
+        self.grid = grid
+        self._n: int | None = None
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ids: ArrayLike | None = None,
+        seed: int = 0,
+        step: int = 0,
+    ) -> Self:
+        """Itself, calibrated with episodes that the model has not seen.
+
+        Parameters
+        ----------
+        X, y
+            One row and one finite outcome per calibration episode.
+        ids
+            The episodes' ids; without them the row number is the id. Where the model kept the ids
+            it was trained on, episodes that it has seen are refused.
+        seed, step
+            With the id, the key of whatever is drawn at random: ranks within an atom (M3).
+        """
+        self._learn(CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid), seed, step)
+        self._n = n_rows(X)
+        return self
+
+    @abstractmethod
+    def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
+        """Keep what is needed of the calibration rows."""
+
+    @property
+    def n_calibration(self) -> int:
+        """How many episodes calibrated this."""
+        if self._n is None:
+            raise UnfittedError(
+                f"{type(self).__name__} is not calibrated; call calibrate(X, y) with episodes "
+                "that the model has not seen"
+            )
+        return self._n
+
+    def __repr__(self) -> str:
+        state = "uncalibrated" if self._n is None else f"n_calibration={self._n}"
+        return f"{type(self).__name__}({type(self.model).__name__}, {state})"
+
+
+def n_rows(X: ArrayLike) -> int:
+    """How many rows X has."""
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise InputError(f"X needs two dimensions (rows, features), got shape {shape}")
+    return int(shape[0])
+
+
+def checked_kind(kind: str) -> Kind:
+    """The kind of interval, if it is one."""
+    if kind not in get_args(Kind):
+        raise InputError(f"kind needs one of {', '.join(get_args(Kind))}, got {kind!r}")
+    return kind  # type: ignore[return-value]
+
+
+def score_rank(level: Level, n: int, kind: str, *, unbounded: bool) -> int:
+    """Which order statistic of n scores bounds an interval of this level and kind (M5).
+
+    0 stands for the empty interval and n + 1 for the whole line; the latter has to be asked for.
+    """
+    if checked_kind(kind) == "at_most":
+        return floor_rank(level, n)
+    if not unbounded:
+        require_reachable(level, n)
+    return ceil_rank(level, n)

@@ -1,0 +1,190 @@
+"""Calibration ranks, and how many of them lie below a query (M3, M4).
+
+Nothing here knows a model: ranks go in, whole numbers come out, and the one division is the
+caller's last step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._keyed import keyed_uniform
+from ontarget._threads import run_blocks
+from ontarget._typing import ArrayLike, FloatArray, IndexArray, KeyArray
+from ontarget.conformal._kernels import end_counts_many, target_rows
+from ontarget.conformal.results import CalibratedCDF, Probability
+from ontarget.errors import CalibrationError, InputError
+
+__all__ = ["Ranks", "TargetCounts", "draw_ranks", "target_counts"]
+
+_BLOCK = 16_384
+
+
+def draw_ranks(
+    left: FloatArray, right: FloatArray, keys: KeyArray, *, seed: int, step: int
+) -> FloatArray:
+    """One rank per calibration episode: uniform between the CDF's limits at its outcome (M3).
+
+    The draw is keyed on the seed, the episode and the step. Where the limits differ, the rank lies
+    strictly between them (as far as float64 has a number there); where they agree, it is they.
+    """
+    broken = ~((left >= 0.0) & (left <= right) & (right <= 1.0))  # NaN is broken too
+    if broken.any():
+        raise CalibrationError(
+            "the model's cdf_limits need 0 <= left <= right <= 1 for every calibration row; "
+            f"{np.count_nonzero(broken)} rows do not"
+        )
+    atom = left < right
+    if not atom.any():
+        return left
+    inside = left + keyed_uniform(keys, seed, "rank", step) * (right - left)
+    # Rounding may land on a limit; an atom's rank there would count as outside its own atom.
+    inside = np.clip(inside, np.nextafter(left, math.inf), np.nextafter(right, -math.inf))
+    return np.where(atom, inside, left)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Sorted calibration ranks, read-only.
+
+    Parameters
+    ----------
+    values
+        Finite numbers in ascending order; `of` sorts for you.
+
+    Notes
+    -----
+    If the n ranks and the rank of a new episode are exchangeable, then for every k the new one is
+    at most the k-th smallest with probability at least k/(n + 1), exactly k/(n + 1) without ties.
+
+    Examples
+    --------
+    >>> ranks = Ranks.of([0.7, 0.2, 0.5])
+    >>> ranks.counts([0.5, 0.6])
+    (array([1, 2]), array([2, 2]))
+    >>> low, mid, high = ranks.bounds([0.5])
+    >>> print(low, mid, high)
+    [0.25] [0.5] [0.75]
+    """
+
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        array = np.array(self.values, dtype=np.float64)
+        if array.ndim != 1 or not np.all(np.isfinite(array)):
+            raise InputError(f"ranks need a 1-D array of finite numbers, got shape {array.shape}")
+        if np.any(array[1:] < array[:-1]):
+            raise InputError("ranks need ascending values; Ranks.of sorts them")
+        array.setflags(write=False)
+        object.__setattr__(self, "values", array)
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> Ranks:
+        """The ranks, sorted."""
+        return cls(np.sort(np.asarray(values, dtype=np.float64)))
+
+    @property
+    def n(self) -> int:
+        """How many ranks there are."""
+        return int(self.values.size)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
+        """How many ranks are below each query, and how many are up to it."""
+        below = np.searchsorted(self.values, query, side="left")
+        upto = np.searchsorted(self.values, query, side="right")
+        return np.asarray(below), np.asarray(upto)
+
+    def end_counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
+        """Numerators of lo and hi over n + 1; their sum is that of mid over 2(n + 1).
+
+        A query of -inf or +inf stands for an infinite end and counts 0 or n + 1 exactly.
+        """
+        queries = np.asarray(query, dtype=np.float64)
+        flat = np.ascontiguousarray(queries).ravel()
+        counts = np.empty((flat.size, 2), dtype=np.intp)
+        run_blocks(
+            lambda a, b: end_counts_many(self.values, flat[a:b], counts[a:b]),
+            flat.size,
+            block=_BLOCK,
+        )
+        return counts[:, 0].reshape(queries.shape), counts[:, 1].reshape(queries.shape)
+
+    def bounds(self, query: ArrayLike) -> CalibratedCDF:
+        """Lower, middle and upper calibrated CDF at each query (M3)."""
+        lo, hi = self.end_counts(query)
+        whole = self.n + 1
+        return CalibratedCDF(lo / whole, (lo + hi) / (2 * whole), hi / whole)
+
+    def mid(self, query: ArrayLike) -> FloatArray:
+        """The calibrated CDF at each query: the middle of its bounds."""
+        return self.bounds(query).mid
+
+    def order(self, k: int) -> float:
+        """The k-th smallest rank, k from 1 to n; -inf for k = 0 and +inf for k = n + 1."""
+        if not 0 <= k <= self.n + 1:
+            raise InputError(f"order statistic needs k from 0 to {self.n + 1}, got {k}")
+        if k == 0:
+            return -math.inf
+        return math.inf if k == self.n + 1 else float(self.values[k - 1])
+
+    def depth(self, k: int) -> float:
+        """½ − S_(k) with S = |½ − rank|: the tail that the k most central ranks leave each side.
+
+        It is min(α, 1 − α) of the rank α that defines S_(k). For α ≥ ½ the subtraction is exact in
+        binary floats, so nothing is lost, whereas ½ − |½ − α| need not give α back (M5).
+        """
+        if not 1 <= k <= self.n:
+            raise InputError(f"depth needs k from 1 to {self.n}, got {k}")
+        depths = np.where(self.values < 0.5, self.values, 1.0 - self.values)
+        return float(np.partition(depths, self.n - k)[self.n - k])
+
+
+class TargetCounts(NamedTuple):
+    """The probability of targets as numerators: low and high over n + 1, mid over 2(n + 1)."""
+
+    low: IndexArray
+    mid: IndexArray
+    high: IndexArray
+    n: int
+
+    def probability(self) -> Probability:
+        """The numerators divided, once."""
+        whole = self.n + 1
+        return Probability(self.low / whole, self.mid / (2 * whole), self.high / whole)
+
+
+def target_counts(
+    ranks: Ranks, a_minus: FloatArray, a_plus: FloatArray, first: ArrayLike | None = None
+) -> TargetCounts:
+    """Numerators of (low, p, high) for each row and target (M4).
+
+    Parameters
+    ----------
+    ranks
+        The calibration ranks.
+    a_minus, a_plus
+        CDF limits at the lower and upper end of each component, (rows, components), the components
+        of one target in order and disjoint; an infinite end is an infinite limit.
+    first
+        Where each target's components start, with the total at the end, for (rows, targets)
+        results; without it all components are one target and results are (rows,).
+    """
+    minus = np.ascontiguousarray(a_minus, dtype=np.float64)
+    plus = np.ascontiguousarray(a_plus, dtype=np.float64)
+    starts = [0, minus.shape[1]] if first is None else first
+    borders = np.array(starts, dtype=np.intp)
+    counts = np.empty((minus.shape[0], borders.size - 1, 3), dtype=np.intp)
+    run_blocks(
+        lambda a, b: target_rows(ranks.values, minus[a:b], plus[a:b], borders, counts[a:b]),
+        minus.shape[0],
+        block=_BLOCK,
+    )
+    low, mid, high = np.moveaxis(counts[:, 0] if first is None else counts, -1, 0)
+    return TargetCounts(low, mid, high, ranks.n)

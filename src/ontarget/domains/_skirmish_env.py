@@ -1,0 +1,121 @@
+"""The skirmish as a Gymnasium environment: the simulator's own step, with orders of yours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._extras import require
+from ontarget._typing import FloatArray
+from ontarget.domains._draws import episode_keys
+from ontarget.domains._skirmish_kernels import HEALTH
+from ontarget.domains.domain import take
+from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
+from ontarget.errors import InputError
+
+require("gymnasium", extra="gym")
+
+import gymnasium  # noqa: E402 - the line above says what to install
+from gymnasium.spaces import Box, Discrete  # noqa: E402 - as above
+
+__all__ = ["SkirmishEnv"]
+
+
+class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
+    """A battle that you command for blue, as ``ontarget/Skirmish-v0``: no StarCraft data.
+
+    An observation is the features of `Skirmish`, an action blue's order for the step: 0 hold,
+    1 attack-move toward red (the fixed policy), 2 retreat. An episode is cut off (truncated) at the
+    horizon; it never terminates, not even when a side is gone.
+
+    Parameters
+    ----------
+    scenario
+        The battle's parameters; the paper's by default.
+    render_mode
+        ``"rgb_array"`` for a picture of the battle.
+
+    Examples
+    --------
+    >>> import gymnasium, ontarget.domains.envs
+    >>> env = gymnasium.make("ontarget/Skirmish-v0")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, terminated, truncated, info = env.step(env.unwrapped.policy())
+    >>> reward, terminated, truncated
+    (0.0, False, False)
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 6}  # noqa: RUF012 - as Env has it
+
+    def __init__(self, scenario: Skirmish | None = None, *, render_mode: str | None = None) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise InputError(f"render_mode needs rgb_array, got {render_mode!r}")
+        self.domain = Skirmish() if scenario is None else scenario
+        self.render_mode = render_mode
+        most_red = self.domain.red[1] + self.domain.most_reinforcements
+        most = np.array([self.domain.blue[1], most_red], dtype=np.float64)
+        high = np.concatenate([most, HEALTH * most, [np.hypot(*FIELD), 1.0]])
+        self.observation_space = Box(np.zeros_like(high), high, dtype=np.float64)
+        self.action_space = Discrete(len(Order))
+        self._begin(episode_keys(0, 0, 1))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        """The first observation of a new episode.
+
+        Parameters
+        ----------
+        options
+            ``{"episode": i}`` with a seed replays episode i of ``simulate(domain, n, seed)``:
+            under the fixed policy it is that very episode.
+        """
+        super().reset(seed=seed)
+        options = options or {}
+        unknown = set(options) - {"episode"}
+        if unknown:
+            raise InputError(f"options needs episode, got {sorted(unknown)[0]!r}")
+        if "episode" in options:
+            if seed is None:
+                raise InputError("options with an episode needs a seed too, got seed=None")
+            number = int(options["episode"])
+            self._begin(episode_keys(seed, number, number + 1, "simulate", self.domain.name))
+        else:
+            self._begin(self.np_random.integers(2**64, size=1, dtype=np.uint64))
+        return self._observation(), {}
+
+    def step(self, action: np.int64 | int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
+        """The observation, reward and ends after one step of the simulator."""
+        if not self.action_space.contains(action):
+            raise InputError(f"action needs 0 (hold), 1 (attack) or 2 (retreat), got {action!r}")
+        order = Order(int(action))
+        reward = self.domain.command(self._battle, self._t, self._keys, blue=order)
+        self._t += 1
+        truncated = self._t >= self.domain.horizon
+        return self._observation(), float(reward[0]), False, truncated, {}
+
+    def policy(self) -> int:
+        """The order of the domain's fixed policy: attack."""
+        return int(Order.ATTACK)
+
+    def state(self) -> Battle:
+        """A copy of the full simulator state, for the oracle."""
+        return take(self._battle, np.arange(1))
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture of the battle as it stands, or None without a render mode."""
+        if self.render_mode is None:
+            return None
+        from ontarget.domains._skirmish_picture import draw_battle
+
+        return draw_battle(self.domain, self._battle, self._t)
+
+    def _begin(self, keys: NDArray[np.uint64]) -> None:
+        self._keys, self._t = keys, 0
+        self._battle = self.domain.start(keys)
+
+    def _observation(self) -> FloatArray:
+        features: FloatArray = self.domain.observe(self._battle)[0]
+        return features

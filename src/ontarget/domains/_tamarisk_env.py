@@ -1,0 +1,162 @@
+"""Tamarisk as a Gymnasium environment: the same step as the simulator's, with actions of yours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._extras import require
+from ontarget.domains._draws import episode_keys
+from ontarget.domains._tamarisk_parameters import ACTIONS, EDGE_STATES
+from ontarget.domains.domain import take
+from ontarget.domains.tamarisk import Rivers, Tamarisk, TamariskParameters
+from ontarget.errors import InputError
+
+require("gymnasium", extra="gym")
+
+import gymnasium  # noqa: E402 - the line above says what to install
+from gymnasium.spaces import MultiDiscrete  # noqa: E402 - as above
+
+__all__ = ["TamariskEnv"]
+
+Codes = NDArray[np.int64]
+
+
+class TamariskEnv(gymnasium.Env[Codes, Codes]):
+    """A river to keep free of tamarisk, as ``ontarget/Tamarisk-v0``.
+
+    An observation is the edges' codes (0 native, 1 empty, 2 tamarisk), an action one code per edge
+    (0 nothing, 1 eradicate, 2 restore, 3 eradicate-and-restore). Illegal actions, and actions that
+    cost more than the budget, earn the penalty and leave the river as it is. An episode is cut
+    off (truncated) at the horizon and never ends earlier.
+
+    ``info`` holds ``legal`` (no illegal action and within the budget), ``spent`` (what the actions
+    cost) and ``action_mask`` (edges, 4): the actions that are legal at each edge now.
+
+    Parameters
+    ----------
+    parameters
+        The name of a preset of `Tamarisk`, or parameters.
+    render_mode
+        ``"ansi"`` for text, ``"rgb_array"`` for a picture of the river.
+
+    Examples
+    --------
+    >>> import gymnasium, ontarget.domains.envs
+    >>> env = gymnasium.make("ontarget/Tamarisk-v0")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, terminated, truncated, info = env.step(env.unwrapped.policy())
+    >>> info["legal"]
+    True
+    """
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 - as Env has it
+
+    def __init__(
+        self,
+        parameters: str | TamariskParameters = "paper",
+        *,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise InputError(f"render_mode needs ansi or rgb_array, got {render_mode!r}")
+        self.domain = Tamarisk(parameters)
+        self.render_mode = render_mode
+        n_edges = self.domain.parameters.edges
+        self.observation_space = MultiDiscrete([len(EDGE_STATES)] * n_edges)
+        self.action_space = MultiDiscrete([len(ACTIONS)] * n_edges)
+        self._river = Rivers(np.zeros((1, n_edges), dtype=np.int8))
+        self._keys = episode_keys(0, 0, 1)
+        self._begin()
+        self._t = -1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Codes, dict[str, Any]]:
+        """The first observation of a new episode.
+
+        Parameters
+        ----------
+        options
+            ``{"episode": i}`` with a seed replays the surroundings of episode i of
+            ``simulate(domain, n, seed)``: under the fixed policy it is that very episode.
+            ``{"edges": codes}`` starts from a river of your own.
+        """
+        super().reset(seed=seed)
+        options = options or {}
+        unknown = set(options) - {"episode", "edges"}
+        if unknown:
+            raise InputError(f"options needs episode or edges, got {sorted(unknown)[0]!r}")
+        if "episode" in options:
+            if seed is None:
+                raise InputError("options with an episode needs a seed too, got seed=None")
+            number = int(options["episode"])
+            self._keys = episode_keys(seed, number, number + 1, "simulate", self.domain.name)
+        else:
+            self._keys = self.np_random.integers(2**64, size=1, dtype=np.uint64)
+        self._river = self.domain.start(self._keys)
+        if "edges" in options:
+            self._river = Rivers(self._checked("edges", options["edges"], len(EDGE_STATES))[None])
+        self._begin()
+        return self._observation(), self._info(legal=True, spent=0.0)
+
+    def step(self, action: Codes) -> tuple[Codes, float, bool, bool, dict[str, Any]]:
+        """The observation, reward, terminated, truncated and info after one step."""
+        if not 0 <= self._t < self.domain.horizon:
+            raise InputError("step needs an episode under way, call reset() first")
+        actions = self._checked("action", action, len(ACTIONS))
+        edges, tables = self._river.edges[0], self.domain.tables
+        costs = tables.action_cost[edges, actions]
+        spent = int(np.maximum(costs, 0).sum())
+        legal = bool((costs >= 0).all()) and spent <= tables.budget
+        reward = float(self.domain.apply(self._river, actions[None], self._t, self._keys)[0])
+        self._t += 1
+        self._total += reward
+        self._actions = actions
+        info = self._info(legal=legal, spent=spent / tables.units)
+        return self._observation(), reward, False, self._t == self.domain.horizon, info
+
+    def policy(self) -> Codes:
+        """The actions of the domain's fixed policy in the current state."""
+        actions: Codes = self.domain.act(self._river)[0].astype(np.int64)
+        return actions
+
+    def state(self) -> Rivers:
+        """A copy of the full simulator state, for the oracle."""
+        return take(self._river, np.arange(1))
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """The river as text or as a picture, as the render mode says."""
+        if self.render_mode is None:
+            return None
+        from ontarget.domains._tamarisk_picture import Scene, picture, text
+
+        scene = Scene(
+            self._river.edges[0], self._actions, max(self._t, 0), self.domain.horizon, self._total
+        )
+        return text(scene) if self.render_mode == "ansi" else picture(scene)
+
+    def _begin(self) -> None:
+        self._t, self._total = 0, 0.0
+        self._actions = np.zeros(self.domain.parameters.edges, dtype=np.int8)
+
+    def _observation(self) -> Codes:
+        codes: Codes = self._river.edges[0].astype(np.int64)
+        return codes
+
+    def _info(self, *, legal: bool, spent: float) -> dict[str, Any]:
+        mask = self.domain.tables.action_cost[self._river.edges[0]] >= 0
+        return {"legal": legal, "spent": spent, "action_mask": mask}
+
+    def _checked(self, name: str, codes: Any, n_codes: int) -> NDArray[np.int8]:
+        array = np.asarray(codes)
+        n_edges = self.domain.parameters.edges
+        valid = array.shape == (n_edges,) and array.dtype.kind in "iu"
+        if not valid or array.min() < 0 or array.max() >= n_codes:
+            raise InputError(
+                f"{name} needs {n_edges} whole numbers from 0 to {n_codes - 1}, one per edge; "
+                f"got {codes!r}"
+            )
+        return array.astype(np.int8)

@@ -1,0 +1,254 @@
+"""Tamarisk's parameters: rates, seeds, costs, the four presets, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
+
+from ontarget._typing import FloatArray
+from ontarget.errors import InputError
+
+__all__ = [
+    "ACTIONS",
+    "AMOUNTS",
+    "EDGE_STATES",
+    "EMPTY",
+    "ERADICATE",
+    "ERADICATE_AND_RESTORE",
+    "NATIVE",
+    "NOTHING",
+    "PRESETS",
+    "RESTORE",
+    "TAMARISK",
+    "Dispersal",
+    "TamariskParameters",
+    "dispersal_kernel",
+    "downstream_line",
+    "treatment_chances",
+]
+
+# Ordered from good to bad, so that a model that takes the code for a number does not go far wrong.
+NATIVE: Final = 0
+EMPTY: Final = 1
+TAMARISK: Final = 2
+EDGE_STATES: Final = ("native", "empty", "tamarisk")
+
+NOTHING: Final = 0
+ERADICATE: Final = 1
+RESTORE: Final = 2
+ERADICATE_AND_RESTORE: Final = 3
+ACTIONS: Final = ("nothing", "eradicate", "restore", "eradicate-and-restore")
+
+Dispersal: TypeAlias = Literal["competition", "plain"]
+_DISPERSALS: Final = ("competition", "plain")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TamariskParameters:
+    """Everything that defines a river; the defaults are the `paper` preset.
+
+    Rates, seeds, costs, budget and penalty are those of the 2014 competition's document (known).
+    Exogenous arrivals are on there and off here: off is what fits the paper's text (chosen).
+
+    Parameters
+    ----------
+    edges
+        The number of edges, ``2**k - 1``.
+    horizon
+        Steps in an episode (chosen: 50).
+    eradication, restoration
+        Success rates of the two treatments.
+    native_death, tamarisk_death
+        Chance of a natural death per step.
+    native_seeds, tamarisk_seeds
+        Seeds per surviving plant and step.
+    upstream, downstream
+        Dispersal rates per edge step.
+    dispersal
+        How path lengths are counted: see `dispersal_kernel`.
+    competition
+        The weight β of a tamarisk seed against a native one.
+    arrivals, arrival_rate
+        Exogenous seeds of each species that set out for each edge, and the share that arrives.
+    invaded_cost, tree_cost, empty_cost
+        Cost per step of an invaded edge, of each tamarisk in it, and of an empty slot.
+    eradicate_cost, restore_cost
+        Fixed cost of treating an edge; eradicate-and-restore pays the fixed cost of restoring.
+    eradicate_tree_cost, restore_slot_cost, replace_tree_cost
+        Cost on top per tamarisk eradicated, per slot restored, per tamarisk replaced.
+    budget, penalty
+        What one step's actions may cost, and the reward of an illegal or too expensive one.
+
+    Examples
+    --------
+    >>> TamariskParameters(edges=3).edges
+    3
+    >>> PRESETS["rare-deaths"].native_death
+    0.01
+    """
+
+    edges: int = 7
+    horizon: int = 50
+    eradication: float = 0.85
+    restoration: float = 0.65
+    native_death: float = 0.2
+    tamarisk_death: float = 0.2
+    native_seeds: int = 200
+    tamarisk_seeds: int = 200
+    upstream: float = 0.1
+    downstream: float = 0.5
+    dispersal: Dispersal = "competition"
+    competition: float = 1.0
+    arrivals: int = 0
+    arrival_rate: float = 0.5
+    invaded_cost: float = 10.0
+    tree_cost: float = 0.1
+    empty_cost: float = 0.05
+    eradicate_cost: float = 0.5
+    eradicate_tree_cost: float = 0.4
+    restore_cost: float = 0.9
+    restore_slot_cost: float = 0.4
+    replace_tree_cost: float = 0.8
+    budget: float = 100.0
+    penalty: float = -10_000.0
+
+    def __post_init__(self) -> None:
+        if self.edges < 1 or (self.edges + 1) & self.edges:
+            raise InputError(f"edges needs 2**k - 1 of a balanced tree, got {self.edges}")
+        if self.horizon < 1:
+            raise InputError(f"horizon needs at least 1 step, got {self.horizon}")
+        if self.dispersal not in _DISPERSALS:
+            raise InputError(
+                f"dispersal needs one of {', '.join(_DISPERSALS)}, got {self.dispersal!r}"
+            )
+        for name in ("native_seeds", "tamarisk_seeds", "arrivals"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} needs a number of seeds >= 0, got {getattr(self, name)}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in _RATES and not 0.0 <= value <= 1.0:
+                raise InputError(f"{field.name} needs a rate in [0, 1], got {value}")
+            if field.name in AMOUNTS and not (math.isfinite(value) and value >= 0.0):
+                raise InputError(f"{field.name} needs a finite amount >= 0, got {value}")
+        if self.upstream > 0.5:
+            raise InputError(f"upstream needs a rate of at most 0.5, got {self.upstream}")
+        if self.competition == 0.0:
+            raise InputError("competition needs a weight above 0, got 0.0")
+        if not math.isfinite(self.penalty):
+            raise InputError(f"penalty needs a finite reward, got {self.penalty}")
+
+    def replace(self, **changes: Any) -> Self:
+        """The same parameters with some changed."""
+        return replace(self, **changes)
+
+
+_RATES: Final = frozenset(
+    {
+        "eradication",
+        "restoration",
+        "native_death",
+        "tamarisk_death",
+        "upstream",
+        "downstream",
+        "arrival_rate",
+    }
+)
+AMOUNTS: Final = frozenset(
+    {
+        "competition",
+        "invaded_cost",
+        "tree_cost",
+        "empty_cost",
+        "eradicate_cost",
+        "eradicate_tree_cost",
+        "restore_cost",
+        "restore_slot_cost",
+        "replace_tree_cost",
+        "budget",
+    }
+)
+
+_PAPER = TamariskParameters()
+# All four are chosen. `paper` counts paths as the competition's code does, the others by edge
+# steps.
+PRESETS: Final[Mapping[str, TamariskParameters]] = MappingProxyType(
+    {
+        "paper": _PAPER,
+        "competition": _PAPER.replace(arrivals=100, dispersal="plain"),
+        "rare-deaths": _PAPER.replace(
+            native_death=0.01,
+            tamarisk_death=0.01,
+            native_seeds=1,
+            tamarisk_seeds=1,
+            dispersal="plain",
+        ),
+        "tight-budget": _PAPER.replace(
+            native_death=0.02,
+            tamarisk_death=0.02,
+            native_seeds=1,
+            tamarisk_seeds=1,
+            budget=5.0,
+            dispersal="plain",
+        ),
+    }
+)
+
+
+def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
+    """The chance K_ij that a seed from edge i reaches edge j; rows sum below 1, the rest is lost.
+
+    ``K_ij = C d**down u**up`` with ``C = (1 - 2u)(1 - d) / (1 - ud)``. ``dispersal="plain"`` counts
+    the edge steps of the path. ``"competition"`` counts as the competition's code does: one step
+    more on a path that leads only up or only down (known).
+
+    Examples
+    --------
+    >>> print(dispersal_kernel(PRESETS["paper"])[3].round(4))
+    [0.0526 0.1053 0.0105 0.4211 0.0211 0.0011 0.0011]
+    """
+    n, up_rate, down_rate = parameters.edges, parameters.upstream, parameters.downstream
+    scale = (1 - 2 * up_rate) * (1 - down_rate) / (1 - up_rate * down_rate)
+    lines = [downstream_line(edge) for edge in range(n)]
+    kernel = np.empty((n, n))
+    for i, source in enumerate(lines):
+        for j, goal in enumerate(lines):
+            shared = len(set(source) & set(goal))
+            down, up = len(source) - shared, len(goal) - shared
+            if parameters.dispersal == "competition" and (down == 0) != (up == 0):
+                down, up = (0, up + 1) if down == 0 else (down + 1, 0)
+            kernel[i, j] = scale * down_rate**down * up_rate**up
+    return kernel
+
+
+def downstream_line(edge: int) -> list[int]:
+    """An edge and all edges downstream of it, to the root."""
+    line = [edge]
+    while edge > 0:
+        edge = (edge - 1) // 2
+        line.append(edge)
+    return line
+
+
+def treatment_chances(p: TamariskParameters) -> FloatArray:
+    """Chance of each edge state after treatment or death (step 3), by edge state and action.
+
+    Shape (3, 4, 3); actions that are illegal in a state have no row of their own and leave it.
+    """
+    chances = np.zeros((3, 4, 3))
+    for code in (NATIVE, EMPTY, TAMARISK):
+        chances[code, :, code] = 1.0
+    chances[NATIVE, :] = (1 - p.native_death, p.native_death, 0.0)
+    chances[EMPTY, RESTORE] = (p.restoration, 1 - p.restoration, 0.0)
+    chances[TAMARISK, NOTHING] = (0.0, p.tamarisk_death, 1 - p.tamarisk_death)
+    chances[TAMARISK, ERADICATE] = (0.0, p.eradication, 1 - p.eradication)
+    chances[TAMARISK, ERADICATE_AND_RESTORE] = (
+        p.eradication * p.restoration,
+        p.eradication * (1 - p.restoration),
+        1 - p.eradication,
+    )
+    return chances

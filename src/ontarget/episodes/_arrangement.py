@@ -1,0 +1,164 @@
+"""Where each recorded row belongs: rows in any order, arranged by step and then by episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from ontarget._typing import AnyArray, IndexArray
+from ontarget.errors import EpisodesError
+
+__all__ = ["Arrangement", "arrange"]
+
+Column = TypeVar("Column", bound=AnyArray)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The time-major order of recorded rows.
+
+    Step t's rows are ``offsets[t]:offsets[t + 1]``, one for each episode that is alive at t, in the
+    order of the episodes.
+    """
+
+    order: IndexArray | None  # None: the rows stand in this order already
+    first_rows: IndexArray  # where in the user's order each episode's first step stands
+    lengths: IndexArray
+    offsets: IndexArray
+
+    def place(self, column: Column) -> Column:
+        """The column's values in time-major order."""
+        return column if self.order is None else column[self.order]  # type: ignore[return-value]
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """The episode's position and the step of a row in time-major order."""
+        step = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        alive = np.flatnonzero(self.lengths > step)
+        return int(alive[row - self.offsets[step]]), step
+
+    def last_rows(self) -> IndexArray:
+        """Where in time-major order each episode's last row stands."""
+        last = np.empty(self.lengths.size, dtype=np.intp)
+        for t in range(self.offsets.size - 1):
+            alive = np.flatnonzero(self.lengths > t)
+            ending = self.lengths[alive] == t + 1
+            last[alive[ending]] = self.offsets[t] + np.flatnonzero(ending)
+        return last
+
+
+def arrange(
+    ids: IndexArray,
+    steps: IndexArray | None,
+    *,
+    first_step: int = 0,
+    names: AnyArray | None = None,
+) -> Arrangement:
+    """The arrangement of rows that carry an episode's id and a step.
+
+    Episodes stand in the order of their first rows. Without steps, an episode's rows count as
+    recorded in order. ``names`` are what the ids stand for, where they are codes.
+    """
+
+    def name(episode_id: Any) -> str:
+        return str(episode_id if names is None else names[episode_id])
+
+    episodes, first_rows = _numbered(ids)
+    n = first_rows.size
+    counts = np.bincount(episodes, minlength=n)
+    times = _counted(episodes, counts) if steps is None else _checked(steps, ids, first_step, name)
+    lengths = np.zeros(n, dtype=np.intp)
+    np.maximum.at(lengths, episodes, times + 1)
+    short = np.flatnonzero(counts < lengths)
+    if short.size:
+        own = np.unique(times[episodes == short[0]])
+        _refuse_gap(name(ids[first_rows[short[0]]]), own, short.size, int(times.min()), first_step)
+    key = times * n + episodes
+    if np.all(key[1:] > key[:-1]):
+        order = None
+    else:
+        order = np.argsort(key, kind="stable")
+        twice = np.flatnonzero(np.diff(key[order]) == 0)
+        if twice.size:
+            step, episode = divmod(int(key[order[twice[0]]]), n)
+            raise EpisodesError(
+                f"episode {name(ids[first_rows[episode]])} has step {step + first_step} twice"
+                f"{_more(twice.size, 'row')}; keep one row per episode and step"
+            )
+    alive = np.bincount(times, minlength=int(lengths.max()))
+    offsets = np.concatenate([[0], np.cumsum(alive)]).astype(np.intp)
+    starts = np.arange(n) if order is None else order[:n]
+    return Arrangement(order, starts, lengths, offsets)
+
+
+def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Each row's episode as a number, in order of first appearance, and where each first stands."""
+    if ids.size and not np.any(ids[1:] != ids[:1]):
+        return np.zeros(ids.size, dtype=np.intp), np.zeros(1, dtype=np.intp)
+    first = _block_of_distinct(ids)
+    if first is not None:
+        n = first
+        return np.tile(np.arange(n), ids.size // n), np.arange(n)
+    _, starts, codes = np.unique(ids, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(starts, kind="stable")
+    number = np.empty(starts.size, dtype=np.intp)
+    number[by_appearance] = np.arange(starts.size)
+    return number[codes], starts[by_appearance]
+
+
+def _block_of_distinct(ids: IndexArray) -> int | None:
+    """The length of the block of different ids that the rows repeat, if that is all they do.
+
+    It is how complete time-major data look, and spares them a sort of every row.
+    """
+    again = np.flatnonzero(ids[1:] == ids[0])
+    n = int(again[0]) + 1 if again.size else ids.size
+    if ids.size % n or np.unique(ids[:n]).size != n:
+        return None
+    blocks = ids.reshape(-1, n)
+    return n if bool(np.all(blocks == blocks[0])) else None
+
+
+def _counted(episodes: IndexArray, counts: IndexArray) -> IndexArray:
+    """Each row's position among its episode's rows."""
+    by_episode = np.argsort(episodes, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    times = np.empty(episodes.size, dtype=np.intp)
+    times[by_episode] = np.arange(episodes.size) - np.repeat(starts, counts)
+    return times
+
+
+def _checked(
+    steps: IndexArray, ids: IndexArray, first_step: int, name: Callable[[Any], str]
+) -> IndexArray:
+    times = steps - first_step
+    if times.min() < 0:
+        row = int(np.argmin(times))
+        raise EpisodesError(
+            f"episode {name(ids[row])} has step {steps[row]}, below the first step {first_step}; "
+            f"number the steps from {first_step}, or pass first_step={steps[row]}"
+        )
+    return times
+
+
+def _refuse_gap(
+    name: str, own: IndexArray, episodes: int, earliest: int, first_step: int
+) -> NoReturn:
+    missing = int(np.argmax(own != np.arange(own.size)))
+    start = earliest + first_step
+    if earliest > 0:
+        remedy = f"if the steps are numbered from {start}, pass first_step={start}"
+    elif own[0] and own[-1] - own[0] == own.size - 1:
+        remedy = f"number each episode's steps from {first_step}; step=None counts the rows instead"
+    else:
+        remedy = "record every step, or leave the episode out"
+    raise EpisodesError(
+        f"episode {name} lacks step {missing + first_step} of "
+        f"{first_step}..{int(own[-1]) + first_step}{_more(episodes, 'episode')}; {remedy}"
+    )
+
+
+def _more(count: int, what: str) -> str:
+    return f" (and {count - 1:,} more such {what}{'s' * (count > 2)})" if count > 1 else ""

@@ -1,0 +1,183 @@
+"""Episodes from NumPy arrays: rectangular, or one array per episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from ontarget.episodes._arrangement import Arrangement, arrange
+from ontarget.episodes._building import Recording
+from ontarget.episodes._store import Roles
+from ontarget.episodes.behavior import Behavior, Column, behavior_of
+from ontarget.episodes.schema import Feature, Schema
+from ontarget.errors import EpisodesError
+
+__all__ = ["record_arrays"]
+
+
+def record_arrays(
+    states: Any,
+    rewards: Any,
+    *,
+    ids: ArrayLike | None,
+    truncated: ArrayLike | None,
+    groups: ArrayLike | None,
+    behavior: str | Behavior,
+    behavior_values: Any,
+    features: Sequence[str] | None,
+    categorical: Sequence[str],
+) -> Recording:
+    """The recording that these arrays hold; see `Episodes.from_arrays`."""
+    judged = behavior_of("column:behavior" if behavior_values is not None else behavior)
+    if isinstance(behavior, Behavior):
+        judged = behavior
+    whole, lengths, dtype = _states(states)
+    n, d = lengths.size, whole.shape[-1]
+    names = _names(features, d)
+    unknown = [name for name in categorical if name not in names]
+    if unknown:
+        raise EpisodesError(
+            f"categorical needs names of features ({', '.join(names)}), got {unknown[0]!r}"
+        )
+    schema = Schema(tuple(Feature(x, dtype, categorical=x in categorical) for x in names))
+    arrangement = _arrangement(lengths, rectangular=whole.ndim == 3)
+
+    def rows(values: Any, what: str) -> FloatArray | None:
+        if values is None:
+            return None
+        flat = _flat(values, lengths, what)
+        if whole.ndim == 3:
+            return np.array(flat.reshape(n, -1).T, order="C").reshape(-1)
+        return np.array(arrangement.place(flat))
+
+    columns = (
+        np.array(whole.transpose(2, 1, 0), dtype=np.float64, order="C").reshape(d, -1)
+        if whole.ndim == 3
+        else np.array(arrangement.place(whole).T, dtype=np.float64, order="C")
+    )
+    return Recording(
+        arrangement=arrangement,
+        schema=schema,
+        behavior=judged,
+        roles=Roles(
+            reward=None if rewards is None else "reward",
+            truncated=None if truncated is None else "truncated",
+            group=None if groups is None else "group",
+        ),
+        ids=_ids(ids, n),
+        groups=None if groups is None else _per_episode(groups, n, "groups"),
+        truncated=None if truncated is None else _flags(truncated, n),
+        terminated=None,
+        states=columns,
+        rewards=rows(rewards, "rewards"),
+        behavior_values=rows(behavior_values, "behavior_values")
+        if isinstance(judged, Column)
+        else None,
+    )
+
+
+def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
+    """The states as (n, H, d), or all rows one below the other; the lengths; the type."""
+    if isinstance(states, np.ndarray) and states.dtype != np.object_:
+        if states.ndim != 3:
+            raise EpisodesError(
+                f"states need shape (episodes, steps, features), got {states.shape}; "
+                "for episodes of different lengths pass a list of (steps, features)"
+            )
+        _check_numeric(states, "states")
+        if 0 in states.shape:
+            what = "step" if 0 in states.shape[:2] else "feature"
+            raise EpisodesError(f"states hold no {what} at all: their shape is {states.shape}")
+        return states, np.full(states.shape[0], states.shape[1]), states.dtype.name
+    parts = [np.asarray(part) for part in states]
+    if not parts:
+        raise EpisodesError("states hold no episode; pass at least one")
+    for i, part in enumerate(parts):
+        _check_numeric(part, f"states of episode {i}")
+        if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+            raise EpisodesError(
+                f"states of episode {i} need shape (steps, {parts[0].shape[-1]}) as those of "
+                f"episode 0, got {part.shape}"
+            )
+        if not part.shape[0]:
+            raise EpisodesError(f"episode {i} has no step; leave it out")
+    lengths = np.array([part.shape[0] for part in parts], dtype=np.intp)
+    whole = np.concatenate(parts)
+    return whole, lengths, whole.dtype.name
+
+
+def _arrangement(lengths: AnyArray, *, rectangular: bool) -> Arrangement:
+    n = lengths.size
+    if rectangular:
+        steps = int(lengths[0])
+        offsets = np.arange(steps + 1, dtype=np.intp) * n
+        return Arrangement(None, np.arange(n), lengths.astype(np.intp), offsets)
+    return arrange(np.repeat(np.arange(n), lengths), None)
+
+
+def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
+    """One number per episode and step, one episode after the other."""
+    n = lengths.size
+    if isinstance(values, np.ndarray) and values.dtype != np.object_:
+        shape = (n, int(lengths[0])) if np.all(lengths == lengths[0]) else None
+        if values.shape != shape:
+            needed = f"shape {shape}" if shape else "to be a list, one array per episode"
+            raise EpisodesError(f"{what} need {needed} as the states, got shape {values.shape}")
+        _check_numeric(values, what)
+        return values.astype(np.float64).reshape(-1)
+    parts = [np.asarray(part) for part in values]
+    if len(parts) != n:
+        raise EpisodesError(f"{what} need one array for each of {n} episodes, got {len(parts)}")
+    for i, part in enumerate(parts):
+        _check_numeric(part, f"{what} of episode {i}")
+        if part.shape != (lengths[i],):
+            raise EpisodesError(
+                f"{what} of episode {i} need shape ({lengths[i]},) as its states, got {part.shape}"
+            )
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _check_numeric(values: AnyArray, what: str) -> None:
+    if values.dtype.kind not in "fiub":
+        raise EpisodesError(
+            f"{what} need numbers, got the type {values.dtype}; Episodes.from_frame encodes text"
+        )
+    if values.dtype.kind in "iu" and values.size and np.abs(values).max() > 2**53:
+        raise EpisodesError(f"{what} need integers up to 2**53: beyond, float64 cannot hold them")
+
+
+def _names(features: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    if features is None:
+        return tuple(f"x{i}" for i in range(d))
+    names = tuple(str(name) for name in features)
+    if len(names) != d:
+        raise EpisodesError(f"features need {d} names, one per column of states, got {len(names)}")
+    return names
+
+
+def _per_episode(values: ArrayLike, n: int, what: str) -> AnyArray:
+    array = np.array(values)
+    if array.shape != (n,):
+        raise EpisodesError(f"{what} need one value for each of {n} episodes, got {array.shape}")
+    return array
+
+
+def _ids(ids: ArrayLike | None, n: int) -> AnyArray:
+    if ids is None:
+        return np.arange(n)
+    array = _per_episode(ids, n, "ids")
+    found, counts = np.unique(array, return_counts=True)
+    if found.size != n:
+        raise EpisodesError(f"ids need to differ, got {found[np.argmax(counts)]!s} twice")
+    return array
+
+
+def _flags(values: ArrayLike, n: int) -> BoolArray:
+    array = _per_episode(values, n, "truncated")
+    strange = ~np.isin(array, (0, 1))
+    if strange.any():
+        raise EpisodesError(f"truncated needs true or false, got {array[strange][0]!s}")
+    return array.astype(np.bool_)

@@ -1,0 +1,145 @@
+"""The last stretch on which arrays, frames and files meet: checks, behavior, horizon, censoring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.episodes._arrangement import Arrangement
+from ontarget.episodes._store import Roles, Store, behavior_before
+from ontarget.episodes.behavior import Behavior, Column
+from ontarget.episodes.schema import Schema
+from ontarget.errors import CensoredError, EpisodesError
+
+__all__ = ["Censored", "Recording", "build"]
+
+Censored: TypeAlias = Literal["refuse", "drop"]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Columns in time-major order, not yet checked for what they hold."""
+
+    arrangement: Arrangement
+    schema: Schema
+    behavior: Behavior
+    roles: Roles
+    ids: AnyArray
+    groups: AnyArray | None
+    truncated: BoolArray | None
+    terminated: BoolArray | None
+    states: FloatArray
+    rewards: FloatArray | None
+    behavior_values: FloatArray | None
+
+    def where(self, row: int) -> str:
+        """The episode and step of a row, in the user's own numbering."""
+        episode, step = self.arrangement.locate(row)
+        return f"episode {self.ids[episode]!s}, step {step + self.roles.first_step}"
+
+
+def build(
+    recording: Recording, *, horizon: int | None, censored: Censored
+) -> tuple[Store, IndexArray | None]:
+    """The checked store, and the positions of the episodes to keep (None: all of them)."""
+    if censored not in ("refuse", "drop"):
+        raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
+    _check_states(recording)
+    if recording.rewards is not None:
+        column = recording.roles.reward or "reward"
+        _check_finite(recording, recording.rewards, f"reward (column {column!r})")
+    values = recording.rewards
+    if isinstance(recording.behavior, Column):
+        values = recording.behavior_values
+        if values is not None:
+            _check_finite(recording, values, f"behavior (column {recording.behavior.column!r})")
+    if values is None:
+        raise EpisodesError(
+            f"behavior {recording.behavior.spec!r} needs its values; pass the rewards, or the "
+            "column that holds the behavior"
+        )
+    arrangement = recording.arrangement
+    before, outcomes = behavior_before(
+        recording.behavior, values, arrangement.lengths, arrangement.offsets
+    )
+    store = Store(
+        schema=recording.schema,
+        behavior=recording.behavior,
+        horizon=_checked_horizon(recording, horizon),
+        roles=recording.roles,
+        ids=recording.ids,
+        groups=recording.groups,
+        truncated=recording.truncated,
+        terminated=recording.terminated,
+        lengths=arrangement.lengths,
+        offsets=arrangement.offsets,
+        states=recording.states,
+        rewards=recording.rewards,
+        before=before,
+        outcomes=outcomes,
+    )
+    return _settle_censored(store, censored)
+
+
+def _check_finite(recording: Recording, values: FloatArray, what: str) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argmax(bad))
+        more = int(np.count_nonzero(bad)) - 1
+        others = f" and in {more:,} more row{'s' * (more > 1)}" if more else ""
+        raise EpisodesError(
+            f"{what} needs finite numbers, got {values[row]} at {recording.where(row)}{others}; "
+            "mend the row, or leave the episode out"
+        )
+
+
+def _check_states(recording: Recording) -> None:
+    """NaN is a missing reading and allowed; an infinite one is not."""
+    for feature, column in zip(recording.schema.features, recording.states, strict=True):
+        if np.isinf(column).any():
+            row = int(np.argmax(np.isinf(column)))
+            raise EpisodesError(
+                f"feature {feature.name!r} needs finite numbers (NaN where a reading is missing), "
+                f"got {column[row]} at {recording.where(row)}"
+            )
+
+
+def _checked_horizon(recording: Recording, horizon: int | None) -> int:
+    lengths = recording.arrangement.lengths
+    longest = int(np.argmax(lengths))
+    if horizon is None:
+        return int(lengths[longest])
+    if isinstance(horizon, bool) or horizon != int(horizon) or horizon < 1:
+        raise EpisodesError(f"horizon needs a whole number from 1 up, got {horizon}")
+    if horizon < lengths[longest]:
+        raise EpisodesError(
+            f"horizon {horizon} is shorter than episode {recording.ids[longest]!s} with "
+            f"{lengths[longest]} steps; pass horizon={lengths[longest]} or more, or cut them"
+        )
+    return int(horizon)
+
+
+def _settle_censored(store: Store, censored: Censored) -> tuple[Store, IndexArray | None]:
+    """Outcomes nobody knows are refused or left out, and counted either way (M1)."""
+    cut = int(np.count_nonzero(store.censored))
+    if not cut:
+        return store, None
+    n = store.lengths.size
+    first = int(np.argmax(store.censored))
+    if censored == "refuse":
+        raise CensoredError(
+            f"{cut:,} of {n:,} episodes were cut off before their end and before the horizon "
+            f"{store.horizon} (first: episode {store.ids[first]!s} after {store.lengths[first]} "
+            "steps), so their outcome is unknown; record them to the end, or pass censored='drop' "
+            "to leave them out (what remains is then a selection)"
+        )
+    kept = np.flatnonzero(~store.censored)
+    if not kept.size:
+        raise CensoredError(
+            f"all {n:,} episodes were cut off before the horizon {store.horizon}, so none is left "
+            "after censored='drop'; record episodes to their end, or pass the horizon they reach"
+        )
+    return replace(store, dropped=cut), kept

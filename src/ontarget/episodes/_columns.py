@@ -1,0 +1,207 @@
+"""A column of a user's table as numbers, and back, with a message for each way it can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.episodes._arrangement import Arrangement
+from ontarget.episodes.schema import Feature
+from ontarget.errors import CategoryError, EpisodesError
+
+__all__ = [
+    "Labels",
+    "Where",
+    "decoded",
+    "encoded",
+    "feature_of",
+    "flags",
+    "labels",
+    "number_feature",
+    "numbers",
+    "whole_numbers",
+]
+
+Where: TypeAlias = Callable[[int], str]  # a row of the table -> "episode 7, step 3"
+
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
+_EXACT_INTEGERS = 2**53
+
+
+def is_text(column: pl.Series) -> bool:
+    """Whether the column holds text."""
+    return isinstance(column.dtype, _TEXT)
+
+
+def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
+    """The column as float64, NaN where it is missing."""
+    if is_text(column):
+        text = column.cast(pl.String)
+        parsed = text.cast(pl.Float64, strict=False)
+        row = _first(text.is_not_null() & parsed.is_null())
+        row = 0 if row is None else row
+        raise EpisodesError(
+            f"{what} needs numbers, got the text {text[row]!r} at {where(row)}; mend the value, or "
+            "give the column a number type"
+        )
+    if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        raise EpisodesError(
+            f"{what} needs numbers, got the type {column.dtype}; turn it into a number, or name "
+            "the features to use with features="
+        )
+    if column.dtype in (pl.Int64, pl.UInt64, pl.Int128):
+        row = _first((column > _EXACT_INTEGERS) | (column < -_EXACT_INTEGERS))
+        if row is not None:
+            raise EpisodesError(
+                f"{what} needs integers up to 2**53: float64 cannot hold {column[row]} at "
+                f"{where(row)} exactly; make it text if it is a name"
+            )
+    values: FloatArray = column.cast(pl.Float64).to_numpy()
+    return values
+
+
+def whole_numbers(column: pl.Series, what: str) -> IndexArray:
+    """The column as integers; floats must be whole."""
+    _refuse_missing(column, what)
+    if column.dtype.is_integer():
+        return column.to_numpy().astype(np.intp, copy=False)
+    values = numbers(column, what, lambda row: f"row {row}")
+    odd = ~np.isfinite(values) | (values != np.rint(values)) | (np.abs(values) > _EXACT_INTEGERS)
+    if odd.any():
+        row = int(np.argmax(odd))
+        raise EpisodesError(f"{what} needs whole numbers, got {values[row]} in row {row}")
+    return values.astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A column of names, as integers that are cheap to compare row by row."""
+
+    codes: IndexArray
+    dictionary: AnyArray | None  # None: the codes are the names
+
+    def __getitem__(self, rows: IndexArray) -> AnyArray:
+        """The names in these rows."""
+        codes: AnyArray = self.codes[rows]
+        return codes if self.dictionary is None else self.dictionary[codes]
+
+    def place(self, arrangement: Arrangement) -> IndexArray:
+        """The codes in time-major order."""
+        return arrangement.place(self.codes)
+
+
+def labels(column: pl.Series, what: str) -> Labels:
+    """The column as names: integers stay integers, text stays text."""
+    _refuse_missing(column, what)
+    if column.dtype.is_integer():
+        return Labels(column.to_numpy(), None)
+    if not is_text(column):
+        raise EpisodesError(
+            f"{what} needs whole numbers or text as names, got the type {column.dtype}"
+        )
+    text = column.cast(pl.String)
+    names = text.unique(maintain_order=True)
+    codes = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.intp)
+    return Labels(codes, np.array(names.to_list(), dtype=np.dtypes.StringDType()))
+
+
+def flags(column: pl.Series, what: str) -> BoolArray:
+    """The column as true or false; numbers must be 0 or 1."""
+    _refuse_missing(column, what)
+    if column.dtype == pl.Boolean:
+        truth: BoolArray = column.to_numpy()
+        return truth
+    values = numbers(column, what, lambda row: f"row {row}")
+    odd = (values != 0.0) & (values != 1.0)
+    if odd.any():
+        row = int(np.argmax(odd))
+        raise EpisodesError(f"{what} needs true or false, got {values[row]} in row {row}")
+    raised: BoolArray = values == 1.0
+    return raised
+
+
+def number_feature(column: pl.Series, *, categorical: bool) -> Feature:
+    """The feature of a column of numbers."""
+    return Feature(column.name, _name_of(column.dtype), categorical=categorical)
+
+
+def feature_of(column: pl.Series, *, categorical: bool, where: Where) -> Feature:
+    """The feature that a column holds: a number type, or text with its dictionary."""
+    if not is_text(column):
+        return number_feature(column, categorical=categorical)
+    text = column.cast(pl.String)
+    if not categorical:
+        _refuse_mixed(text, where)
+    categories = tuple(text.drop_nulls().unique().sort().to_list())
+    return Feature(column.name, "text", categories)
+
+
+def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
+    """The column's values as the numbers that models read."""
+    what = f"feature {feature.name!r}"
+    if feature.categories is None:
+        return numbers(column, what, where)
+    text = column.cast(pl.String)
+    codes = text.cast(pl.Enum(list(feature.categories)), strict=False)
+    row = _first(text.is_not_null() & codes.is_null())
+    if row is not None:
+        try:
+            feature.code(text[row])
+        except CategoryError as error:
+            raise CategoryError(f"{error} (at {where(row)})") from None
+    values: FloatArray = codes.to_physical().cast(pl.Float64).to_numpy()
+    return values
+
+
+def decoded(values: FloatArray, feature: Feature) -> pl.Series:
+    """The column that `encoded` read, in the type it had; a missing float comes back as NaN."""
+    column = pl.Series(feature.name, values)
+    if feature.dtype in ("float64", "float32"):
+        return column.cast(_TYPES[feature.dtype])
+    present = column.fill_nan(None)
+    if feature.categories is None:
+        return present.cast(_TYPES[feature.dtype])
+    dictionary = pl.Series(feature.name, list(feature.categories), dtype=pl.String)
+    if not feature.categories:
+        return pl.Series(feature.name, [None] * len(column), dtype=pl.String)
+    return dictionary.gather(present.cast(pl.UInt32))
+
+
+_TYPES: dict[str, pl.DataType] = {
+    "float64": pl.Float64(),
+    "float32": pl.Float32(),
+    "bool": pl.Boolean(),
+    **{f"int{bits}": getattr(pl, f"Int{bits}")() for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(pl, f"UInt{bits}")() for bits in (8, 16, 32, 64)},
+}
+
+
+def _name_of(dtype: pl.DataType) -> str:
+    return next((name for name, known in _TYPES.items() if known == dtype), "float64")
+
+
+def _first(mask: pl.Series) -> int | None:
+    return mask.arg_max() if mask.any() else None
+
+
+def _refuse_missing(column: pl.Series, what: str) -> None:
+    row = _first(column.is_null())
+    if row is not None:
+        raise EpisodesError(f"{what} needs a value in every row, got none in row {row}")
+
+
+def _refuse_mixed(text: pl.Series, where: Where) -> None:
+    """Numbers with text among them are far more often a spoilt column than a dictionary."""
+    parsed = text.cast(pl.Float64, strict=False).is_not_null()
+    spoilt = text.is_not_null() & ~parsed
+    row = _first(spoilt)
+    if row is not None and parsed.any():
+        raise EpisodesError(
+            f"feature {text.name!r} mixes numbers and text: got {text[row]!r} at {where(row)}; "
+            f"mend the value, or pass categorical=[{text.name!r}] if all of them are names"
+        )

@@ -1,0 +1,149 @@
+"""Episodes in files: Parquet, which keeps everything, CSV, and Minari datasets to read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ontarget._whole_file import replacing
+from ontarget.episodes._building import Recording
+from ontarget.episodes._frames import FrameOptions, Layout, frame_of, layout_of, record_frame
+from ontarget.episodes.behavior import behavior_of
+from ontarget.episodes.schema import Schema
+from ontarget.errors import EpisodesFileError, OntargetError
+
+if TYPE_CHECKING:
+    from ontarget.episodes.episodes import Episodes
+
+__all__ = ["record_file", "write"]
+
+_KEY = "ontarget"
+_VERSION = 1
+
+
+def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
+    """The recording in a file or a Minari dataset folder, and the layout by which it was read."""
+    if path.is_dir():
+        from ontarget.episodes._minari import record_minari
+
+        return record_minari(path, options)
+    if not path.exists():
+        raise EpisodesFileError(f"{path}: no such file or folder")
+    with _explained(path):
+        if path.suffix == ".parquet":
+            layout = layout_of(options, _layout_in(path))
+            table = pl.scan_parquet(path, glob=False)
+        elif path.suffix == ".csv":
+            layout = layout_of(options)
+            table = _scan_csv(path)
+        else:
+            raise EpisodesFileError(
+                f"{path.name}: episodes come as .parquet or .csv files, or Minari dataset folders"
+            )
+        return record_frame(table, layout), layout
+
+
+def write(episodes: Episodes, path: Path) -> None:
+    """Write the episodes; the file appears whole or not at all."""
+    if path.suffix not in (".parquet", ".csv"):
+        raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
+    table = frame_of(episodes).lazy()
+    with _explained(path), replacing(path) as part:
+        if path.suffix == ".parquet":
+            # Rows are sorted by step, so a row group is a few steps: a step reads only those.
+            table.sink_parquet(part, metadata={_KEY: _described(episodes)})
+        else:
+            # Float32 is printed to its own last digit, and read back as another float64.
+            table.cast({pl.Float32: pl.Float64}).sink_csv(part)
+
+
+def _described(episodes: Episodes) -> str:
+    """What the columns alone do not say, as sorted JSON."""
+    roles = episodes.roles
+    found: dict[str, Any] = {
+        "version": _VERSION,
+        "behavior": episodes.behavior.spec,
+        "horizon": episodes.horizon,
+        "features": episodes.schema.to_json(),
+        "roles": {
+            "episode": roles.episode,
+            "step": roles.step,
+            "reward": roles.reward,
+            "truncated": roles.truncated,
+            "terminated": roles.terminated,
+            "group": roles.group,
+            "first_step": roles.first_step,
+        },
+    }
+    return json.dumps(found, sort_keys=True)
+
+
+def _layout_in(path: Path) -> Layout | None:
+    """The layout that `write` left in a Parquet file, or None in a file of other making."""
+    text = pl.read_parquet_metadata(path).get(_KEY)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+        if found["version"] != _VERSION:
+            raise EpisodesFileError(
+                f"{path.name} was written by another version of ontarget (format "
+                f"{found['version']}, this one reads {_VERSION})"
+            )
+        schema = Schema.from_json(found["features"])
+        return Layout(
+            features=schema.names,
+            schema=schema,
+            behavior=behavior_of(found["behavior"]),
+            horizon=int(found["horizon"]),
+            **found["roles"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, OntargetError):
+            raise
+        raise EpisodesFileError(f"{path.name}: its description is damaged ({error})") from error
+
+
+def _scan_csv(path: Path) -> pl.LazyFrame:
+    """The table in a CSV file, typed by all of its rows, after a look for uneven lines."""
+    # Read whole: asked for one column, the reader does not notice fields beyond the header's.
+    table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
+    # It fills short lines with nulls, and every one of them leaves the last column empty.
+    if table.width and table[:, -1].has_nulls():
+        _refuse_uneven_lines(path)
+    return table.lazy()
+
+
+def _refuse_uneven_lines(path: Path) -> None:
+    with path.open(newline="", encoding="utf-8") as lines:
+        reader = csv.reader(lines)
+        width = len(next(reader))
+        for row in reader:
+            if row and len(row) != width:
+                raise EpisodesFileError(
+                    f"{path.name}, line {reader.line_num}: {len(row)} fields where the header has "
+                    f"{width}: {','.join(row)[:80]!r}; mend or remove the line"
+                )
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turns what readers and the system say into one message that names the file."""
+    try:
+        yield
+    except OntargetError:
+        raise
+    except FileNotFoundError as error:
+        raise EpisodesFileError(f"{path}: no such file") from error
+    except pl.exceptions.NoDataError as error:
+        raise EpisodesFileError(f"{path.name} is empty; it needs a header and rows") from error
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        if path.suffix == ".csv" and path.is_file():
+            _refuse_uneven_lines(path)
+        raise EpisodesFileError(f"{path.name} cannot be read or written: {error}") from error

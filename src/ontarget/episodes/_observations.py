@@ -1,0 +1,153 @@
+"""What an environment shows, laid out as named numbers: boxes, choices, and trees of them.
+
+A layout is the same whether it was read from a Gymnasium space or from a dataset's metadata, so
+that a monitor fitted on recorded data can watch the live environment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ontarget._typing import AnyArray
+from ontarget.errors import EpisodesError
+
+__all__ = ["Leaf", "ObservationLayout", "Path", "name_of"]
+
+# The keys and positions that lead from the whole observation to one of its parts.
+Path: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array or number inside an observation.
+
+    Parameters
+    ----------
+    path
+        Where it stands: keys of mappings and positions in tuples; empty for the whole observation.
+    shape
+        Its shape; empty for a single number.
+    dtype
+        The NumPy name of its type.
+    categorical
+        Whether its numbers are names rather than amounts.
+    """
+
+    path: Path
+    shape: tuple[int, ...]
+    dtype: str = "float64"
+    categorical: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per number: ``x0, x1`` at the root, ``arm_0, arm_1`` below the key ``arm``."""
+        stem = name_of(self.path)
+        if self.size == 1:
+            return (stem or "x0",)
+        spots = ["_".join(map(str, spot)) for spot in np.ndindex(self.shape)]
+        return tuple(f"{stem}_{spot}" if stem else f"x{spot}" for spot in spots)
+
+    def of(self, observation: Any) -> Any:
+        """The leaf's part of an observation, or of a batch of them."""
+        for key in self.path:
+            observation = observation[key]
+        return observation
+
+
+@dataclass(frozen=True)
+class ObservationLayout:
+    """An observation as a row of named numbers.
+
+    Examples
+    --------
+    >>> mode = Leaf(("mode",), (), "int64", categorical=True)
+    >>> layout = ObservationLayout((Leaf(("arm",), (2,)), mode))
+    >>> layout.names, layout.categorical
+    (('arm_0', 'arm_1', 'mode'), ('mode',))
+    >>> print(layout.row({"arm": np.array([0.5, 1.5]), "mode": 2}))
+    [0.5 1.5 2. ]
+    """
+
+    leaves: tuple[Leaf, ...]
+
+    def __post_init__(self) -> None:
+        if not sum(leaf.size for leaf in self.leaves):
+            raise EpisodesError("an observation needs at least one number; this one holds none")
+        found: set[str] = set()
+        for name in self.names:
+            if name in found:
+                raise EpisodesError(
+                    f"two parts of the observation are both called {name!r}; rename a key"
+                )
+            found.add(name)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The features' names, in order."""
+        return tuple(name for leaf in self.leaves for name in leaf.names)
+
+    @cached_property
+    def categorical(self) -> tuple[str, ...]:
+        """The names of the categorical features."""
+        return tuple(name for leaf in self.leaves if leaf.categorical for name in leaf.names)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """One type that holds every number of a row."""
+        found = np.result_type(*(np.dtype(leaf.dtype) for leaf in self.leaves))
+        return np.dtype(np.float32) if found == np.float16 else found
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, observation: Any) -> AnyArray:
+        """One observation as a new row."""
+        return self._join(observation, ())
+
+    def rows(self, observations: Any, n: int) -> AnyArray:
+        """A batch of n observations, its leaves with n entries each, as new rows."""
+        return self._join(observations, (n,))
+
+    def _join(self, observation: Any, batch: tuple[int, ...]) -> AnyArray:
+        parts = []
+        for leaf in self.leaves:
+            try:
+                part = np.asarray(leaf.of(observation))
+            except (KeyError, IndexError, TypeError) as error:
+                raise EpisodesError(
+                    f"the observation lacks {name_of(leaf.path)!r}, got {_shown(observation)}"
+                ) from error
+            # A single number often comes as an array of one.
+            if part.shape != (*batch, *leaf.shape) and part.size != math.prod(batch) * leaf.size:
+                raise EpisodesError(
+                    f"{name_of(leaf.path) or 'the observation'} needs shape "
+                    f"{(*batch, *leaf.shape)}, got {part.shape}"
+                )
+            parts.append(part.reshape(*batch, leaf.size))
+        if len(parts) == 1:
+            return np.array(parts[0], dtype=self.dtype)
+        return np.concatenate(parts, axis=-1, dtype=self.dtype)
+
+
+def name_of(path: Path) -> str:
+    """The name of a part of an observation: keys joined by dots, positions as ``x0, x1``."""
+    return ".".join(f"x{key}" if isinstance(key, int) else str(key) for key in path)
+
+
+def _shown(observation: Any) -> str:
+    if isinstance(observation, Mapping):
+        return f"the keys {', '.join(map(str, observation))}"
+    if isinstance(observation, Sequence) and not isinstance(observation, str):
+        return f"{len(observation)} parts"
+    return type(observation).__name__

@@ -1,0 +1,112 @@
+"""What the measures accept: checks at the border, once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from ontarget.errors import InputError
+
+__all__ = [
+    "check_flags",
+    "check_fraction",
+    "check_numbers",
+    "check_panel",
+    "check_probabilities",
+    "check_same_size",
+    "freeze",
+]
+
+
+def check_numbers(name: str, values: ArrayLike, *, ndim: int = 1) -> FloatArray:
+    """Values as a float64 array of this many dimensions, at least one of them and none NaN."""
+    array = _floats(name, values)
+    if array.ndim != ndim:
+        raise InputError(
+            f"{name} needs {ndim} dimension{'s' if ndim > 1 else ''}, got shape {array.shape}"
+        )
+    if array.size == 0:
+        raise InputError(f"{name} needs at least one value, got none")
+    _refuse(name, "numbers", array, np.isnan(array))
+    return array
+
+
+def check_probabilities(name: str, values: ArrayLike) -> FloatArray:
+    """Values as a one-dimensional array of numbers in [0, 1]."""
+    array = check_numbers(name, values)
+    _refuse(name, "numbers in [0, 1]", array, (array < 0.0) | (array > 1.0))
+    return array
+
+
+def check_flags(name: str, values: ArrayLike) -> BoolArray:
+    """Values as a one-dimensional array of booleans; 0 and 1 count as such."""
+    raw = np.asarray(values)
+    if raw.ndim != 1:
+        raise InputError(f"{name} needs 1 dimension, got shape {raw.shape}")
+    if raw.dtype == np.bool_:
+        return raw
+    array = _floats(name, raw)
+    _refuse(name, "true and false only, or 1 and 0", array, ~np.isin(array, (0.0, 1.0)))
+    flags: BoolArray = array == 1.0
+    return flags
+
+
+def check_panel(name: str, values: ArrayLike, *, unit: bool = False) -> FloatArray:
+    """Values as (steps, episodes), NaN where an episode is not alive, with one value at least.
+
+    ``unit`` asks for numbers in [0, 1].
+    """
+    array = _floats(name, values)
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} needs shape (steps, episodes), got shape {array.shape}; "
+            "stack_steps makes it of one array per step"
+        )
+    if np.isnan(array).all():
+        raise InputError(f"{name} needs at least one value that is not NaN, got none")
+    _refuse(name, "finite numbers (NaN where there is none)", array, np.isinf(array))
+    if unit:
+        _refuse(name, "numbers in [0, 1]", array, (array < 0.0) | (array > 1.0))
+    return array
+
+
+def check_same_size(**arrays: AnyArray) -> None:
+    """Refuse arrays whose last axes differ in length."""
+    sizes = {name: array.shape[-1] for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputError(f"{' and '.join(sizes)} need the same length, got {listed}")
+
+
+def check_fraction(name: str, value: float) -> float:
+    """The value as a number strictly between 0 and 1."""
+    number = float(value)
+    if not (math.isfinite(number) and 0.0 < number < 1.0):
+        raise InputError(f"{name} needs a number strictly between 0 and 1, got {value}")
+    return number
+
+
+def freeze(owner: object, **arrays: AnyArray) -> None:
+    """Put read-only copies of the arrays into a frozen value object."""
+    for name, array in arrays.items():
+        held = np.array(array)
+        held.flags.writeable = False
+        object.__setattr__(owner, name, held)
+
+
+def _floats(name: str, values: ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} needs numbers, got {values!r}") from error
+
+
+def _refuse(name: str, rule: str, array: FloatArray, wrong: BoolArray) -> None:
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        where = place[0] if len(place) == 1 else place
+        more = int(np.count_nonzero(wrong)) - 1
+        also = f" and {more} more" if more else ""
+        raise InputError(f"{name} needs {rule}, got {array[place]} at position {where}{also}")

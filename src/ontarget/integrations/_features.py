@@ -1,0 +1,60 @@
+"""From what an environment shows to what a monitor reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.episodes import Schema
+from ontarget.episodes._observations import ObservationLayout
+from ontarget.errors import InputError
+
+__all__ = ["MonitorView"]
+
+
+class MonitorView:
+    """Observations as the rows that a monitor was fitted on.
+
+    Features are matched by name where the names agree, and by position where only their number
+    does, as with names of the user's own.
+
+    Parameters
+    ----------
+    layout
+        How the environment's observations are laid out.
+    schema
+        The monitor's features.
+    """
+
+    def __init__(self, layout: ObservationLayout, schema: Schema) -> None:
+        if len(layout) != len(schema):
+            raise InputError(
+                f"the monitor reads {len(schema)} features ({_listed(schema.names)}), and the "
+                f"environment shows {len(layout)} ({_listed(layout.names)}); record this "
+                "environment, or wrap it in a gymnasium.wrappers.TransformObservation"
+            )
+        self._layout = layout
+        self._order: IndexArray | None = None
+        if layout.names != schema.names and set(layout.names) == set(schema.names):
+            place = {name: i for i, name in enumerate(layout.names)}
+            self._order = np.array([place[name] for name in schema.names], dtype=np.intp)
+
+    def row(self, observation: Any) -> FloatArray:
+        """One observation as the monitor reads it."""
+        return self._ordered(self._layout.row(observation).astype(np.float64))
+
+    def rows(self, observations: Any, n: int) -> FloatArray:
+        """A batch of n observations as the monitor reads them."""
+        return self._ordered(self._layout.rows(observations, n).astype(np.float64))
+
+    def _ordered(self, values: FloatArray) -> FloatArray:
+        if self._order is None:
+            return values
+        ordered: FloatArray = values[..., self._order]
+        return ordered
+
+
+def _listed(names: tuple[str, ...], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

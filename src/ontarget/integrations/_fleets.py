@@ -1,0 +1,147 @@
+"""Runs that go on side by side, watched: what a step of all of them does to each outlook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray
+from ontarget.conformal._levels import Level
+from ontarget.episodes import Column
+from ontarget.errors import InputError
+from ontarget.integrations._horizons import cut_off, gone_past, too_short
+from ontarget.live._reasons import OVER
+from ontarget.live.outlook import Outlooks, State
+from ontarget.target import Target
+
+if TYPE_CHECKING:
+    from ontarget.monitor.monitor import GoalMonitor
+
+__all__ = ["FleetOptions", "FleetRuns"]
+
+_NUMBERS: Final = ("low", "p", "high", "plausibility", "assurance")
+_FOUND: Final = (*_NUMBERS, "n_calibration", "state", "reason")
+
+
+class FleetOptions(TypedDict, total=False):
+    """The options of `GoalMonitor.fleet`."""
+
+    alarm_below: float | None
+    false_alarm_rate: Level | None
+    for_steps: int
+    clear_above: float | None
+    groups: Any
+
+
+class FleetRuns:
+    """Watched runs, one per slot; `outlook` always holds what was last known of each.
+
+    Parameters
+    ----------
+    monitor
+        A fitted monitor.
+    target
+        What every run should end in.
+    slots
+        How many runs go on at once.
+    limit
+        After how many steps a run is cut off, if that is known.
+    **options
+        Options of `GoalMonitor.fleet`.
+    """
+
+    def __init__(
+        self,
+        monitor: GoalMonitor,
+        target: Target,
+        slots: int,
+        *,
+        limit: int | None,
+        **options: Unpack[FleetOptions],
+    ) -> None:
+        fitted = monitor.fitted
+        if isinstance(fitted.behavior, Column):
+            raise InputError(
+                f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
+                "rewards; watch each environment by a GoalWrapper of its own, with behavior_value"
+            )
+        self._fitted = fitted
+        self._fleet = monitor.fleet(target, slots, **options)
+        self._too_short = too_short(limit, fitted.horizon)
+        self._t = np.zeros(slots, dtype=np.intp)
+        self._over = np.ones(slots, dtype=np.bool_)
+        self._alarmed = np.zeros(slots, dtype=np.bool_)
+        self._outlook = Outlooks.pending(slots)
+        self.raised: BoolArray = np.zeros(slots, dtype=np.bool_)
+
+    @property
+    def outlook(self) -> Outlooks:
+        """What is known of each run now."""
+        return self._outlook.copy()
+
+    def begin(self, mask: BoolArray, states: FloatArray) -> None:
+        """Runs begin in these slots, with these states (one row per slot)."""
+        which = np.flatnonzero(mask)
+        self.raised = np.zeros_like(self.raised)
+        if not which.size:
+            return
+        self._t[which], self._over[which], self._alarmed[which] = 0, False, False
+        self._fleet.reset(which)
+        self._look(mask, states, 0.0)
+
+    def step(
+        self,
+        moved: BoolArray,
+        states: FloatArray,
+        rewards: FloatArray,
+        *,
+        terminated: BoolArray,
+        truncated: BoolArray,
+    ) -> None:
+        """The runs in these slots went one step on; rows of other slots say nothing."""
+        horizon = self._fitted.horizon
+        self._t[moved] += 1
+        t = self._t
+        self.raised = np.zeros_like(self.raised)
+        over = moved & self._over
+        past = moved & ~over & (t > horizon)
+        here = moved & ~over & ~past
+        closing = here & (np.asarray(terminated, dtype=np.bool_) | (t == horizon))
+        cut = here & ~closing & np.asarray(truncated, dtype=np.bool_)
+        going = here & ~closing & ~cut
+        self._forget(over, OVER)
+        self._forget(past, gone_past(horizon))
+        for i in np.flatnonzero(cut):
+            self._forget(np.arange(cut.size) == i, cut_off(int(t[i]), horizon))
+        if closing.any():
+            which = np.flatnonzero(closing)
+            self._note(closing, self._fleet.end(rewards[closing], agents=which))
+        if going.any():
+            self._look(going, states, rewards[going])
+        self._over |= moved & (np.asarray(terminated) | np.asarray(truncated))
+
+    def _look(self, mask: BoolArray, states: FloatArray, rewards: FloatArray | float) -> None:
+        found = self._fleet.step(states[mask], rewards, agents=np.flatnonzero(mask))
+        if self._too_short:
+            self._forget(mask, self._too_short)
+        else:
+            self._note(mask, found)
+
+    def _note(self, mask: BoolArray, found: Outlooks) -> None:
+        """Keep what the fleet said of these slots, and see where an alarm is new."""
+        now = self._outlook
+        for name in _FOUND:
+            getattr(now, name)[mask] = getattr(found, name)
+        now.t[mask] = self._t[mask]
+        alarm = mask & now.alarm
+        self.raised |= alarm & ~self._alarmed
+        known = mask & now.known
+        self._alarmed[known] = now.alarm[known]
+
+    def _forget(self, mask: BoolArray, reason: str) -> None:
+        now = self._outlook
+        for name in _NUMBERS:
+            getattr(now, name)[mask] = np.nan
+        now.t[mask], now.n_calibration[mask] = self._t[mask], 0
+        now.state[mask], now.reason[mask] = State.UNKNOWN, reason

@@ -1,0 +1,163 @@
+"""Runs as they happen, kept until they are wanted as episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._arguments import whole_number
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.episodes import Behavior, Column, Episodes, behavior_of
+from ontarget.episodes._building import Censored
+from ontarget.episodes._observations import ObservationLayout
+from ontarget.errors import EpisodesError, InputError
+
+__all__ = ["Recorder"]
+
+
+class _Finished(NamedTuple):
+    """A run that is over: who it was, what it saw before each action, and what that earned."""
+
+    number: int
+    slot: int
+    states: AnyArray
+    rewards: FloatArray
+    values: FloatArray | None
+    truncated: bool
+
+
+class _Run:
+    """A run in one slot, in progress."""
+
+    def __init__(self, number: int, first: AnyArray) -> None:
+        self.number = number
+        self.now = first
+        self.states: list[AnyArray] = []
+        self.rewards: list[float] = []
+        self.values: list[float] = []
+
+
+class Recorder:
+    """Collects runs that go on side by side, one in each slot.
+
+    Parameters
+    ----------
+    layout
+        How an observation becomes a row of features.
+    slots
+        How many runs go on at once.
+    horizon
+        The number of steps after which a run is complete; what comes later is not kept.
+    features
+        Names of your own for the features.
+    """
+
+    def __init__(
+        self,
+        layout: ObservationLayout,
+        *,
+        slots: int = 1,
+        horizon: int | None = None,
+        features: Sequence[str] | None = None,
+    ) -> None:
+        if features is not None and len(features) != len(layout):
+            raise InputError(
+                f"features need {len(layout)} names for {', '.join(layout.names)}, "
+                f"got {len(features)}"
+            )
+        self.layout = layout
+        self.horizon = None if horizon is None else whole_number("horizon", horizon, least=1)
+        names = layout.names if features is None else tuple(features)
+        self._features = names
+        self._categorical = [
+            name for own, name in zip(layout.names, names, strict=True) if own in layout.categorical
+        ]
+        self._runs: list[_Run | None] = [None] * slots
+        self._finished: list[_Finished] = []
+        self._started = 0
+
+    def __len__(self) -> int:
+        """How many runs are over."""
+        return len(self._finished)
+
+    def begin(self, slot: int, row: AnyArray) -> None:
+        """A run begins with this state; the one before it, if it was not over, was cut off."""
+        self._close(slot, truncated=True)
+        self._runs[slot] = _Run(self._started, row)
+        self._started += 1
+
+    def step(
+        self,
+        slot: int,
+        row: AnyArray,
+        reward: float,
+        *,
+        terminated: bool,
+        truncated: bool,
+        value: float | None = None,
+    ) -> bool:
+        """Note what acting in the last state earned, and the state it led to; whether that is all.
+
+        After the end, or past the horizon, nothing is kept until the next run begins.
+        """
+        run = self._runs[slot]
+        if run is None:
+            return True
+        run.states.append(run.now)
+        run.rewards.append(float(reward))
+        if value is not None:
+            run.values.append(float(value))
+        run.now = row
+        complete = len(run.states) == self.horizon
+        if terminated or truncated or complete:
+            self._close(slot, truncated=not terminated)
+            return True
+        return False
+
+    def in_progress(self, slot: int) -> bool:
+        """Whether a run goes on in the slot."""
+        return self._runs[slot] is not None
+
+    def episodes(
+        self,
+        *,
+        behavior: str | Behavior = "sum",
+        censored: Censored = "refuse",
+        label: str = "",
+    ) -> Episodes:
+        """The runs that are over, in the order in which they began."""
+        if not self._finished:
+            raise EpisodesError("no run is over yet; play at least one to its end")
+        runs = sorted(self._finished, key=lambda run: run.number)
+        judged = behavior_of(behavior)
+        values = [run.values for run in runs if run.values is not None]
+        if isinstance(judged, Column) and len(values) < len(runs):
+            raise InputError(
+                f"behavior {judged.spec!r} is read, not computed from rewards; pass "
+                "behavior_value, a function of the observation and info, when recording"
+            )
+        return Episodes.from_arrays(
+            [run.states for run in runs],
+            [run.rewards for run in runs],
+            ids=[f"{label}{run.number}" if label else run.number for run in runs],
+            truncated=[run.truncated for run in runs],
+            horizon=self.horizon,
+            behavior=judged,
+            behavior_values=values if isinstance(judged, Column) else None,
+            features=self._features,
+            categorical=self._categorical,
+            censored=censored,
+        )
+
+    def _close(self, slot: int, *, truncated: bool) -> None:
+        run, self._runs[slot] = self._runs[slot], None
+        if run is None or not run.states:
+            return
+        values = np.array(run.values) if run.values else None
+        self._finished.append(
+            _Finished(
+                run.number, slot, np.stack(run.states), np.array(run.rewards), values, truncated
+            )
+        )

@@ -1,0 +1,26 @@
+"""The ``.ontarget`` file: its container, its checks, and what it says of itself."""
+
+from typing import TYPE_CHECKING
+
+from ontarget._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ontarget.modelfile.container import Container, container_bytes, write_container
+    from ontarget.modelfile.file import inspect_file
+
+__all__ = [
+    "Container",
+    "container_bytes",
+    "inspect_file",
+    "write_container",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Container": "ontarget.modelfile.container",
+        "container_bytes": "ontarget.modelfile.container",
+        "inspect_file": "ontarget.modelfile.file",
+        "write_container": "ontarget.modelfile.container",
+    },
+)

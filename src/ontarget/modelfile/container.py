@@ -1,0 +1,317 @@
+"""The model file: named sections of arrays and a JSON header, checked and memory-mapped.
+
+On disk it is a safetensors file, which any safetensors reader opens (`container_header` describes
+it). The safetensors package is not used here: its writer orders arrays by type across the whole
+file, so that one step's arrays would be scattered, and its reader copies every array. Same header
+and same arrays give the same bytes: no time, no engine, no order of dictionaries enters them.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import mmap
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+
+from ontarget._threads import run_blocks
+from ontarget._typing import AnyArray
+from ontarget._whole_file import write_whole
+from ontarget.errors import InputError, ModelFileError
+from ontarget.modelfile._header import (
+    ALIGNMENT,
+    FileBuffer,
+    decode_arrays,
+    decode_header,
+    dtype_code,
+    encode_header,
+)
+
+__all__ = ["Container", "container_bytes", "write_container"]
+
+
+def write_container(
+    path: str | os.PathLike[str],
+    header: Mapping[str, Any],
+    sections: Mapping[str, Mapping[str, AnyArray]],
+) -> None:
+    """Write a header and sections of arrays to a file that appears whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The file; one that is there already is replaced in a single step. Until then the bytes are
+        in ``.ontarget-<16 hex digits>.part`` in the same folder, which only a process that is
+        killed leaves behind; it may be deleted.
+    header
+        Plain JSON: str keys, finite numbers, nested at most 32 deep.
+    sections
+        Arrays of bool, integers, float32 or float64 by section and name, of any shape. Names are
+        made of letters, digits, ``_``, ``.`` and ``-``; an array's may have up to four such parts
+        divided by ``/``.
+
+    Raises
+    ------
+    InputError
+        If the header is no JSON, or a name or an array is none that the file can hold.
+    ModelFileError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np, pathlib, tempfile
+    >>> from ontarget.modelfile.container import Container, write_container
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "small.ontarget"
+    ...     write_container(path, {"horizon": 50}, {"ranks": {"step-0": np.array([0.25, 0.75])}})
+    ...     Container.open(path).section("ranks")["step-0"]
+    array([0.25, 0.75])
+    """
+    path = Path(path)
+    if not path.name:
+        raise ModelFileError(f"{str(path)!r} names no file; give the model file a name")
+    chunks = _chunks(header, sections)
+    try:
+        write_whole(path, chunks)
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be written: {_reason(error, 'write')}") from error
+
+
+def container_bytes(
+    header: Mapping[str, Any], sections: Mapping[str, Mapping[str, AnyArray]]
+) -> bytes:
+    """The bytes that `write_container` would write.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget.modelfile.container import Container, container_bytes
+    >>> data = container_bytes({"horizon": 50}, {"ranks": {"step-0": np.array([0.25, 0.75])}})
+    >>> Container.from_bytes(data).header["horizon"]
+    50
+    """
+    return b"".join(_chunks(header, sections))
+
+
+class Container:
+    """A model file that is open: its header, and its arrays by section.
+
+    Open one with `Container.open`. The header is checked then; a section's checksum is when the
+    section is first asked for, and `verify` checks all of them. Whatever is wrong raises
+    `ModelFileError`. Nothing in a file is executed, and reading one takes at most twice its size
+    and 16 MB of memory, whoever made it.
+
+    Attributes
+    ----------
+    name
+        Where it was read from.
+    header
+        What `write_container` was given, as JSON gives it back.
+    sections
+        The names of the sections, sorted.
+    fingerprint
+        A SHA-256 that two files share only if they are the same, byte for byte.
+
+    Notes
+    -----
+    The arrays are views of the file's pages: processes that open the same file share one copy, and
+    a fork shares its parent's. A view keeps the map alive after the container is gone. The file
+    may be replaced or deleted meanwhile (`write_container` replaces it): this container goes on
+    with the old one. It must not be changed in place: the arrays would change with it unnoticed,
+    and the system ends a process (SIGBUS) that reads where a file was cut off under its map. Open
+    it with ``copy=True`` where others may do such things.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget.modelfile.container import Container, container_bytes
+    >>> data = container_bytes({"horizon": 1}, {"ranks": {"step-0": np.array([0.25, 0.75])}})
+    >>> found = Container.from_bytes(data, name="small.ontarget")
+    >>> found
+    Container(name='small.ontarget', sections=1, size=408)
+    >>> found.section("ranks")["step-0"].flags.writeable
+    False
+    >>> Container.from_bytes(data[:-1], name="cut.ontarget")
+    Traceback (most recent call last):
+    ...
+    ontarget.errors.ModelFileError: cut.ontarget cannot be used: it has 407 bytes where its header \
+says 408: it is cut off, or something was added; restore it from a copy, or fit the monitor anew
+    """
+
+    def __init__(self, buffer: FileBuffer, *, name: str) -> None:
+        with _damage(name):
+            self._header = decode_header(buffer)
+        self.name = name
+        self.header: Mapping[str, Any] = MappingProxyType(self._header.user)
+        self.sections: tuple[str, ...] = tuple(self._header.sections)
+        self.fingerprint: str = self._header.checksum
+        self._buffer = buffer
+        # NumPy holds on to the buffer through this array, and so do all views of it.
+        self._bytes = np.frombuffer(buffer, np.uint8)
+        self._whole: set[str] = set()
+        self._arrays: dict[str, dict[str, AnyArray]] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, copy: bool = False) -> Self:
+        """The container in a file, its header read and checked.
+
+        Parameters
+        ----------
+        path
+            A file that `write_container` wrote.
+        copy
+            Read the file into memory instead of mapping it, so that nobody can change it later.
+        """
+        name = os.fspath(path)
+        try:
+            buffer = _read(Path(path), copy=copy)
+        except (OSError, ValueError) as error:
+            reason = _reason(error, "read") if isinstance(error, OSError) else str(error)
+            raise ModelFileError(f"{name} cannot be read: {reason}") from error
+        return cls(buffer, name=name)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, name: str = "model") -> Self:
+        """The container in bytes that `container_bytes` gave; messages call it `name`."""
+        return cls(data, name=name)
+
+    def section(self, name: str) -> dict[str, AnyArray]:
+        """The arrays of a section by name, read-only, checked when first asked for."""
+        arrays = self._arrays.get(name)
+        if arrays is None:
+            if name not in self._header.sections:
+                raise ModelFileError(
+                    f"{self.name} has no section {name!r}; it has {', '.join(self.sections[:8])}"
+                    f"{', …' if len(self.sections) > 8 else ''}"
+                )
+            with _damage(self.name):
+                self._check_bytes(name)
+                arrays = self._arrays[name] = self._views(name)
+        return dict(arrays)
+
+    def verify(self) -> None:
+        """Check every section that was not asked for yet, on all threads.
+
+        Like everything that uses them, it must not be called from a task of `run_blocks`.
+        """
+        names = [name for name in self.sections if name not in self._arrays]
+
+        def check(start: int, stop: int) -> None:
+            for name in names[start:stop]:
+                self._check_bytes(name)
+
+        with _damage(self.name):
+            run_blocks(check, len(names), block=1)
+        # One after the other: only the bytes are worth a thread, and lists parsed at once would
+        # add up in memory.
+        for name in names:
+            self.section(name)
+
+    def __repr__(self) -> str:
+        return (
+            f"Container(name={self.name!r}, sections={len(self.sections)}, "
+            f"size={len(self._buffer)})"
+        )
+
+    def _check_bytes(self, name: str) -> None:
+        if name in self._whole:
+            return
+        place = self._header.sections[name]
+        if hashlib.sha256(self._bytes[place.start : place.stop].data).hexdigest() != place.sha256:
+            raise ValueError(f"section {name!r} is damaged: the checksum differs")
+        self._whole.add(name)
+
+    def _views(self, name: str) -> dict[str, AnyArray]:
+        found = {}
+        for array, where in decode_arrays(self._buffer, self._header, name).items():
+            raw = self._bytes[where.start : where.stop]
+            # A bool of another value behaves as true and false at once.
+            if where.dtype == np.bool_ and raw.size and raw.max() > 1:
+                raise ValueError(f"array {name}/{array} holds a bool that is neither 0 nor 1")
+            found[array] = raw.view(where.dtype).reshape(where.shape)
+        return found
+
+
+def _chunks(
+    header: Mapping[str, Any], sections: Mapping[str, Mapping[str, AnyArray]]
+) -> Iterator[bytes | memoryview]:
+    """The file's bytes in order; names and arrays are checked before the first is given."""
+    stored = {
+        section: {name: _stored(section, name, arrays[name]) for name in sorted(arrays)}
+        for section, arrays in sorted(sections.items())
+    }
+    shapes = {
+        section: {name: (dtype_code(a.dtype), a.shape) for name, a in arrays.items()}
+        for section, arrays in stored.items()
+    }
+    checksums = {}
+    for section, arrays in stored.items():
+        digest = hashlib.sha256()
+        for piece in _pieces(arrays):
+            digest.update(piece)
+        checksums[section] = digest.hexdigest()
+    start = encode_header(header, shapes, checksums)
+    return chain([start], *map(_pieces, stored.values()))
+
+
+def _stored(section: str, name: str, array: AnyArray) -> AnyArray:
+    """The array as the file holds it: row by row, least byte first."""
+    found = np.asarray(array)
+    try:
+        dtype_code(found.dtype)
+    except InputError as error:
+        raise InputError(f"array {section}/{name}: {error}") from None
+    return np.asarray(found, found.dtype.newbyteorder("<"), order="C")
+
+
+def _pieces(arrays: Mapping[str, AnyArray]) -> Iterator[bytes | memoryview]:
+    """The bytes of a section: each array, filled up with zeros to a multiple of 8."""
+    for array in arrays.values():
+        yield array.reshape(-1).view(np.uint8).data
+        yield bytes(-array.nbytes % ALIGNMENT)
+
+
+def _read(path: Path, *, copy: bool) -> FileBuffer:
+    # Looked at before it is opened: opening a pipe would wait for a writer.
+    if not stat.S_ISREG((found := path.stat()).st_mode):
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise ValueError("it is no regular file; copy what it gives to one")
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ValueError("it is empty; restore it from a copy, or fit the monitor anew")
+        return file.read() if copy else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _reason(error: OSError, verb: str) -> str:
+    """What the system says, and what to do about it."""
+    match error:
+        case FileNotFoundError() if verb == "read":
+            return "there is no such file; check the path, or fit a monitor and save it there"
+        case FileNotFoundError() | NotADirectoryError():
+            return "there is no such folder; check the path, or create the folder"
+        case IsADirectoryError():
+            return "it is a folder; name a file in it"
+        case PermissionError():
+            return f"this user may not {verb} there; change the permissions or the path"
+        case _:
+            return error.strerror or str(error)
+
+
+@contextmanager
+def _damage(name: str) -> Iterator[None]:
+    """Turns what the checks say into one error that names the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelFileError(
+            f"{name} cannot be used: {error}; restore it from a copy, or fit the monitor anew"
+        ) from error

@@ -1,0 +1,102 @@
+"""The scikit-learn face that the models share: checked input, one vocabulary, clear errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from ontarget._typing import ArrayLike, FloatArray, KeyArray
+from ontarget.errors import InputError, UnfittedError
+from ontarget.models.base import TrainingRows, check_features
+
+__all__ = ["DistributionEstimator"]
+
+
+class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # untyped base
+    """A model was asked before it was fitted; also the kind that scikit-learn expects."""
+
+
+class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """What every model of a conditional distribution does the same way.
+
+    A subclass sets ``n_features_in_`` in fit (through `_training_rows`) and gives `cdf_limits`.
+    """
+
+    n_features_in_: int
+    training_keys_: KeyArray | None
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        raise NotImplementedError
+
+    def cdf(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
+        """``P(Y <= y | x)``: y scalar or (n,) gives (n,), (n, m) gives (n, m)."""
+        return self.cdf_limits(X, y)[1]
+
+    def _training_rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        *,
+        ids: ArrayLike | None,
+        steps: ArrayLike | None,
+    ) -> TrainingRows:
+        """Checked rows to learn from; remembers the width and the names of the columns."""
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        rows = self._matrix(X, reset=True)
+        try:
+            outcomes = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"y needs a flat list of numbers: {error}") from error
+        checked = TrainingRows.of(rows, outcomes, sample_weight, ids=ids, steps=steps)
+        # So that calibration can refuse the episodes that the model has seen.
+        self.training_keys_ = checked.keys
+        return checked
+
+    def _query_rows(self, X: ArrayLike) -> FloatArray:
+        """Checked rows to answer for. A float64 matrix of the right width takes no detour."""
+        self._check_fitted()
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
+        if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):  # type: ignore[union-attr]
+            rows: FloatArray = np.ascontiguousarray(X)
+        else:
+            rows = self._matrix(X, reset=False)
+        check_features(rows)
+        return rows
+
+    def _matrix(self, X: ArrayLike, *, reset: bool) -> FloatArray:
+        try:
+            matrix: FloatArray = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=np.float64,
+                order="C",
+                ensure_all_finite=False,
+                ensure_min_samples=1 if reset else 0,
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        return matrix
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise _NotFittedError(
+                f"this {type(self).__name__} is not fitted yet; call fit before asking it"
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,97 @@
+"""Models that know a row's quantiles at some levels, and make a whole distribution of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from ontarget._threads import run_blocks
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.errors import InputError
+from ontarget.models._estimator import DistributionEstimator
+from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
+from ontarget.models._support import read_only
+from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
+
+__all__ = ["KnotEstimator", "even_levels", "outcome_floor"]
+
+_BLOCK = 4096
+
+
+class KnotEstimator(DistributionEstimator):
+    """A distribution through the quantiles of each row.
+
+    The quantiles of a row are put in ascending order (monotone rearrangement, which never raises
+    their pinball loss). Between two of them the CDF is straight; where several are equal it jumps:
+    an atom. Beyond the outermost ones it is exponential, with the scale that the outer quantiles
+    have on the log scale, so that it is strictly increasing on the whole line.
+
+    A subclass gives `_knots` and sets ``levels_`` and ``floor_`` in fit.
+    """
+
+    levels_: FloatArray
+    floor_: float
+
+    @abstractmethod
+    def _knots(self, rows: FloatArray) -> FloatArray:
+        """The quantiles of each row at ``levels_``, in ascending order."""
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        limits = np.empty((*values.shape, 2))
+
+        def fill(a: int, b: int) -> None:
+            knots = self._knots(rows[a:b])
+            knot_limits(knots, self.levels_, self.floor_, values[a:b], limits[a:b])
+
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        left, right = limits[..., 0], limits[..., 1]
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m)."""
+        rows = self._query_rows(X)
+        asked, flat = check_levels(q)
+        strictly = check_side(side) == "right"
+        table = np.empty((rows.shape[0], asked.size))
+
+        def fill(a: int, b: int) -> None:
+            knots = self._knots(rows[a:b])
+            table[a:b] = knot_quantiles(knots, self.levels_, self.floor_, asked, strictly)
+
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return table[:, 0] if flat else table
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The mean of each row's distribution, tails included."""
+        rows = self._query_rows(X)
+        means = np.empty(rows.shape[0])
+
+        def fill(a: int, b: int) -> None:
+            means[a:b] = knot_means(self._knots(rows[a:b]), self.levels_, self.floor_)
+
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return means
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "levels_")
+
+
+def even_levels(n_levels: int) -> FloatArray:
+    """The levels 1/(n + 1) … n/(n + 1), read-only."""
+    if int(n_levels) != n_levels or n_levels < 3:
+        raise InputError(f"n_levels needs a whole number from 3 up, got {n_levels!r}")
+    return read_only(np.arange(1, int(n_levels) + 1) / (int(n_levels) + 1))
+
+
+def outcome_floor(rows: TrainingRows) -> float:
+    """The least scale of a tail: a thousandth of the outcomes' spread, above 0 in any case."""
+    order = np.argsort(rows.y)
+    mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])
+    spots = np.searchsorted(mass, [0.25 * mass[-1], 0.75 * mass[-1]])
+    quarter, three_quarters = rows.y[order][spots]
+    spreads = (three_quarters - quarter, np.ptp(rows.y), abs(rows.y[0]), 1.0)
+    return 1e-3 * next(float(spread) for spread in spreads if spread > 0.0)

@@ -1,0 +1,198 @@
+"""A distribution through quantiles: straight between them, exponential beyond them (M2).
+
+A row has ``values`` in ascending order, the quantiles at strictly ascending ``levels`` inside
+(0, 1). Equal values are an atom. ``tails`` holds the scale of the lower and of the upper tail.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import FloatArray
+
+__all__ = ["knot_limits", "knot_means", "knot_quantiles", "linear_knots"]
+
+# A tail follows the slope, on the log scale, from the outermost quantile to the first one with at
+# least four times its tail mass: the outermost two alone may lie next to each other by chance.
+_TAIL_RATIO = 4.0
+
+
+@inner_kernel
+def _reaches(mass: float, q: float, strictly: bool) -> bool:
+    return mass > q if strictly else mass >= q
+
+
+@inner_kernel
+def _first_reaching(ascending: FloatArray, q: float, strictly: bool) -> int:
+    """The first place whose number reaches q, or the size where none does."""
+    start, stop = 0, ascending.size
+    while start < stop:
+        middle = (start + stop) >> 1
+        if _reaches(ascending[middle], q, strictly):
+            stop = middle
+        else:
+            start = middle + 1
+    return start
+
+
+@kernel
+def tail_scales(values: FloatArray, levels: FloatArray, floor: float) -> tuple[float, float]:
+    """Scales of the lower and upper exponential tail of a row, never below the floor."""
+    last = levels.size - 1
+    j = 0
+    while j < last and levels[j] < _TAIL_RATIO * levels[0]:
+        j += 1
+    k = last
+    while k > 0 and 1.0 - levels[k] < _TAIL_RATIO * (1.0 - levels[last]):
+        k -= 1
+    lower, upper = floor, floor
+    if j > 0:
+        lower = max(floor, (values[j] - values[0]) / math.log(levels[j] / levels[0]))
+    if k < last:
+        ratio = (1.0 - levels[k]) / (1.0 - levels[last])
+        upper = max(floor, (values[last] - values[k]) / math.log(ratio))
+    return lower, upper
+
+
+@inner_kernel
+def _mass(
+    y: float, j: int, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
+) -> float:
+    """The CDF at a y strictly between values j − 1 and j, or beyond the ends for j = 0 or all."""
+    if j == 0:
+        return float(levels[0] * math.exp((y - values[0]) / tails[0]))
+    last = levels.size - 1
+    if j > last:
+        return float(1.0 - (1.0 - levels[last]) * math.exp((values[last] - y) / tails[1]))
+    part = (y - values[j - 1]) / (values[j] - values[j - 1])
+    return float(min(levels[j - 1] + part * (levels[j] - levels[j - 1]), levels[j]))
+
+
+@inner_kernel
+def _limits(
+    y: float, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
+) -> tuple[float, float]:
+    """Left and right limits of the CDF at y."""
+    if y == -np.inf:
+        return 0.0, 0.0
+    if y == np.inf:
+        return 1.0, 1.0
+    below = _first_reaching(values, y, False)
+    if below < values.size and values[below] == y:
+        upto = below
+        while upto + 1 < values.size and values[upto + 1] == y:
+            upto += 1
+        return levels[below], levels[upto]
+    mass = _mass(y, below, values, levels, tails)
+    return mass, mass
+
+
+@inner_kernel
+def _quantile(
+    q: float, strictly: bool, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
+) -> float:
+    """The smallest float whose CDF reaches q: bisection, so that it inverts the CDF exactly."""
+    if q < 0.0 or (q == 0.0 and not strictly):
+        return -np.inf
+    if q > 1.0 or (q == 1.0 and strictly):
+        return np.inf
+    n = values.size
+    j = _first_reaching(levels, q, strictly)
+    if 0 < j < n and values[j - 1] == values[j]:
+        return float(values[j])
+    if j < n:
+        high = values[j]
+    else:
+        step = tails[1]
+        high = values[n - 1] + step
+        while high < np.inf and not _reaches(_mass(high, n, values, levels, tails), q, strictly):
+            step *= 2.0
+            high += step
+    if j > 0:
+        low = values[j - 1]
+    else:
+        step = tails[0]
+        low = values[0] - step
+        while low > -np.inf and _reaches(_mass(low, 0, values, levels, tails), q, strictly):
+            step *= 2.0
+            low -= step
+    if high == np.inf or low == -np.inf:
+        return np.inf if high == np.inf else -np.inf
+    while True:
+        middle = 0.5 * low + 0.5 * high
+        if not low < middle < high:
+            return float(high)
+        if _reaches(_mass(middle, j, values, levels, tails), q, strictly):
+            high = middle
+        else:
+            low = middle
+
+
+@kernel
+def knot_limits(
+    knots: FloatArray, levels: FloatArray, floor: float, y: FloatArray, out: FloatArray
+) -> None:
+    """Fill out (rows, ys, 2) with both limits of each row's CDF at its ys (rows, ys)."""
+    for i in range(knots.shape[0]):
+        tails = tail_scales(knots[i], levels, floor)
+        for k in range(y.shape[1]):
+            out[i, k, 0], out[i, k, 1] = _limits(y[i, k], knots[i], levels, tails)
+
+
+@kernel
+def knot_quantiles(
+    knots: FloatArray, levels: FloatArray, floor: float, q: FloatArray, strictly: bool
+) -> FloatArray:
+    """Quantiles (rows, qs) of each row's distribution."""
+    out = np.empty((knots.shape[0], q.size))
+    for i in range(knots.shape[0]):
+        tails = tail_scales(knots[i], levels, floor)
+        for k in range(q.size):
+            out[i, k] = _quantile(q[k], strictly, knots[i], levels, tails)
+    return out
+
+
+@kernel
+def knot_means(knots: FloatArray, levels: FloatArray, floor: float) -> FloatArray:
+    """The mean of each row's distribution."""
+    out = np.empty(knots.shape[0])
+    last = levels.size - 1
+    for i in range(knots.shape[0]):
+        lower, upper = tail_scales(knots[i], levels, floor)
+        mean = levels[0] * (knots[i, 0] - lower) + (1.0 - levels[last]) * (knots[i, last] + upper)
+        for j in range(last):
+            mean += (levels[j + 1] - levels[j]) * 0.5 * (knots[i, j] + knots[i, j + 1])
+        out[i] = mean
+    return out
+
+
+@kernel
+def linear_knots(
+    X: FloatArray, coefficients: FloatArray, intercepts: FloatArray, resolution: float
+) -> FloatArray:
+    """Each row's quantiles, linear in its features, rearranged into ascending order.
+
+    Quantiles no further apart than the resolution become equal: an atom, which the solver's last
+    digits would smear. A plain loop, so that a row's result does not depend on how many rows are
+    asked together.
+    """
+    n_levels, n_features = coefficients.shape
+    knots = np.empty((X.shape[0], n_levels))
+    for i in range(X.shape[0]):
+        for j in range(n_levels):
+            value = intercepts[j]
+            for k in range(n_features):
+                value += coefficients[j, k] * X[i, k]
+            # Insertion: neighbouring levels cross rarely, so this is nearly a plain write.
+            at = j
+            while at > 0 and knots[i, at - 1] > value:
+                knots[i, at] = knots[i, at - 1]
+                at -= 1
+            knots[i, at] = value
+        for j in range(1, n_levels):
+            if knots[i, j] - knots[i, j - 1] <= resolution:
+                knots[i, j] = knots[i, j - 1]
+    return knots

@@ -1,0 +1,57 @@
+"""Kernels of a distribution that is the same for every row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._kernel import kernel
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.models._support_kernel import cdf_in_cell, quantile_in_cell, reaches
+
+__all__ = ["marginal_limits", "marginal_quantiles"]
+
+
+@kernel
+def marginal_limits(
+    y: FloatArray,
+    mass: FloatArray,
+    support: tuple[FloatArray, AnyArray, FloatArray],
+    left: FloatArray,
+    right: FloatArray,
+) -> None:
+    """Write both limits at each y; ``mass[j]`` is the mass of the first j support values."""
+    n_values = support[0].size
+    for k in range(y.size):
+        j = np.searchsorted(support[0], y[k])
+        upto = mass[min(j + 1, n_values)]
+        left[k], right[k] = cdf_in_cell(y[k], j, mass[j], upto, support)
+
+
+@kernel
+def marginal_quantiles(
+    q: FloatArray,
+    strictly: bool,
+    mass: FloatArray,
+    support: tuple[FloatArray, AnyArray, FloatArray],
+    found: FloatArray,
+) -> None:
+    """Write ``inf{y : F(y) >= q}`` (``> q`` if strictly) of each q."""
+    values = support[0]
+    n_values = values.size
+    for k in range(q.size):
+        if q[k] < 0.0 or (q[k] == 0.0 and not strictly):
+            found[k] = -np.inf
+            continue
+        if q[k] > 1.0 or (q[k] == 1.0 and strictly):
+            found[k] = np.inf
+            continue
+        low, high = 0, n_values
+        while low < high:
+            j = (low + high) // 2
+            here = cdf_in_cell(values[j], j, mass[j], mass[j + 1], support)[1]
+            if reaches(here, q[k], strictly):
+                high = j
+            else:
+                low = j + 1
+        upto = mass[min(low + 1, n_values)]
+        found[k] = quantile_in_cell(q[k], strictly, low, mass[low], upto, support)

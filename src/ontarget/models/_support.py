@@ -1,0 +1,121 @@
+"""The sorted distinct training outcomes, and how mass on them becomes a CDF (M2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.errors import ModelFileError
+
+__all__ = ["Support", "find_atoms", "read_only"]
+
+T = TypeVar("T", bound=np.generic)
+
+_MIX = 1e-6
+# 1 - (1 - mix) is exact in floats, so that the two parts of the mixture sum to exactly 1.
+_EXACT_MIX = 1.0 - (1.0 - _MIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Sorted distinct outcomes, which of them are atoms, and the tails beyond them.
+
+    A model puts mass on ``values``. The mass of an atom is a jump; that of any other value is
+    spread evenly over the gap before it. The gap before the first value is as wide as the mean
+    gap. A share of one in a million of all mass follows a logistic distribution around the
+    training median with the interquartile range as its scale, so that the CDF is strictly
+    increasing on the whole line.
+
+    Where **all** values are atoms there is nothing to smear and no tail: the CDF is the step
+    function itself. The same goes for an unsmoothed model and for a single distinct value, which
+    leaves no gap to measure a width by.
+
+    ``tail`` holds the start of the first gap, the centre, the scale and the share.
+    """
+
+    values: FloatArray
+    atoms: BoolArray
+    tail: FloatArray
+
+    def __post_init__(self) -> None:
+        values, atoms, tail = self.values, self.atoms, self.tail
+        if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+            raise ModelFileError("support needs at least one finite outcome")
+        if (values[1:] <= values[:-1]).any():
+            raise ModelFileError("support needs outcomes in strictly ascending order")
+        if atoms.shape != values.shape or atoms.dtype != np.bool_:
+            raise ModelFileError(f"atoms needs one flag per outcome ({values.size})")
+        if tail.shape != (4,) or not (np.isfinite(tail).all() and 0.0 <= tail[3] < 1.0):
+            raise ModelFileError("tail needs a start, a centre, a scale and a share below 1")
+        if tail[3] > 0.0 and not (tail[2] > 0.0 and tail[0] <= values[0]):
+            raise ModelFileError("tail needs a scale above 0 and a start before the support")
+        if tail[3] == 0.0 and not atoms.all():
+            raise ModelFileError("a support without tails needs atoms only")
+
+    @classmethod
+    def of(cls, values: FloatArray, atoms: BoolArray, mass: FloatArray, *, smooth: bool) -> Self:
+        """The support of training outcomes with this total mass on each distinct value."""
+        if not smooth or atoms.all() or values.size == 1:
+            atoms, tail = np.ones(values.size, dtype=np.bool_), np.zeros(4)
+        else:
+            cumulative = np.cumsum(mass)
+            spots = np.searchsorted(cumulative, np.array([0.25, 0.5, 0.75]) * cumulative[-1])
+            low, centre, high = values[np.minimum(spots, values.size - 1)]
+            span = values[-1] - values[0]
+            start = values[0] - span / (values.size - 1)
+            # The quartiles may coincide where one value recurs over pooled steps.
+            tail = np.array([start, centre, high - low if high > low else span, _EXACT_MIX])
+        return cls(read_only(values), read_only(atoms), read_only(tail))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The support as flat read-only arrays."""
+        return {"support": self.values, "atoms": self.atoms, "tail": self.tail}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The support that gave these arrays."""
+        try:
+            parts = (arrays["support"], arrays["atoms"], arrays["tail"])
+        except KeyError as error:
+            raise ModelFileError(f"the model's arrays lack {error.args[0]!r}") from error
+        values, atoms, tail = parts
+        return cls(
+            read_only(np.asarray(values, np.float64)),
+            read_only(np.asarray(atoms, np.bool_)),
+            read_only(np.asarray(tail, np.float64)),
+        )
+
+    def as_tuple(self) -> tuple[FloatArray, BoolArray, FloatArray]:
+        """The arrays in the order the kernels take them."""
+        return self.values, self.atoms, self.tail
+
+
+def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> BoolArray:
+    """Which of the distinct outcomes are atoms, from each row's rank, episode and step (M2).
+
+    A value is an atom if two different episodes have it at one step. If over half of the episodes
+    share their value with another at the same step, counted over all steps, every value is one.
+    """
+    n_values, n_steps, n_episodes = (int(part.max()) + 1 for part in (ranks, steps, episodes))
+    values_at_steps, place = np.unique(ranks * n_steps + steps, return_inverse=True)
+    # One entry per (value, step, episode): an episode counts once however many rows it has.
+    entries = np.unique(place * n_episodes + episodes) // n_episodes
+    n_sharing = np.bincount(entries, minlength=values_at_steps.size)
+    shared = n_sharing >= 2
+    atoms = np.zeros(n_values, dtype=np.bool_)
+    if 2 * n_sharing[shared].sum() > entries.size:
+        atoms[:] = True
+    atoms[values_at_steps[shared] // n_steps] = True
+    return atoms
+
+
+def read_only(array: NDArray[T]) -> NDArray[T]:
+    """The array, contiguous and never to be written again."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,106 @@
+"""The smoothed CDF between two training outcomes, and its inverse there (M2).
+
+A kernel here sees one *cell*: the half-open interval from the training outcome before position j to
+the one at j, with the model's mass of the first j outcomes (`below`) and of the first j + 1
+(`upto`). Where that mass comes from is the model's own business.
+
+Every expression is monotone in floating point as well as in theory: sums, products and quotients
+round monotonically, and no term is taken away from another that moves the same way. The quantile
+is found by bisection on the very same function, so the two are exact inverses of each other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel
+from ontarget._typing import AnyArray, FloatArray
+
+__all__ = ["cdf_in_cell", "quantile_in_cell", "reaches"]
+
+
+@inner_kernel
+def cdf_in_cell(
+    y: float,
+    j: int,
+    below: float,
+    upto: float,
+    support: tuple[FloatArray, AnyArray, FloatArray],
+) -> tuple[float, float]:
+    """Both limits of the CDF at y, where j support values are smaller than y."""
+    values, atoms, tail = support
+    if j == values.size:
+        left = right = below
+    elif values[j] == y:
+        right = upto
+        left = below if atoms[j] else upto
+    elif atoms[j]:
+        left = right = below
+    else:
+        start = values[j - 1] if j > 0 else tail[0]
+        left = right = below
+        if y > start:
+            part = (y - start) / (values[j] - start)
+            left = right = min(below + part * (upto - below), upto)
+    mix = tail[3]
+    if mix > 0.0:
+        spread = mix / (1.0 + math.exp((tail[1] - y) / tail[2]))
+        keep = 1.0 - mix
+        left = keep * left + spread
+        right = keep * right + spread
+    return left, right
+
+
+@inner_kernel
+def reaches(mass: float, q: float, strictly: bool) -> bool:
+    """Whether a value of the CDF has got as far as q."""
+    return mass > q if strictly else mass >= q
+
+
+@inner_kernel
+def quantile_in_cell(
+    q: float,
+    strictly: bool,
+    j: int,
+    below: float,
+    upto: float,
+    support: tuple[FloatArray, AnyArray, FloatArray],
+) -> float:
+    """The smallest number of cell j whose CDF reaches q.
+
+    The CDF reaches q at support value j and not at value j - 1; j is the number of support values
+    where it reaches q at none of them.
+    """
+    values, tail = support[0], support[2]
+    n_values = values.size
+    if tail[3] == 0.0:  # all atoms: the CDF moves at support values only
+        return float(values[j]) if j < n_values else np.inf
+    step = tail[2]
+    if j < n_values:
+        high = values[j]
+    else:
+        high = values[n_values - 1] + step
+        while high < np.inf and not reaches(
+            cdf_in_cell(high, j, below, upto, support)[1], q, strictly
+        ):
+            step *= 2.0
+            high += step
+    if j > 0:
+        low = values[j - 1]
+    else:
+        low = values[0] - step
+        while low > -np.inf and reaches(cdf_in_cell(low, j, below, upto, support)[1], q, strictly):
+            step *= 2.0
+            low -= step
+    if high == np.inf or low == -np.inf:
+        return np.inf if high == np.inf else -np.inf
+    while True:
+        middle = 0.5 * low + 0.5 * high
+        if not low < middle < high:
+            return float(high)
+        if reaches(cdf_in_cell(middle, j, below, upto, support)[1], q, strictly):
+            high = middle
+        else:
+            low = middle

@@ -1,0 +1,21 @@
+"""The quantile forest: its scikit-learn face, and the kernels that grow and ask its trees."""
+
+from typing import TYPE_CHECKING
+
+from ontarget._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ontarget.models.forest.estimator import QuantileForest, SplitRule
+
+__all__ = [
+    "QuantileForest",
+    "SplitRule",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "QuantileForest": "ontarget.models.forest.estimator",
+        "SplitRule": "ontarget.models.forest.estimator",
+    },
+)

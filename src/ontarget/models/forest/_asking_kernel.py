@@ -1,0 +1,241 @@
+"""Asking a forest about one row: one descent for all its values, all trees in lock-step.
+
+`batch_kernel` asks about many rows at once with the same descent, the same leaves and the same
+order of sums, so that its answers agree with these to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, room_kernel
+from ontarget._typing import BoolArray, FloatArray, IntArray
+from ontarget.models._support_kernel import cdf_in_cell, quantile_in_cell, reaches
+from ontarget.models.forest._binning_kernel import BinTable, bin_row
+from ontarget.models.forest._leaf_kernel import counts_in_leaf
+from ontarget.models.forest._node_kernel import LOW16, LOW31, LOW32
+
+__all__ = [
+    "ForestTable",
+    "Scratch",
+    "fill_buckets",
+    "find_leaves",
+    "limits_of_row",
+    "mean_of_leaf",
+    "new_scratch",
+    "quantile_of_row",
+    "row_to_leaves",
+    "shares_of_leaf",
+]
+
+
+# A quantile among so few outcomes, or out of leaves this long on average, is sought by halving.
+_FEW_VALUES = 64
+_LONG_LEAF = 256
+
+
+class ForestTable(NamedTuple):
+    """A fitted forest as the kernels take it; all arrays are read-only."""
+
+    bins: BinTable
+    nodes: IntArray
+    roots: IntArray
+    entries: IntArray
+    shares: FloatArray  # cumulative within each leaf; empty where entries weigh the same
+    support: tuple[FloatArray, BoolArray, FloatArray]
+
+
+class Scratch(NamedTuple):
+    """Room for descents in lock-step: those of one row down all trees, or of rows down one."""
+
+    codes: IntArray  # (rows * 2 * features,) uint16
+    leaves: IntArray  # (descents,) uint32: where each one ended
+    at: IntArray  # (descents,) uint32
+    which: IntArray  # (descents,) uint32
+
+
+@room_kernel
+def new_scratch(forest: ForestTable) -> Scratch:
+    """Room for one row at a time of this forest."""
+    n_features, n_trees = forest.bins.categorical.size, forest.roots.size
+    return Scratch(
+        np.empty(2 * n_features, dtype=np.uint16),
+        np.empty(n_trees, dtype=np.uint32),
+        np.empty(n_trees, dtype=np.uint32),
+        np.empty(n_trees, dtype=np.uint32),
+    )
+
+
+@inner_kernel
+def find_leaves(nodes: IntArray, scratch: Scratch, n_descents: int, stride: int) -> None:
+    """Write the leaf where each descent ends that starts at its ``at``.
+
+    All take one step down before any takes its next, so that their cache misses overlap. Descent i
+    reads the codes from ``i * stride``.
+    """
+    codes, leaves, at, which = scratch
+    apart = np.uint64(stride)
+    for i in range(n_descents):
+        which[i] = i
+    n_active = np.uint64(n_descents)
+    while n_active > 0:
+        kept = np.uint64(0)
+        for i in range(n_active):
+            node = nodes[at[i]]
+            inner = ~(node >> 63)  # no bit set in a leaf, every bit in a split
+            me = which[i]
+            code = codes[np.uint64(me) * apart + np.uint64((node >> 48) & inner & LOW16)]
+            beyond = code > ((node >> 32) & LOW16)
+            # All is written and the next round overwrites what a leaf had no use for: a branch
+            # would be guessed wrong once per descent.
+            leaves[me] = at[i]
+            which[kept] = me
+            at[kept] = (node & LOW32) + (1 if beyond else 0)
+            kept += np.uint64(inner & 1)
+        n_active = kept
+
+
+@inner_kernel
+def row_to_leaves(forest: ForestTable, row: FloatArray, scratch: Scratch) -> None:
+    """Write the leaf that each tree sends the row to."""
+    bin_row(row, forest.bins, scratch.codes)
+    for t in range(forest.roots.size):
+        scratch.at[t] = forest.roots[t]
+    find_leaves(forest.nodes, scratch, forest.roots.size, 0)
+
+
+@inner_kernel
+def shares_of_leaf(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
+    """The leaf's share below the outcome of this rank, and up to it."""
+    node = forest.nodes[leaf]
+    start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
+    below, upto = counts_in_leaf(forest.entries, start, size, np.uint64(rank))
+    if forest.shares.size == 0:
+        of = np.float64(np.int64(size))
+        return np.float64(np.int64(below)) / of, np.float64(np.int64(upto)) / of
+    none, one = np.uint64(0), np.uint64(1)
+    return (
+        forest.shares[start + below - one] if below > none else 0.0,
+        forest.shares[start + upto - one] if upto > none else 0.0,
+    )
+
+
+@inner_kernel
+def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
+    """The forest's mass below the outcome of this rank, and up to it.
+
+    Either is the mean over trees of the leaf's share, summed in the order of the trees.
+    """
+    if rank == forest.support[0].size:
+        return 1.0, 1.0
+    below, upto = 0.0, 0.0
+    for t in range(leaves.size):
+        less, no_more = shares_of_leaf(forest, leaves[t], rank)
+        below += less
+        upto += no_more
+    return below / leaves.size, upto / leaves.size
+
+
+@inner_kernel
+def limits_of_row(
+    forest: ForestTable,
+    scratch: Scratch,
+    query: tuple[FloatArray, FloatArray],
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write both limits of the CDF of one row of features at each of its values."""
+    row, y = query
+    left, right = out
+    row_to_leaves(forest, row, scratch)
+    for k in range(y.size):
+        rank = np.searchsorted(forest.support[0], y[k])
+        below, upto = _masses(forest, scratch.leaves, rank)
+        left[k], right[k] = cdf_in_cell(y[k], rank, below, upto, forest.support)
+
+
+@inner_kernel
+def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> int:
+    """Write the row's mass by buckets of neighbouring ranks; return the shift from rank to bucket.
+
+    Summed in another order than `_masses` sums, so good for a guess only. A shift of -1 says that
+    no guess is worth its cost: outcomes are few, or leaves are long.
+    """
+    n_entries = 0
+    for t in range(leaves.size):
+        n_entries += (forest.nodes[leaves[t]] >> 32) & LOW31
+    if forest.support[0].size <= _FEW_VALUES or n_entries > _LONG_LEAF * leaves.size:
+        return -1
+    shift = 0
+    while (forest.support[0].size - 1) >> shift >= buckets.size:
+        shift += 1
+    for b in range(buckets.size):
+        buckets[b] = 0.0
+    for t in range(leaves.size):
+        node = forest.nodes[leaves[t]]
+        start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
+        share, before = 1.0 / (np.float64(np.int64(size)) * leaves.size), 0.0
+        for e in range(start, start + size):
+            if forest.shares.size > 0:
+                share = (forest.shares[e] - before) / leaves.size
+                before = forest.shares[e]
+            buckets[forest.entries[e] >> shift] += share
+    return shift
+
+
+@inner_kernel
+def quantile_of_row(
+    forest: ForestTable,
+    leaves: IntArray,
+    level: tuple[float, bool],
+    mass_of: tuple[FloatArray, int],
+) -> float:
+    """``inf{y : F(y) >= q}`` (``> q`` if strictly), given the row's leaves and its buckets."""
+    q, strictly = level
+    if q < 0.0 or (q == 0.0 and not strictly):
+        return -np.inf
+    if q > 1.0 or (q == 1.0 and strictly):
+        return np.inf
+    buckets, shift = mass_of
+    before, end = -1, -1  # the ranks just before the bucket and at its end
+    if shift >= 0:
+        bucket, mass = 0, buckets[0]
+        while bucket < buckets.size - 1 and mass < q:
+            bucket += 1
+            mass += buckets[bucket]
+        before, end = (bucket << shift) - 1, ((bucket + 1) << shift) - 1
+    values = forest.support[0]
+    low, high = 0, values.size
+    below, upto = 0.0, 1.0
+    j = before if before >= 0 else end
+    while low < high:
+        if not low <= j < high:
+            j = (low + high) >> 1
+        mass = _masses(forest, leaves, j)[1]
+        # At a support value the right limit needs no mass below it.
+        if reaches(cdf_in_cell(values[j], j, mass, mass, forest.support)[1], q, strictly):
+            high = j
+            upto = mass
+        else:
+            low = j + 1
+            below = mass
+        j = end if j == before else -1
+    return quantile_in_cell(q, strictly, low, below, upto, forest.support)
+
+
+@inner_kernel
+def mean_of_leaf(forest: ForestTable, leaf: int) -> float:
+    """The weighted mean of a leaf's training outcomes."""
+    values, entries, shares = forest.support[0], forest.entries, forest.shares
+    node = forest.nodes[leaf]
+    start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
+    total, before = 0.0, 0.0
+    if shares.size == 0:
+        for e in range(start, start + size):
+            total += values[entries[e]]
+        return total / np.float64(np.int64(size))
+    for e in range(start, start + size):
+        total += (shares[e] - before) * values[entries[e]]
+        before = shares[e]
+    return total

@@ -1,0 +1,190 @@
+"""Asking a forest about many rows.
+
+One tree fits the fastest memory and a forest does not. So a block of rows goes down one tree after
+another, all its rows in lock-step, and sums grow tree by tree: in the order in which
+`asking_kernel` adds them up for one row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel, room_kernel
+from ontarget._typing import FloatArray, IntArray
+from ontarget.models._support_kernel import cdf_in_cell
+from ontarget.models.forest._asking_kernel import (
+    ForestTable,
+    Scratch,
+    fill_buckets,
+    find_leaves,
+    limits_of_row,
+    mean_of_leaf,
+    new_scratch,
+    quantile_of_row,
+    row_to_leaves,
+    shares_of_leaf,
+)
+from ontarget.models.forest._binning_kernel import bin_values, write_code
+
+__all__ = [
+    "leaves_of_rows",
+    "limits_of_rows",
+    "means_of_leaves",
+    "means_of_rows",
+    "quantiles_of_rows",
+]
+
+# So few rows are asked about one by one: down a single tree their cache misses would not overlap.
+_FEW = 16
+# Ranks fall into so many buckets when a quantile is sought.
+_BUCKETS = 512
+
+
+@kernel
+def limits_of_rows(
+    forest: ForestTable, X: FloatArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
+) -> None:
+    """Write both limits of the CDF at each row's values."""
+    n_rows, n_values = y.shape
+    if n_rows < _FEW:
+        scratch = new_scratch(forest)
+        for i in range(n_rows):
+            limits_of_row(forest, scratch, (X[i], y[i]), (out[0][i], out[1][i]))
+        return
+    scratch = _new_block(forest, n_rows)
+    ranks = np.empty((n_values, n_rows), dtype=np.uint32)
+    below, upto = np.zeros((n_values, n_rows)), np.zeros((n_values, n_rows))
+    _limits_of_block((forest, scratch, ranks), (X, y), (below, upto), out)
+
+
+@room_kernel
+def _new_block(forest: ForestTable, n_rows: int) -> Scratch:
+    return Scratch(
+        np.empty(n_rows * 2 * forest.bins.categorical.size, dtype=np.uint16),
+        np.empty(n_rows, dtype=np.uint32),
+        np.empty(n_rows, dtype=np.uint32),
+        np.empty(n_rows, dtype=np.uint32),
+    )
+
+
+@inner_kernel
+def _limits_of_block(
+    asked: tuple[ForestTable, Scratch, IntArray],
+    query: tuple[FloatArray, FloatArray],
+    sums: tuple[FloatArray, FloatArray],
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    forest, scratch, ranks = asked
+    X, y = query
+    below, upto = sums
+    n_rows, n_values = y.shape
+    values = forest.support[0]
+    _bin_block(forest, scratch, X)
+    for k in range(n_values):
+        for i in range(n_rows):
+            ranks[k, i] = np.searchsorted(values, y[i, k])
+    n_trees = forest.roots.size
+    for t in range(n_trees):
+        _block_to_leaves(forest, scratch, t, n_rows)
+        for k in range(n_values):
+            _add_shares(forest, scratch.leaves, ranks[k], (below[k], upto[k]))
+    for i in range(n_rows):
+        for k in range(n_values):
+            a, b = below[k, i] / n_trees, upto[k, i] / n_trees
+            found = cdf_in_cell(y[i, k], ranks[k, i], a, b, forest.support)
+            out[0][i, k], out[1][i, k] = found
+
+
+@inner_kernel
+def _add_shares(
+    forest: ForestTable, leaves: IntArray, ranks: IntArray, sums: tuple[FloatArray, FloatArray]
+) -> None:
+    """Add to each row's sums what its leaf holds below its rank, and up to it."""
+    below, upto = sums
+    n_values = forest.support[0].size
+    for i in range(leaves.size):
+        # Entries of two bytes cannot be compared with the rank beyond the last one.
+        less, no_more = shares_of_leaf(forest, leaves[i], min(ranks[i], n_values - 1))
+        below[i] += less if ranks[i] < n_values else 1.0
+        upto[i] += no_more if ranks[i] < n_values else 1.0
+
+
+@inner_kernel
+def _bin_block(forest: ForestTable, scratch: Scratch, X: FloatArray) -> None:
+    """Write the codes of all rows, as `bin_row` does, one feature after another."""
+    n_rows, n_features = X.shape
+    for f in range(n_features):
+        bin_values(X[:, f], f, forest.bins, scratch.at)
+        for i in range(n_rows):
+            write_code(scratch.codes, 2 * n_features * i + f, n_features, scratch.at[i])
+
+
+@inner_kernel
+def _block_to_leaves(forest: ForestTable, scratch: Scratch, tree: int, n_rows: int) -> None:
+    """Write the leaf that one tree sends each row of the block to."""
+    for i in range(n_rows):
+        scratch.at[i] = forest.roots[tree]
+    find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
+
+
+@kernel
+def leaves_of_rows(forest: ForestTable, X: FloatArray, leaves: IntArray) -> None:
+    """Write where the leaf of each row and tree lies among the nodes."""
+    scratch = _new_block(forest, X.shape[0])
+    _bin_block(forest, scratch, X)
+    for t in range(forest.roots.size):
+        _block_to_leaves(forest, scratch, t, X.shape[0])
+        leaves[:, t] = scratch.leaves
+
+
+@kernel
+def quantiles_of_rows(
+    forest: ForestTable, X: FloatArray, q: tuple[FloatArray, bool], found: FloatArray
+) -> None:
+    """Write ``inf{y : F(y) >= q}`` (``> q`` if strictly) of each row and level."""
+    scratch, buckets = new_scratch(forest), np.empty(_BUCKETS)
+    for i in range(X.shape[0]):
+        _quantiles_of_one(forest, (X[i], scratch, buckets), q, found[i])
+
+
+@inner_kernel
+def _quantiles_of_one(
+    forest: ForestTable,
+    row: tuple[FloatArray, Scratch, FloatArray],
+    q: tuple[FloatArray, bool],
+    found: FloatArray,
+) -> None:
+    x, scratch, buckets = row
+    levels, strictly = q
+    row_to_leaves(forest, x, scratch)
+    shift = fill_buckets(forest, scratch.leaves, buckets)
+    for k in range(levels.size):
+        level = (levels[k], strictly)
+        found[k] = quantile_of_row(forest, scratch.leaves, level, (buckets, shift))
+
+
+@kernel
+def means_of_leaves(forest: ForestTable, means: FloatArray) -> None:
+    """Write the mean outcome of each node that is a leaf."""
+    for n in range(forest.nodes.size):
+        if forest.nodes[n] < 0:
+            means[n] = mean_of_leaf(forest, n)
+
+
+@kernel
+def means_of_rows(
+    forest: ForestTable, X: FloatArray, of_nodes: FloatArray, means: FloatArray
+) -> None:
+    """Write the mean outcome of each row: over trees, of its leaf's.
+
+    ``of_nodes`` holds the means of all leaves, or nothing where rows are few.
+    """
+    scratch = _new_block(forest, X.shape[0])
+    _bin_block(forest, scratch, X)
+    means[:] = 0.0
+    for t in range(forest.roots.size):
+        _block_to_leaves(forest, scratch, t, X.shape[0])
+        for i in range(X.shape[0]):
+            leaf = scratch.leaves[i]
+            means[i] += of_nodes[leaf] if of_nodes.size > 0 else mean_of_leaf(forest, leaf)
+    means /= forest.roots.size

@@ -1,0 +1,102 @@
+"""Choosing the bins of each feature from the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ontarget._threads import run_blocks
+from ontarget._typing import FloatArray, IntArray
+from ontarget.errors import InputError
+from ontarget.models._support import read_only
+from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_column
+
+__all__ = ["MAX_BINS", "bin_features", "bin_table", "choose_bins"]
+
+MAX_BINS = 65_535
+
+
+def choose_bins(
+    X: FloatArray, y: FloatArray, categorical: Collection[int], *, max_bins: int
+) -> BinTable:
+    """The bins of every feature: one per distinct value, or quantile bins where there are more.
+
+    The codes of a categorical feature follow the mean outcome of its categories, so that a cut
+    between two codes divides them into those with lower and with higher outcomes.
+    """
+    n_features = X.shape[1]
+    edges: list[FloatArray] = [np.empty(0)] * n_features
+    orders: dict[int, IntArray] = {}
+
+    def choose(start: int, stop: int) -> None:
+        for f in range(start, stop):
+            column = X[:, f]
+            known = ~np.isnan(column)
+            if f in categorical:
+                edges[f], orders[f] = _categories(column[known], y[known], f)
+            else:
+                edges[f] = _edges(column[known], max_bins)
+
+    run_blocks(choose, n_features, block=1)
+    return bin_table(edges, orders)
+
+
+def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
+    """The flat table of these edges per feature, and codes per category."""
+    sizes = [part.size for part in edges]
+    categorical = np.array([f in orders for f in range(len(edges))], dtype=np.bool_)
+    order = [
+        orders.get(f, np.zeros(size)).astype(np.uint16) for f, size in enumerate(sizes) if orders
+    ]
+    return BinTable(
+        edges=read_only(np.concatenate([np.empty(0), *edges])),
+        start=read_only(np.cumsum([0, *sizes], dtype=np.int64)),
+        categorical=read_only(categorical),
+        order=read_only(np.concatenate([np.empty(0, dtype=np.uint16), *order])),
+    )
+
+
+def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
+    """Codes by feature and row, and each feature's number of bins; missing is the code after."""
+    n_rows, n_features = X.shape
+    codes = np.empty((n_features, n_rows), dtype=np.uint16)
+    # Numeric edges lie between bins, a category's edges are its bins.
+    n_bins = np.diff(bins.start) + np.where(bins.categorical, 0, 1)
+
+    def fill(start: int, stop: int) -> None:
+        for f in range(start, stop):
+            bin_column(np.ascontiguousarray(X[:, f]), f, bins, codes[f])
+            codes[f][codes[f] == MISSING] = n_bins[f]
+
+    run_blocks(fill, n_features, block=1)
+    return read_only(codes), read_only(n_bins)
+
+
+def _edges(known: FloatArray, max_bins: int) -> FloatArray:
+    """Cuts half-way between neighbouring values, all of them or as many as there may be bins."""
+    values, counts = np.unique(known, return_counts=True)
+    if values.size <= 1:
+        return np.empty(0)
+    before = np.arange(1, values.size)
+    if values.size > max_bins:
+        upto = np.cumsum(counts)
+        wanted = upto[-1] * np.arange(1, max_bins) / max_bins
+        before = np.unique(np.clip(np.searchsorted(upto, wanted) + 1, 1, values.size - 1))
+    low, high = values[before - 1], values[before]
+    middle: FloatArray = 0.5 * low + 0.5 * high
+    # Between two neighbouring floats there is no middle; the cut keeps the lower one on the left.
+    return np.where(middle < high, middle, low)
+
+
+def _categories(known: FloatArray, y: FloatArray, feature: int) -> tuple[FloatArray, IntArray]:
+    values, place = np.unique(known, return_inverse=True)
+    if values.size > MAX_BINS:
+        raise InputError(
+            f"a categorical feature needs at most {MAX_BINS} categories, "
+            f"got {values.size} in column {feature}; leave it out of categorical"
+        )
+    means = np.bincount(place, weights=y) / np.bincount(place)
+    order = np.empty(values.size, dtype=np.uint16)
+    order[np.argsort(means, kind="stable")] = np.arange(values.size)
+    return values, order

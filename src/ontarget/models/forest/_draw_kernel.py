@@ -1,0 +1,44 @@
+"""Random numbers inside kernels: SplitMix64 on a state that the caller owns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._kernel import kernel
+from ontarget._typing import AnyArray, KeyArray
+
+__all__ = ["draw_below", "draw_with_replacement", "draw_without_replacement"]
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+
+
+@kernel
+def draw_below(state: KeyArray, bound: int) -> int:
+    """A whole number from 0 up to, not including, the bound; the bound is below 2**32."""
+    state[0] += _GAMMA
+    z = state[0]
+    z = (z ^ (z >> _S30)) * _FIRST
+    z = (z ^ (z >> _S27)) * _SECOND
+    z ^= z >> _S31
+    return int(np.int64(((z >> _S32) * np.uint64(bound)) >> _S32))
+
+
+@kernel
+def draw_with_replacement(state: KeyArray, n_draws: int, counts: AnyArray) -> None:
+    """Add to each count how often its item was drawn."""
+    for _ in range(n_draws):
+        counts[draw_below(state, counts.size)] += 1
+
+
+@kernel
+def draw_without_replacement(state: KeyArray, n_draws: int, counts: AnyArray) -> None:
+    """Set the count of each drawn item to 1, of every other to 0."""
+    left = n_draws
+    for i in range(counts.size):
+        # Knuth's selection sampling: every set of n_draws items is equally likely.
+        chosen = draw_below(state, counts.size - i) < left
+        counts[i] = 1 if chosen else 0
+        left -= 1 if chosen else 0

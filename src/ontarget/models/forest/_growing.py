@@ -1,0 +1,133 @@
+"""Growing a forest: the order of rows, the samples, the scores, the trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._threads import run_blocks
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.models._support import Support, find_atoms, read_only
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._binning import bin_features, choose_bins
+from ontarget.models.forest._draw_kernel import draw_with_replacement, draw_without_replacement
+from ontarget.models.forest._growing_kernel import grow_tree
+from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
+from ontarget.models.forest._store import Tree, assemble
+
+__all__ = ["SPLIT_SCORES", "GrowthPlan", "canonical_order", "grow_forest"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthPlan:
+    """Everything that decides how a forest grows, checked by the estimator."""
+
+    n_trees: int
+    rules: GrowthRules
+    split: str
+    bootstrap: bool
+    sample_share: float
+    max_bins: int
+    seed: tuple[int, ...]
+    smooth: bool
+
+
+def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]) -> ForestTable:
+    """The fitted forest. The order of the rows does not matter, nor how many threads grow it."""
+    order = canonical_order(rows)
+    X, y = rows.X[order], rows.y[order]
+    weight = np.empty(0) if rows.weight is None else rows.weight[order]
+    # Without ids each row is an episode; its place in the sorted order is what identifies it.
+    episodes = rows.episodes[order] if rows.has_ids else np.arange(y.size)
+    values, ranks = np.unique(y, return_inverse=True)
+    mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
+    bins = choose_bins(X, y, categorical, max_bins=plan.max_bins)
+    codes, n_bins = bin_features(X, bins)
+    # Processors differ in the last bits of sums and cosines; rounded, they choose the same splits.
+    scores = np.round(SPLIT_SCORES[plan.split](values, mass), 9)
+    table = TrainingTable(
+        codes=codes,
+        n_bins=n_bins,
+        scores=read_only(scores[ranks]),
+        weight=read_only(weight),
+        ranks=read_only(ranks.astype(np.uint32)),
+    )
+    trees = _grow_trees(table, episodes if rows.has_ids else None, plan)
+    atoms = find_atoms(ranks, episodes, rows.steps[order])
+    support = Support.of(values, atoms, mass, smooth=plan.smooth)
+    return assemble(trees, bins, support)
+
+
+def _grow_trees(table: TrainingTable, episodes: IndexArray | None, plan: GrowthPlan) -> list[Tree]:
+    n_rows = table.ranks.size
+    n_units = n_rows if episodes is None else int(episodes.max()) + 1
+    n_draws = max(1, round(plan.sample_share * n_units))
+    states = keyed_hash(keys_of(np.arange(plan.n_trees)), plan.seed[0], *plan.seed[1:], "tree")
+    small = int(table.ranks[-1]) <= np.iinfo(np.uint16).max
+    trees: list[Tree | None] = [None] * plan.n_trees
+
+    def grow(start: int, stop: int) -> None:
+        for t in range(start, stop):
+            state = states[t : t + 1].copy()
+            drawn = np.zeros(n_units, dtype=np.int64)
+            if plan.bootstrap:
+                draw_with_replacement(state, n_draws, drawn)
+            else:
+                draw_without_replacement(state, n_draws, drawn)
+            counts = drawn if episodes is None else drawn[episodes]
+            nodes, entries, shares = grow_tree(table, counts, plan.rules, state)
+            ranks = entries.astype(np.uint16) if small else entries
+            trees[t] = Tree(nodes, ranks, shares)
+
+    run_blocks(grow, plan.n_trees, block=1)
+    return [tree for tree in trees if tree is not None]
+
+
+def canonical_order(rows: TrainingRows) -> IndexArray:
+    """Rows by outcome; among equal outcomes by everything else that tells two rows apart."""
+    order: IndexArray = np.argsort(rows.y, kind="stable")
+    ordered = rows.y[order]
+    if (ordered[1:] > ordered[:-1]).all():
+        return order
+    keys: list[AnyArray] = [] if rows.weight is None else [rows.weight]
+    keys += [rows.X[:, f] for f in reversed(range(rows.X.shape[1]))]
+    keys += [rows.steps, rows.episodes] if rows.has_ids else [rows.steps]
+    return np.lexsort([*keys, rows.y])
+
+
+def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
+    """The outcome, standardised: the classic rule."""
+    # Scaled first, so that squares stay finite; sums by NumPy, because those of BLAS may depend on
+    # its number of threads.
+    scaled = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    share = mass / mass.sum()
+    centred = scaled - np.sum(share * scaled)
+    spread = np.sqrt(np.sum(share * centred**2))
+    scores = np.zeros((values.size, 2))
+    scores[:, 0] = centred / spread if spread > 0.0 else 0.0
+    return scores
+
+
+def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
+    """The outcome, and how far it lies from the middle of the ranks towards either end.
+
+    The CRPS of ranks u has the eigenfunctions cos(kπu)/k; the first is about the location, for
+    which the outcome itself serves better, and the second, cos(2πu)/2, about the spread.
+    """
+    scores = _variance_scores(values, mass)
+    middle_rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+    spread = 0.5 * np.cos(2.0 * np.pi * middle_rank)
+    scores[:, 1] = spread - np.sum(mass * spread) / mass.sum()
+    return scores
+
+
+# Per distinct outcome the two numbers whose variance a split should explain.
+SPLIT_SCORES: Final[dict[str, Callable[[FloatArray, FloatArray], FloatArray]]] = {
+    "distribution": _distribution_scores,
+    "variance": _variance_scores,
+}

@@ -1,0 +1,99 @@
+"""Where a rank falls among a leaf's sorted entries.
+
+Most leaves are short. To halve a short leaf costs the processor a wrong guess or two, which takes
+longer than to compare it whole, many entries in one instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from ontarget._kernel import inner_kernel
+from ontarget._typing import IntArray
+
+__all__ = ["LANES", "LONG", "counts_in_leaf"]
+
+# Entries that are compared at once.
+LANES = 32
+# Leaves with more entries than these are halved.
+LONG = 256
+
+
+@inner_kernel
+def counts_in_leaf(
+    entries: IntArray, start: np.uint64, size: np.uint64, rank: np.uint64
+) -> tuple[np.uint64, np.uint64]:
+    """How many of a leaf's entries are below this rank, and how many up to it."""
+    lanes, n_entries = np.uint64(LANES), np.uint64(entries.size)
+    if size > np.uint64(LONG) or n_entries < lanes:
+        first = last = _place_of(entries, start, start + size, rank)
+        if first < start + size and entries[first] == rank:
+            last = _place_of(entries, first, start + size, rank + np.uint64(1))
+        return first - start, last - start
+    below, upto = np.uint64(0), np.uint64(0)
+    at, left = start, size
+    while True:
+        read = min(at, n_entries - lanes)  # no lane lies beyond the last entry
+        less, no_more = _compare_lanes(entries, read, at - read, min(left, lanes), rank)
+        below += less
+        upto += no_more
+        if left <= lanes:
+            return below, upto
+        at += lanes
+        left -= lanes
+
+
+@inner_kernel
+def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, rank: np.uint64) -> np.uint64:
+    """The first place from start, before end, whose entry is not below this rank; else end."""
+    one, none = np.uint64(1), np.uint64(0)
+    base, size = start, end - start
+    while size > one:
+        half = size >> one
+        base += half if entries[base + half - one] < rank else none
+        size -= half
+    return base + (one if size > none and entries[base] < rank else none)
+
+
+def _comparison(typing_context: Any, entries: Any, at: Any, skip: Any, size: Any, rank: Any) -> Any:
+    """Of so many entries from ``at + skip``: how many are below the rank, how many up to it.
+
+    Reads `LANES` entries from ``at`` and counts only those asked for.
+    """
+    lane = ir.IntType(entries.dtype.bitwidth)
+    lanes = ir.VectorType(lane, LANES)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def in_all_lanes(number: Any) -> Any:
+            none = ir.Constant(lanes, ir.Undefined)
+            first = builder.insert_element(none, builder.trunc(number, lane), ir.IntType(32)(0))
+            from_first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+            return builder.shuffle_vector(first, none, from_first)
+
+        def count(chosen: Any) -> Any:
+            bits = builder.bitcast(builder.and_(chosen, wanted), ir.IntType(LANES))
+            return builder.ctpop(builder.zext(bits, ir.IntType(64)))
+
+        array, at, skip, size, rank = args
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        place = builder.bitcast(builder.gep(data, [at]), lanes.as_pointer())
+        read = builder.load(place, align=lane.width // 8)
+        # The number of a lane before those asked for wraps around and is larger than any size.
+        number = builder.sub(ir.Constant(lanes, list(range(LANES))), in_all_lanes(skip))
+        wanted = builder.icmp_unsigned("<", number, in_all_lanes(size))
+        ranks = in_all_lanes(rank)
+        below = count(builder.icmp_unsigned("<", read, ranks))
+        upto = count(builder.icmp_unsigned("<=", read, ranks))
+        return context.make_tuple(builder, signature.return_type, (below, upto))
+
+    counts = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+    whole = types.uint64
+    return counts(entries, whole, whole, whole, whole), generate
+
+
+_compare_lanes: Any = intrinsic(_comparison)

@@ -1,0 +1,331 @@
+"""Growing the part of a tree that fits in the cache: every feature sorted once, kept sorted.
+
+Most of a tree's splits are among few rows. There each feature has a list of the node's rows in the
+order of its codes; a split divides all lists stably, so nothing is ever sorted again and looking
+for a split is one walk along a list. One more list keeps the order of the outcomes, in which a
+leaf stores its rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, room_kernel
+from ontarget._typing import FloatArray, IntArray, KeyArray
+from ontarget.models.forest._node_kernel import pack_leaf, pack_split
+from ontarget.models.forest._split_kernel import (
+    NO_SPLIT,
+    GrowthRules,
+    Split,
+    Sums,
+    draw_feature,
+    gain_of,
+    least_gain,
+)
+
+__all__ = [
+    "SMALL",
+    "Growth",
+    "OfRow",
+    "SmallPart",
+    "grow_small",
+    "new_small_part",
+    "push",
+    "write_leaf",
+]
+
+# Rows of which codes, sums and lists of ten features fit in a second-level cache.
+SMALL = 4096
+
+
+class SmallPart(NamedTuple):
+    """Up to `SMALL` rows, numbered by outcome, side by side."""
+
+    codes: IntArray  # (features, rows) uint16
+    sums: FloatArray  # (rows, 4): weight, two weighted scores, unused
+    lists: IntArray  # (features + 1, rows) uint16; the last one by outcome
+    side: IntArray  # (rows,) 1 on the left
+    spare: IntArray  # (rows,) uint16
+    stack: IntArray  # (rows, 4): node, first, last, depth
+    starts: IntArray  # (257,) of each byte, while lists are sorted
+
+
+class Growth(NamedTuple):
+    """A tree while it grows."""
+
+    nodes: IntArray
+    entries: IntArray
+    shares: FloatArray  # empty where rows weigh the same
+    cursor: IntArray  # nodes and entries written so far
+    features: IntArray  # a permutation, shuffled on
+    state: KeyArray
+
+
+class OfRow(NamedTuple):
+    """What a leaf stores of each row."""
+
+    ranks: IntArray
+    counts: IntArray  # how often it was drawn
+    weight: FloatArray  # empty where rows weigh the same
+
+
+@room_kernel
+def new_small_part(n_features: int, n_rows: int) -> SmallPart:
+    """Room for the small parts of one tree, one after another."""
+    size = max(1, min(n_rows, SMALL))
+    return SmallPart(
+        np.empty((n_features, size), dtype=np.uint16),
+        np.empty((size, 4)),
+        np.empty((n_features + 1, size), dtype=np.uint16),
+        np.empty(size, dtype=np.uint8),
+        np.empty(size, dtype=np.uint16),
+        np.empty((size + 1, 4), dtype=np.int64),
+        np.empty(257, dtype=np.int64),
+    )
+
+
+@inner_kernel
+def grow_small(
+    growth: Growth,
+    part: SmallPart,
+    root: tuple[int, int, int],
+    limits: tuple[IntArray, GrowthRules, OfRow],
+) -> None:
+    """Grow everything below a node; `root` is its place, its number of rows and its depth."""
+    n_bins, rules, of_row = limits
+    node, n_rows, depth = root
+    _sort_lists(part, n_bins, n_rows)
+    by_outcome = part.lists[n_bins.size]
+    stack = part.stack
+    push(stack, 0, (node, 0, n_rows, depth))
+    n_stack = 1
+    while n_stack > 0:
+        n_stack -= 1
+        node, first = stack[n_stack, 0], stack[n_stack, 1]
+        last, depth = stack[n_stack, 2], stack[n_stack, 3]
+        split = NO_SPLIT
+        if (
+            last - first >= 2 * rules.min_leaf
+            and depth < rules.max_depth
+            and of_row.ranks[by_outcome[first]] != of_row.ranks[by_outcome[last - 1]]
+        ):
+            split = _best_split(growth, part, (first, last), (n_bins, rules))
+        if split.feature < 0:
+            growth.nodes[node] = write_leaf(growth, by_outcome[first:last], of_row)
+            continue
+        middle = _mark_sides(part, (first, last), split, n_bins[split.feature])
+        largest = max(middle - first, last - middle)
+        # Leaves need no list but the one by outcome.
+        leaves = largest < 2 * rules.min_leaf or depth + 1 >= rules.max_depth
+        for f in range(n_bins.size if leaves else 0, n_bins.size + 1):
+            _divide(part.lists[f], part, first, last)
+        child = growth.cursor[0]
+        growth.cursor[0] += 2
+        slot = split.feature + (n_bins.size if split.missing_left else 0)
+        growth.nodes[node] = pack_split(slot, split.code, child)
+        push(stack, n_stack, (child + 1, middle, last, depth + 1))
+        push(stack, n_stack + 1, (child, first, middle, depth + 1))
+        n_stack += 2
+
+
+@inner_kernel
+def push(stack: IntArray, at: int, node: tuple[int, int, int, int]) -> None:
+    """Put a node's place, rows and depth on the stack, number by number.
+
+    Assigning the tuple to the row would compile NumPy's ways to make an array of a tuple.
+    """
+    stack[at, 0], stack[at, 1], stack[at, 2], stack[at, 3] = node[0], node[1], node[2], node[3]
+
+
+@inner_kernel
+def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
+    """Fill the lists: by code, equal codes by outcome; two rounds of counting, a byte each."""
+    for i in range(n_rows):
+        part.lists[n_bins.size, i] = i
+    starts = part.starts
+    for f in range(n_bins.size):
+        codes, target = part.codes[f], part.lists[f]
+        source = part.lists[n_bins.size]
+        n_rounds = 1 if n_bins[f] < 256 else 2
+        for r in range(n_rounds):
+            into = part.spare if r == 0 and n_rounds == 2 else target
+            shift = 8 * r
+            for b in range(257):
+                starts[b] = 0
+            for i in range(n_rows):
+                starts[((codes[i] >> shift) & 255) + 1] += 1
+            for b in range(256):
+                starts[b + 1] += starts[b]
+            for i in range(n_rows):
+                row = source[i]
+                byte = (codes[row] >> shift) & 255
+                into[starts[byte]] = row
+                starts[byte] += 1
+            source = into
+
+
+@inner_kernel
+def _best_split(
+    growth: Growth,
+    part: SmallPart,
+    span: tuple[int, int],
+    limits: tuple[IntArray, GrowthRules],
+) -> Split:
+    """The best split over enough features that are not constant in the node."""
+    first, last = span
+    n_bins, rules = limits
+    by_outcome = part.lists[n_bins.size]
+    weight, one, two = 0.0, 0.0, 0.0
+    for i in range(np.uint64(first), np.uint64(last)):
+        row = by_outcome[i]
+        weight += part.sums[row, 0]
+        one += part.sums[row, 1]
+        two += part.sums[row, 2]
+    total = (float(last - first), weight, one, two)
+    best = Split(least_gain(total), -1, 0, False)
+    n_tried = 0
+    for k in range(n_bins.size):
+        feature = draw_feature(growth.features, k, growth.state)
+        codes, rows = part.codes[feature], part.lists[feature][first:last]
+        if codes[rows[0]] == codes[rows[rows.size - 1]]:
+            continue
+        if codes[rows[rows.size - 1]] == n_bins[feature]:
+            best = _walk_with_missing((codes, rows, part.sums), total, (feature, best, rules))
+        else:
+            best = _walk((codes, rows, part.sums), total, (feature, best, rules))
+        n_tried += 1
+        if n_tried >= rules.n_tried:
+            break
+    return best
+
+
+@inner_kernel
+def _walk(
+    node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
+) -> Split:
+    """The better of the best split so far and the best of this feature."""
+    codes, rows, sums = node
+    feature, best, rules = search
+    weight, one, two = 0.0, 0.0, 0.0
+    fewest = np.uint64(rules.min_leaf - 1)
+    for i in range(fewest):
+        row = rows[i]
+        weight += sums[row, 0]
+        one += sums[row, 1]
+        two += sums[row, 2]
+    best_gain, best_at, best_weight = best.gain, np.int64(-1), 0.0
+    here = codes[rows[fewest]]
+    for i in range(fewest, np.uint64(rows.size - rules.min_leaf)):
+        row = rows[i]
+        weight += sums[row, 0]
+        one += sums[row, 1]
+        two += sums[row, 2]
+        after = codes[rows[i + np.uint64(1)]]
+        if after != here:
+            gain = gain_of(weight, one, two, total)
+            if gain > best_gain:
+                best_gain, best_at, best_weight = gain, np.int64(i), weight
+        here = after
+    if best_at < 0:
+        return best
+    # The cut lies half-way, in codes, to the next value; missing values, of which there are none
+    # to learn from, go to the heavier side.
+    cut = (np.int64(codes[rows[best_at]]) + np.int64(codes[rows[best_at + 1]]) - 1) >> 1
+    return Split(best_gain, feature, int(cut), best_weight + best_weight > total[1])
+
+
+@inner_kernel
+def _walk_with_missing(
+    node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
+) -> Split:
+    """As `_walk`, for a feature whose last rows miss it: they go to either side in turn."""
+    codes, rows, sums = node
+    feature, best, rules = search
+    missing = codes[rows[rows.size - 1]]
+    n_known = rows.size
+    away, away_one, away_two = 0.0, 0.0, 0.0
+    while codes[rows[n_known - 1]] == missing:
+        n_known -= 1
+        away += sums[rows[n_known], 0]
+        away_one += sums[rows[n_known], 1]
+        away_two += sums[rows[n_known], 2]
+    n_missing = rows.size - n_known
+    best_gain, best_at, best_left = best.gain, -1, False
+    weight, one, two = 0.0, 0.0, 0.0
+    for i in range(n_known):
+        row = rows[i]
+        weight += sums[row, 0]
+        one += sums[row, 1]
+        two += sums[row, 2]
+        # After the last known row comes the cut between known and missing.
+        if i + 1 < n_known and codes[rows[i + 1]] == codes[row]:
+            continue
+        if rules.min_leaf <= i + 1 <= rows.size - rules.min_leaf:
+            gain = gain_of(weight, one, two, total)
+            if gain > best_gain:
+                best_gain, best_at, best_left = gain, i, False
+        if i + 1 < n_known and rules.min_leaf <= i + 1 + n_missing <= rows.size - rules.min_leaf:
+            gain = gain_of(weight + away, one + away_one, two + away_two, total)
+            if gain > best_gain:
+                best_gain, best_at, best_left = gain, i, True
+    if best_at < 0:
+        return best
+    cut = np.int64(missing) - 1
+    if best_at + 1 < n_known:
+        cut = (np.int64(codes[rows[best_at]]) + np.int64(codes[rows[best_at + 1]]) - 1) >> 1
+    return Split(best_gain, feature, int(cut), best_left)
+
+
+@inner_kernel
+def _mark_sides(part: SmallPart, span: tuple[int, int], split: Split, missing: int) -> int:
+    """Note each row's side; return where the right side will begin."""
+    first, last = span
+    codes, rows = part.codes[split.feature], part.lists[split.feature]
+    middle = first
+    for i in range(first, last):
+        row = rows[i]
+        code = codes[row]
+        left = split.missing_left if code == missing else code <= split.code
+        part.side[row] = 1 if left else 0
+        middle += 1 if left else 0
+    return middle
+
+
+@inner_kernel
+def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
+    """Move the left rows of a list before the right ones, each side in its old order."""
+    side, spare = part.side, part.spare
+    n_left, n_right = np.uint64(first), np.uint64(0)
+    one = np.uint64(1)
+    for i in range(np.uint64(first), np.uint64(last)):
+        row = rows[i]
+        left = np.uint64(side[row])
+        # Both are written and one counts: no branch that could be guessed wrong.
+        rows[n_left] = row
+        spare[n_right] = row
+        n_left += left
+        n_right += one - left
+    for k in range(n_right):
+        rows[n_left + k] = spare[k]
+
+
+@inner_kernel
+def write_leaf(growth: Growth, leaf: IntArray, of_row: OfRow) -> int:
+    """Append the leaf's outcomes, each as often as it was drawn; return its node."""
+    start = growth.cursor[1]
+    size = 0
+    total = 0.0
+    for row in leaf:
+        for _ in range(of_row.counts[row]):
+            growth.entries[start + size] = of_row.ranks[row]
+            if growth.shares.size > 0:
+                total += of_row.weight[row]
+                growth.shares[start + size] = total
+            size += 1
+    if growth.shares.size > 0:
+        for k in range(start, start + size):
+            growth.shares[k] /= total
+    growth.cursor[1] += size
+    return pack_leaf(start, size)

@@ -1,0 +1,125 @@
+"""Scikit-learn's fitted trees, turned into ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import ArrayLike, FloatArray, IndexArray, IntArray
+from ontarget.errors import InputError, UnfittedError
+from ontarget.models._support import Support, find_atoms
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._binning import MAX_BINS, bin_table
+from ontarget.models.forest._binning_kernel import BinTable
+from ontarget.models.forest._store import Tree, assemble, check_table
+
+__all__ = ["table_of_sklearn"]
+
+
+def table_of_sklearn(forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool) -> ForestTable:
+    """The forest of these trees over the outcomes that their leaves hold."""
+    trees = _fitted_trees(forest)
+    matrix = np.asarray(X, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] != forest.n_features_in_:
+        raise InputError(
+            f"X needs the forest's {forest.n_features_in_} features, got shape {matrix.shape}"
+        )
+    rows = TrainingRows.of(matrix, np.asarray(y, dtype=np.float64), None, ids=None, steps=None)
+    values, ranks = np.unique(rows.y, return_inverse=True)
+    bins = _bins(trees, forest.n_features_in_)
+    samples = _samples(forest, rows.y.size)
+    as_trained = np.asarray(rows.X, dtype=np.float32)
+    dtype = np.uint16 if values.size <= np.iinfo(np.uint16).max + 1 else np.uint32
+    ours = [
+        _convert(tree, bins, tree.apply(as_trained)[sample], ranks[sample].astype(dtype))
+        for tree, sample in zip(trees, samples, strict=True)
+    ]
+    atoms = find_atoms(ranks, rows.episodes, rows.steps)
+    mass = np.bincount(ranks).astype(np.float64)
+    table = assemble(ours, bins, Support.of(values, atoms, mass, smooth=smooth))
+    check_table(table)
+    return table
+
+
+def _fitted_trees(forest: Any) -> list[Any]:
+    if not hasattr(forest, "estimators_"):
+        raise UnfittedError(f"this {type(forest).__name__} is not fitted yet; fit it first")
+    trees = [getattr(estimator, "tree_", None) for estimator in forest.estimators_]
+    if any(tree is None or tree.n_outputs != 1 or tree.n_classes[0] != 1 for tree in trees):
+        raise InputError(
+            "forest needs regression trees for one outcome, such as RandomForestRegressor's, "
+            f"got {type(forest).__name__}"
+        )
+    return trees
+
+
+def _samples(forest: Any, n_rows: int) -> list[IndexArray]:
+    """The training rows of each tree, as often as they were drawn."""
+    if not forest.bootstrap:
+        return [np.arange(n_rows)] * len(forest.estimators_)
+    samples: list[IndexArray] = forest.estimators_samples_
+    if any(int(sample.max()) >= n_rows for sample in samples):
+        raise InputError(f"X needs the rows that the forest was fitted on, got only {n_rows}")
+    return samples
+
+
+def _bins(trees: list[Any], n_features: int) -> BinTable:
+    """An edge per distinct threshold of each feature."""
+    feature = np.concatenate([tree.feature for tree in trees])
+    threshold = np.concatenate([tree.threshold for tree in trees])
+    edges = [np.unique(_float32_edges(threshold[feature == f])) for f in range(n_features)]
+    for f, part in enumerate(edges):
+        if part.size >= MAX_BINS:
+            raise InputError(
+                f"a feature needs fewer than {MAX_BINS} distinct thresholds to be served, got "
+                f"{part.size} of feature {f}; fit fewer trees, larger leaves or rounded features"
+            )
+    return bin_table(edges, {})
+
+
+def _float32_edges(threshold: FloatArray) -> FloatArray:
+    """For each threshold the largest float64 that, cast to float32, does not exceed it.
+
+    Scikit-learn casts features to float32 before it compares; with these edges no cast is needed.
+    """
+    rounded = threshold.astype(np.float32)
+    low = np.where(
+        rounded.astype(np.float64) > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded
+    )
+    high = np.nextafter(low, np.float32(np.inf))
+    middle: FloatArray = 0.5 * low.astype(np.float64) + 0.5 * high.astype(np.float64)
+    # A tie rounds to the even neighbour, which may be the upper one.
+    return np.where(middle.astype(np.float32) > low, np.nextafter(middle, -np.inf), middle)
+
+
+def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, ranks: IntArray) -> Tree:
+    """One tree with its children side by side and its leaves' outcomes sorted."""
+    is_split = tree.children_left >= 0
+    splits = np.flatnonzero(is_split)
+    first_child = 1 + 2 * np.arange(splits.size, dtype=np.int64)
+    place = np.zeros(tree.node_count, dtype=np.int64)
+    place[tree.children_left[splits]] = first_child
+    place[tree.children_right[splits]] = first_child + 1
+
+    feature = tree.feature[splits].astype(np.int64)
+    edges = _float32_edges(tree.threshold[splits])
+    code = np.array(
+        [
+            np.searchsorted(bins.edges[bins.start[f] : bins.start[f + 1]], edge)
+            for f, edge in zip(feature, edges, strict=True)
+        ],
+        dtype=np.int64,
+    )
+    slot = feature + np.where(tree.missing_go_to_left[splits] != 0, bins.categorical.size, 0)
+    nodes = np.zeros(tree.node_count, dtype=np.int64)
+    nodes[place[splits]] = (slot << 48) | (code << 32) | first_child
+
+    size = np.bincount(place[leaf_of_row], minlength=tree.node_count)
+    leaves = np.flatnonzero(np.isin(np.arange(tree.node_count), place[splits], invert=True))
+    if (size[leaves] == 0).any():
+        raise InputError("X needs the rows that the forest was fitted on: a leaf holds none")
+    start = np.cumsum(size) - size
+    nodes[leaves] = (size[leaves] << 32 | start[leaves]) | np.int64(-(1 << 63))
+    return Tree(nodes, ranks[np.lexsort((ranks, place[leaf_of_row]))], np.empty(0))

@@ -1,0 +1,218 @@
+"""A forest as flat arrays: put together, written out, read back and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._typing import AnyArray, FloatArray, IntArray
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models._support import Support, read_only
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._binning_kernel import MISSING, BinTable
+from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
+
+__all__ = [
+    "Tree",
+    "assemble",
+    "check_bins",
+    "check_table",
+    "drop_unused_edges",
+    "flat_array",
+    "require",
+    "table_from_arrays",
+    "table_to_arrays",
+]
+
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Tree(NamedTuple):
+    """One grown tree; its nodes and entries count from 0."""
+
+    nodes: IntArray
+    entries: IntArray
+    shares: FloatArray
+
+
+def assemble(trees: list[Tree], bins: BinTable, support: Support) -> ForestTable:
+    """The forest of these trees. Empties the list as it goes, so that memory holds it once."""
+    n_nodes = sum(tree.nodes.size for tree in trees)
+    n_entries = sum(tree.entries.size for tree in trees)
+    if max(n_nodes, n_entries) > LOW32:
+        raise InputError(
+            f"a forest needs fewer than {LOW32:,} entries, got {n_entries:,}; "
+            "grow fewer trees or lower max_samples"
+        )
+    nodes = np.empty(n_nodes, dtype=np.int64)
+    entries = np.empty(n_entries, dtype=trees[0].entries.dtype)
+    shares = np.empty(sum(tree.shares.size for tree in trees))
+    roots = np.empty(len(trees), dtype=np.int64)
+    node, entry = n_nodes, n_entries
+    for t in reversed(range(len(trees))):
+        tree = trees.pop()
+        node, entry = node - tree.nodes.size, entry - tree.entries.size
+        roots[t] = node
+        # A leaf points to entries, a split to nodes; both move by where the tree is put.
+        nodes[node : node + tree.nodes.size] = tree.nodes + np.where(tree.nodes < 0, entry, node)
+        entries[entry : entry + tree.entries.size] = tree.entries
+        if tree.shares.size:
+            shares[entry : entry + tree.shares.size] = tree.shares
+    bins = drop_unused_edges(nodes, bins)
+    return ForestTable(
+        bins=bins,
+        nodes=read_only(nodes),
+        roots=read_only(roots),
+        entries=read_only(entries),
+        shares=read_only(shares),
+        support=support.as_tuple(),
+    )
+
+
+def drop_unused_edges(nodes: IntArray, bins: BinTable) -> BinTable:
+    """Bins with only the edges that some split uses; the nodes' codes change in place."""
+    n_features = bins.categorical.size
+    splits = np.flatnonzero(nodes >= 0)
+    feature = (nodes[splits] >> 48) % max(1, n_features)
+    code = (nodes[splits] >> 32) & MISSING
+    numeric = ~bins.categorical[feature]
+    splits, feature, code = splits[numeric], feature[numeric], code[numeric]
+    n_edges = np.diff(bins.start)
+    # A cut beyond the last edge has known values on the left and missing ones on the right.
+    real = code < n_edges[feature]
+    used = np.repeat(bins.categorical, n_edges)
+    used[bins.start[feature[real]] + code[real]] = True
+    place = np.concatenate([[0], np.cumsum(used)])
+    start = place[bins.start]
+    old_place = bins.start[feature] + np.minimum(code, n_edges[feature])
+    nodes[splits] += (place[old_place] - start[feature] - code) << 32
+    return BinTable(
+        edges=read_only(bins.edges[used]),
+        start=read_only(start.astype(np.int64)),
+        categorical=bins.categorical,
+        order=read_only(bins.order[used]) if bins.order.size else bins.order,
+    )
+
+
+def table_to_arrays(table: ForestTable) -> dict[str, AnyArray]:
+    """The forest as flat read-only arrays by name."""
+    values, atoms, tail = table.support
+    return {
+        "support": values,
+        "atoms": atoms,
+        "tail": tail,
+        "edges": table.bins.edges,
+        "edge_start": table.bins.start,
+        "categorical": table.bins.categorical,
+        "category_order": table.bins.order,
+        "nodes": table.nodes,
+        "roots": table.roots,
+        "entries": table.entries,
+        "shares": table.shares,
+    }
+
+
+def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
+    """The forest that gave these arrays, once every index in it is known to be in bounds."""
+    support = Support.from_arrays(arrays)
+    bins = BinTable(
+        edges=flat_array(arrays, "edges", np.float64),
+        start=flat_array(arrays, "edge_start", np.int64),
+        categorical=flat_array(arrays, "categorical", np.bool_),
+        order=flat_array(arrays, "category_order", np.uint16),
+    )
+    small = support.values.size <= np.iinfo(np.uint16).max + 1
+    table = ForestTable(
+        bins=bins,
+        nodes=flat_array(arrays, "nodes", np.int64),
+        roots=flat_array(arrays, "roots", np.int64),
+        entries=flat_array(arrays, "entries", np.uint16 if small else np.uint32),
+        shares=flat_array(arrays, "shares", np.float64),
+        support=support.as_tuple(),
+    )
+    check_table(table)
+    return table
+
+
+def check_table(table: ForestTable) -> None:
+    """Nothing, or a `ModelFileError`: no index leads out of bounds and every descent ends."""
+    check_bins(table.bins)
+    starts = _check_nodes(table)
+    entries, shares = table.entries, table.shares
+    require(entries.max() < table.support[0].size, "entries need ranks within the support")
+    inside = np.ones(entries.size, dtype=np.bool_)
+    inside[starts] = False  # an entry that continues its leaf
+    rising = entries[1:] >= entries[:-1]
+    require(bool(rising[inside[1:]].all()), "entries of a leaf need ascending ranks")
+    if shares.size:
+        require(shares.shape == entries.shape, "shares need one number per entry")
+        require(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares need numbers in [0, 1]")
+        require(bool((np.diff(shares) >= 0.0)[inside[1:]].all()), "shares of a leaf need to rise")
+        ends = np.append(starts[1:], entries.size) - 1
+        require(bool((shares[ends] == 1.0).all()), "shares of a leaf need to end at 1")
+
+
+def _check_nodes(table: ForestTable) -> IntArray:
+    """The sorted starts of all leaves, once every node is known to be sound."""
+    nodes, roots = table.nodes, table.roots
+    require(roots.size > 0 and nodes.size > 0, "a forest needs at least one tree")
+    rising = roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < nodes.size
+    require(bool(rising), "roots need to rise from node 0")
+    splits = np.flatnonzero(nodes >= 0)
+    child = nodes[splits] & LOW32
+    end = np.append(roots[1:], nodes.size)[np.searchsorted(roots, splits, side="right") - 1]
+    # Children come after their parent and within its tree, so that every descent ends.
+    require(bool(((child > splits) & (child + 1 < end)).all()), "a split's children are misplaced")
+    slot, code = nodes[splits] >> 48, (nodes[splits] >> 32) & MISSING
+    require(bool((slot < 2 * table.bins.categorical.size).all()), "a split has no such feature")
+    require(bool((code < MISSING).all()), "a split's code is no bin")
+    leaves = nodes[nodes < 0]
+    start, size = leaves & LOW32, (leaves >> 32) & LOW31
+    order = np.argsort(start)
+    start, size = start[order], size[order]
+    covered = bool((size > 0).all()) and start[0] == 0
+    covered = covered and bool((start[1:] == start[:-1] + size[:-1]).all())
+    require(covered and start[-1] + size[-1] == table.entries.size, "leaves do not fit the entries")
+    return np.asarray(start)
+
+
+def check_bins(bins: BinTable) -> None:
+    """Nothing, or a `ModelFileError`: every feature's bins lie in bounds and in order."""
+    n_features = bins.categorical.size
+    require(2 * n_features <= MAX_SLOTS, f"a forest needs at most {MAX_SLOTS // 2} features")
+    start = bins.start
+    require(start.size == n_features + 1, "edge_start needs one number more than features")
+    bounded = start[0] == 0 and start[-1] == bins.edges.size and (np.diff(start) >= 0).all()
+    require(bool(bounded), "edge_start needs to rise from 0 to the number of edges")
+    require(bool((np.diff(start) <= MISSING).all()), f"a feature needs at most {MISSING} edges")
+    rising = np.diff(bins.edges) > 0.0
+    first_of_feature = np.zeros(bins.edges.size + 1, dtype=np.bool_)
+    first_of_feature[start] = True
+    require(bool(rising[~first_of_feature[1:-1]].all()), "edges of a feature need to rise")
+    require(not np.isnan(bins.edges).any(), "edges need numbers, got NaN")
+    if bins.categorical.any() or bins.order.size:
+        require(bins.order.size == bins.edges.size, "category_order needs one code per edge")
+        require(bool((bins.order < MISSING).all()), "category_order needs codes of bins")
+
+
+def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray[T]:
+    """The flat read-only array of this name and type, or a `ModelFileError`."""
+    if name not in arrays:
+        raise ModelFileError(f"the model's arrays lack {name!r}")
+    found = arrays[name]
+    if found.ndim != 1 or found.dtype != dtype:
+        raise ModelFileError(
+            f"{name} needs a flat array of {np.dtype(dtype)}, got {found.dtype} {found.shape}"
+        )
+    array: NDArray[T] = np.asarray(found, dtype=dtype)
+    return read_only(array)
+
+
+def require(rule: bool, message: str) -> None:
+    """Nothing, or a `ModelFileError` with this message if the rule is broken."""
+    if not rule:
+        raise ModelFileError(f"{message}; the model's arrays are damaged")

@@ -1,0 +1,323 @@
+"""The quantile forest: F̂(y | x) in microseconds (M2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+
+from ontarget._threads import run_blocks
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.errors import InputError
+from ontarget.models._estimator import DistributionEstimator
+from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._batch_kernel import (
+    leaves_of_rows,
+    limits_of_rows,
+    means_of_leaves,
+    means_of_rows,
+    quantiles_of_rows,
+)
+from ontarget.models.forest._binning import MAX_BINS
+from ontarget.models.forest._growing import SPLIT_SCORES, GrowthPlan, grow_forest
+from ontarget.models.forest._live import LiveForest
+from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
+from ontarget.models.forest._sklearn_trees import table_of_sklearn
+from ontarget.models.forest._split_kernel import GrowthRules
+from ontarget.models.forest._store import table_from_arrays, table_to_arrays
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["QuantileForest", "SplitRule"]
+
+SplitRule: TypeAlias = Literal["distribution", "variance"]
+
+# Rows that one thread answers before it takes the next block.
+_BLOCK = 256
+_NO_LIMIT = 2**31 - 1
+
+
+class QuantileForest(DistributionEstimator):
+    """A random forest that answers with the whole distribution of the outcome.
+
+    The CDF of a row is the mean over trees of the share of its leaf's training outcomes up to y
+    (Meinshausen), by default smoothed between outcomes with atoms kept (M2).
+
+    Parameters
+    ----------
+    n_trees
+        How many trees.
+    min_leaf
+        The fewest different training rows that a leaf may hold.
+    max_features
+        Features to try at each split: a whole number, or a share of all features. Features that
+        are constant in a node do not count.
+    smooth
+        Spread the mass of outcomes that are no atoms over the gap before them. Without it the CDF
+        is the plain step function of the leaves' outcomes.
+    seed
+        A whole number from 0 up, or several. Tree t depends on the data and on (seed, t) alone.
+    max_depth
+        How many splits may follow each other; None sets no limit.
+    split
+        ``"distribution"`` looks for splits that change the mean or the spread of the outcome,
+        ``"variance"`` for the mean alone.
+    bootstrap
+        Whether each tree draws its episodes with replacement.
+    max_samples
+        The share of the episodes that each tree draws.
+    max_bins
+        How many bins a feature may have, at most 65,535. A feature with no more distinct values
+        than that is cut exactly, any other at its quantiles. With 255 a fit on very many rows is
+        faster and the store a little smaller.
+
+    Notes
+    -----
+    The same rows in any order give the same forest, whatever the number of threads: rows are
+    sorted before anything is drawn. With ids, whole episodes are drawn. Missing features (NaN) go
+    to the side that a split learned for them; a category that was never seen counts as missing.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((400, 2))
+    >>> forest = QuantileForest(n_trees=50).fit(X, 10 * X[:, 0] + rng.normal(size=400))
+    >>> bool(forest.cdf([[0.9, 0.5]], 5.0)[0] < 0.1 < 0.9 < forest.cdf([[0.1, 0.5]], 5.0)[0])
+    True
+    >>> forest.quantile([[0.1, 0.5], [0.9, 0.5]], [0.1, 0.5, 0.9]).shape
+    (2, 3)
+    """
+
+    kind: ClassVar[str] = "quantile_forest"
+
+    table_: ForestTable
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        min_leaf: int = 15,
+        max_features: float | int = 0.75,
+        smooth: bool = True,
+        *,
+        seed: int | Sequence[int] = 0,
+        max_depth: int | None = None,
+        split: SplitRule = "distribution",
+        bootstrap: bool = True,
+        max_samples: float = 1.0,
+        max_bins: int = 65_535,
+    ) -> None:
+        self.n_trees = n_trees
+        self.min_leaf = min_leaf
+        self.max_features = max_features
+        self.smooth = smooth
+        self.seed = seed
+        self.max_depth = max_depth
+        self.split = split
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.max_bins = max_bins
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The forest grown on these rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Features (NaN is missing), outcomes, and weights from 0 up.
+        ids, steps
+            The episode and the step of each row. They decide which outcomes are atoms (M2), and
+            trees draw whole episodes. Without ids every row is an episode, without steps all rows
+            are one step.
+        categorical
+            The columns of X that hold category numbers without an order of their own.
+        """
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        plan = self._plan(rows.X.shape[1])
+        self.table_ = grow_forest(rows, plan, check_categorical(categorical, rows.X.shape[1]))
+        return self
+
+    @classmethod
+    def from_sklearn(cls, forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool = True) -> Self:
+        """A fitted scikit-learn forest of regression trees, served by these kernels.
+
+        Parameters
+        ----------
+        forest
+            A fitted ``RandomForestRegressor`` or ``ExtraTreesRegressor``, or a subclass of one.
+        X, y
+            The very rows it was fitted on, in the same order.
+        smooth
+            As in the constructor.
+        """
+        table = table_of_sklearn(forest, X, y, smooth=smooth)
+        return cls._of_table(table, smooth=smooth)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted forest that gave these arrays; a `ModelFileError` if they are damaged."""
+        table = table_from_arrays(arrays)
+        return cls._of_table(table, smooth=bool(table.support[2][3] > 0.0))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted forest needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        return table_to_arrays(self.table_)
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+
+        One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
+        """
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        left, right = np.empty(values.shape), np.empty(values.shape)
+        table = self.table_
+
+        def answer(a: int, b: int) -> None:
+            limits_of_rows(table, rows[a:b], values[a:b], (left[a:b], right[a:b]))
+
+        run_blocks(answer, rows.shape[0], block=_BLOCK)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m).
+
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
+        to the last bit of `cdf`.
+        """
+        rows = self._query_rows(X)
+        levels, flat = check_levels(q)
+        strictly = check_side(side) == "right"
+        found = np.empty((rows.shape[0], levels.size))
+        table = self.table_
+
+        def answer(a: int, b: int) -> None:
+            quantiles_of_rows(table, rows[a:b], (levels, strictly), found[a:b])
+
+        run_blocks(answer, rows.shape[0], block=_BLOCK)
+        return found[:, 0] if flat else found
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The conditional mean of each row, that of the training outcomes in its leaves."""
+        rows = self._query_rows(X)
+        means = np.empty(rows.shape[0])
+        table = self.table_
+        many = rows.shape[0] * table.roots.size > table.nodes.size
+        of_nodes = np.empty(table.nodes.size if many else 0)
+        if many:
+            means_of_leaves(table, of_nodes)
+
+        def answer(a: int, b: int) -> None:
+            means_of_rows(table, rows[a:b], of_nodes, means[a:b])
+
+        run_blocks(answer, rows.shape[0], block=_BLOCK)
+        return means
+
+    def leaf_weights(self, X: ArrayLike) -> csr_array:
+        """The mass on each distinct training outcome, (rows, outcomes), sparse; rows sum to 1.
+
+        Column j belongs to ``forest.to_arrays()["support"][j]``.
+        """
+        from scipy.sparse import csr_array
+
+        rows = self._query_rows(X)
+        table, n_trees = self.table_, self.table_.roots.size
+        leaves = np.empty((rows.shape[0], n_trees), dtype=np.uint32)
+        run_blocks(
+            lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0], block=_BLOCK
+        )
+        nodes = table.nodes[leaves.ravel()]
+        start, size = nodes & LOW32, (nodes >> 32) & LOW31
+        ends = np.cumsum(size)
+        first = np.repeat(ends - size, size)  # where each leaf's part of the output begins
+        entry = np.repeat(start, size) + np.arange(ends[-1] if ends.size else 0) - first
+        if table.shares.size == 0:
+            mass = np.repeat(1.0 / size, size)
+        else:
+            before = np.where(entry > np.repeat(start, size), table.shares[entry - 1], 0.0)
+            mass = table.shares[entry] - before
+        ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
+        columns = table.entries[entry].astype(np.int64)
+        shape = (rows.shape[0], table.support[0].size)
+        weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
+        weights.sum_duplicates()
+        return weights
+
+    def live(self) -> LiveForest:
+        """The forest for rows that come live, without checks."""
+        self._check_fitted()
+        return LiveForest(self.table_)
+
+    @classmethod
+    def _of_table(cls, table: ForestTable, *, smooth: bool) -> Self:
+        model = cls(n_trees=table.roots.size, smooth=smooth)
+        model.table_ = table
+        model.n_features_in_ = table.bins.categorical.size
+        return model
+
+    def _plan(self, n_features: int) -> GrowthPlan:
+        """The constructor's arguments, checked."""
+        if 2 * n_features > MAX_SLOTS:
+            raise InputError(f"X needs at most {MAX_SLOTS // 2} features, got {n_features}")
+        if self.split not in SPLIT_SCORES:
+            raise InputError(f"split needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}")
+        depth = _NO_LIMIT if self.max_depth is None else _whole("max_depth", self.max_depth, 1)
+        seed = (self.seed,) if isinstance(self.seed, Integral) else tuple(self.seed)  # type: ignore[arg-type]
+        if not seed:
+            raise InputError("seed needs a whole number or several, got none")
+        return GrowthPlan(
+            n_trees=_whole("n_trees", self.n_trees, 1),
+            rules=GrowthRules(
+                min_leaf=_whole("min_leaf", self.min_leaf, 1),
+                max_depth=depth,
+                n_tried=_n_tried(self.max_features, n_features),
+            ),
+            split=self.split,
+            bootstrap=bool(self.bootstrap),
+            sample_share=_share("max_samples", self.max_samples),
+            max_bins=_whole("max_bins", self.max_bins, 2, MAX_BINS),
+            seed=tuple(_whole("seed", part, 0) for part in seed),
+            smooth=bool(self.smooth),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "table_")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "table_" in state:
+            # Copies come back writable, and the kernels would compile once more for them.
+            self.table_ = table_from_arrays(table_to_arrays(self.table_))
+
+
+def _whole(name: str, value: object, least: int, most: int = _NO_LIMIT) -> int:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and least <= int(value) and (name == "seed" or int(value) <= most)):  # type: ignore[call-overload]
+        upper = f" up to {most}" if most != _NO_LIMIT else ""
+        raise InputError(f"{name} needs a whole number from {least}{upper}, got {value!r}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def _share(name: str, value: object) -> float:
+    if not (isinstance(value, Real) and 0.0 < float(value) <= 1.0):
+        raise InputError(f"{name} needs a share above 0 and up to 1, got {value!r}")
+    return float(value)
+
+
+def _n_tried(max_features: object, n_features: int) -> int:
+    if isinstance(max_features, Integral):
+        return min(_whole("max_features", max_features, 1), n_features)
+    return max(1, round(_share("max_features", max_features) * n_features))

@@ -1,0 +1,238 @@
+"""Fitting guides (M14): out of fold for the training rows, on all of them for later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._threads import run_blocks
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.models._support import read_only
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._binning import bin_features, choose_bins
+from ontarget.models.forest._binning_kernel import BinTable
+from ontarget.models.forest._store import drop_unused_edges
+from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules, boost
+from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
+
+__all__ = ["GUIDES", "Guide", "GuidePlan", "fit_guides", "guide_rows"]
+
+Guide: TypeAlias = Literal["ridge", "boosted"]
+GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
+
+# Of a categorical feature, this many of the most frequent categories have an effect of their own.
+_MOST_CATEGORIES = 32
+# A boosted guide's cuts per feature: its trees are small, so finer cuts would not be found.
+_MOST_BINS = 64
+_BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class GuidePlan:
+    """Which guides, and how they are fitted; checked by the estimator."""
+
+    guides: tuple[Guide, ...]
+    n_folds: int
+    seed: tuple[int, ...]
+    boosting: BoostingRules
+    ridge_penalty: float = 1.0
+
+
+class _Rows(NamedTuple):
+    """Rows in their canonical order, with what the guides learn: the standardised outcome."""
+
+    X: FloatArray
+    y: FloatArray
+    weight: FloatArray  # the mean row weighs 1
+    folds: IndexArray
+
+
+def fit_guides(
+    rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]
+) -> tuple[Guides, FloatArray]:
+    """The guides of all rows, and the rows with guides appended that never saw their episode.
+
+    The rows need to be in their canonical order, so that sums come out the same to the last bit.
+    Guides predict how far the outcome lies from its mean, in units of its spread, and leave the
+    mean itself out: that of the other folds is high where a row's own fold is low, and a tree
+    would learn the fold from it.
+    """
+    n_episodes = int(rows.episodes.max()) + 1 if rows.has_ids else rows.y.size
+    folds = _folds(n_episodes, plan)[rows.episodes if rows.has_ids else np.arange(rows.y.size)]
+    learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
+    n_folds = int(folds.max()) + 1
+    linear = _fit_linear(learn, plan, categorical)
+    boosted = _fit_boosted(learn, plan, categorical, linear)
+    guided = np.concatenate([rows.X, np.zeros((rows.y.size, len(plan.guides)))], axis=1)
+    # One episode alone has no others to learn from: its guides say nothing.
+    for fold in range(n_folds if n_folds > 1 else 0):
+        held_out = np.flatnonzero(folds == fold)
+        guided[held_out] = guide_rows(Guides(linear[fold], boosted[fold]), rows.X[held_out])
+    return Guides(linear[-1], boosted[-1]), guided
+
+
+def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
+    """The rows with their guides appended."""
+    n_guides = (guides.linear.terms.size > 0) + (guides.boosted.values.size > 0)
+    guided = np.empty((X.shape[0], X.shape[1] + n_guides))
+    run_blocks(
+        lambda a, b: append_guides_of_rows(guides, X[a:b], guided[a:b]), X.shape[0], block=_BLOCK
+    )
+    return guided
+
+
+def _folds(n_episodes: int, plan: GuidePlan) -> IndexArray:
+    """The fold of each episode: as even as can be, by a keyed shuffle."""
+    keys = keyed_hash(keys_of(np.arange(n_episodes)), plan.seed[0], *plan.seed[1:], "fold")
+    order = np.argsort(keys, kind="stable")
+    folds = np.empty(n_episodes, dtype=np.intp)
+    folds[order] = np.arange(n_episodes) % min(plan.n_folds, n_episodes)
+    return folds
+
+
+def _weights(rows: TrainingRows) -> FloatArray:
+    return np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
+
+
+def _standardised(rows: TrainingRows) -> FloatArray:
+    """Outcomes less their middle, in units of their spread; scaled first, so that none is lost."""
+    size = np.abs(rows.y).max()
+    scaled = rows.y / size if size > 0.0 else rows.y
+    centred = scaled - scaled.mean()
+    spread = np.sqrt(np.square(centred).mean())
+    return centred / spread if spread > 0.0 else np.zeros(rows.y.size)
+
+
+class _Columns(NamedTuple):
+    """A design matrix and where each of its columns comes from."""
+
+    design: FloatArray
+    terms: FloatArray  # (features, 4), slopes and effects of missing still to be filled in
+    start: IndexArray
+    categories: FloatArray
+    slope: IndexArray  # the column of each feature's slope, or -1
+    missing: IndexArray  # the column that marks where the feature is missing, or -1
+
+
+def _columns(X: FloatArray, categorical: Collection[int]) -> _Columns:
+    n_rows, n_features = X.shape
+    terms = np.zeros((n_features, TERM_WIDTH))
+    slope, missing = np.full(n_features, -1), np.full(n_features, -1)
+    columns: list[FloatArray] = []
+    categories: list[FloatArray] = []
+    for f in range(n_features):
+        lost = np.isnan(X[:, f])
+        known = X[~lost, f]
+        if f in categorical:
+            values, counts = np.unique(known, return_counts=True)
+            most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
+            categories.append(values[most])
+        else:
+            categories.append(np.empty(0))
+            centre, spread = _location(known)
+            if spread > 0.0:
+                terms[f, :2] = centre, 1.0 / spread
+                slope[f] = len(columns)
+                columns.append(np.where(lost, 0.0, (X[:, f] - centre) / spread))
+        if lost.any() and known.size:
+            missing[f] = len(columns)
+            columns.append(lost.astype(np.float64))
+    for f in range(n_features):
+        columns += [(X[:, f] == value).astype(np.float64) for value in categories[f]]
+    columns.append(np.ones(n_rows))
+    return _Columns(
+        design=np.ascontiguousarray(np.stack(columns, axis=1)),
+        terms=terms,
+        start=np.cumsum([0, *(part.size for part in categories)]),
+        categories=np.concatenate(categories),
+        slope=slope,
+        missing=missing,
+    )
+
+
+def _location(known: FloatArray) -> tuple[float, float]:
+    """Centre and spread of a feature's numbers; scaled first, so that squares stay in range."""
+    size = float(np.abs(known).max(initial=0.0))
+    if size == 0.0:
+        return 0.0, 0.0
+    scaled = known / size
+    centre = float(scaled.mean())
+    spread = float(np.sqrt(np.square(scaled - centre).mean()))
+    # A spread beyond rounding, and one whose inverse is a number.
+    return centre * size, spread * size if spread > 1e-12 and spread * size > 1e-300 else 0.0
+
+
+def _fit_linear(rows: _Rows, plan: GuidePlan, categorical: Collection[int]) -> list[LinearGuide]:
+    """The linear guide without each fold in turn, and at last that of all rows."""
+    n_folds = int(rows.folds.max()) + 1
+    if "ridge" not in plan.guides:
+        empty = read_only(np.empty(0))
+        none = LinearGuide(empty, read_only(np.zeros(1, dtype=np.int64)), empty, empty)
+        return [none] * (n_folds + 1)
+    columns = _columns(rows.X, categorical)
+    n_columns = columns.design.shape[1]
+    sums = np.zeros((n_folds, n_columns, n_columns + 1))
+    sums_by_fold(columns.design, rows.y, rows.weight, rows.folds, sums)
+    centre = columns.design.mean(axis=0)
+    penalty = np.full(n_columns, plan.ridge_penalty)
+    penalty[-1] = 0.0  # the intercept is free
+    found = []
+    for left_out in range(n_folds + 1):
+        others = [k for k in range(n_folds) if k != left_out]
+        solved = solve_ridge(sums[others].sum(axis=0), penalty)
+        solved[-1] = -(centre * solved)[:-1].sum()  # so that the mean over all rows is 0
+        found.append(_linear_guide(columns, solved))
+    return found
+
+
+def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
+    terms = columns.terms.copy()
+    for at, source in ((2, columns.slope), (3, columns.missing)):
+        given = source >= 0
+        terms[given, at] = solved[source[given]]
+    n_effects = columns.categories.size
+    return LinearGuide(
+        terms=read_only(np.append(terms.ravel(), solved[-1])),
+        start=read_only(columns.start.astype(np.int64)),
+        categories=read_only(columns.categories),
+        effects=read_only(solved[solved.size - 1 - n_effects : -1]),
+    )
+
+
+def _fit_boosted(
+    rows: _Rows, plan: GuidePlan, categorical: Collection[int], linear: list[LinearGuide]
+) -> list[BoostedGuide]:
+    """The boosted guide without each fold in turn, and at last that of all rows.
+
+    The trees learn what the linear guide of the same rows leaves over.
+    """
+    n_folds = int(rows.folds.max()) + 1
+    no_bins = BinTable(*(read_only(np.empty(0, dtype=d)) for d in ("f8", "i8", "?", "u2")))
+    none = BoostedGuide(no_bins, read_only(np.empty(0, dtype=np.int64)), read_only(np.empty(0)))
+    found = [none] * (n_folds + 1)
+    if "boosted" not in plan.guides:
+        return found
+    binned = []
+    for left_out in range(n_folds + 1):
+        seen = np.flatnonzero(rows.folds != left_out)
+        # Each fold's own bins: the order of categories may not tell of the outcomes held out.
+        if seen.size:
+            X = rows.X[seen]
+            told = guide_rows(Guides(linear[left_out], none), X)[:, X.shape[1] :]
+            rest = rows.y[seen] - told.sum(axis=1)  # no column, nothing told
+            bins = choose_bins(X, rest, categorical, max_bins=_MOST_BINS)
+            binned.append((left_out, rest, rows.weight[seen], bins, bin_features(X, bins)))
+
+    def grow(start: int, stop: int) -> None:
+        for left_out, rest, weight, bins, table in binned[start:stop]:
+            nodes, values = boost(table, rest, weight, plan.boosting)
+            bins = drop_unused_edges(nodes, bins)
+            found[left_out] = BoostedGuide(bins, read_only(nodes), read_only(values))
+
+    run_blocks(grow, len(binned), block=1)
+    return found

@@ -1,0 +1,78 @@
+"""A row's guides: predictions of its mean that stand beside its features, and the CDF they serve.
+
+The live path and the batch append guides by the same kernel, so their answers agree to the last
+bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._batch_kernel import limits_of_rows
+from ontarget.models.forest._binning_kernel import bin_row
+from ontarget.models.guided._boosting_kernel import BoostedGuide, boosted_value
+from ontarget.models.guided._ridge_kernel import LinearGuide, linear_value
+
+__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_rows"]
+
+# Guides are in units of the outcome's spread, so this is a billionth of it.
+_SCALE = 2.0**30
+
+
+class Guides(NamedTuple):
+    """The guides of a forest; one without terms or without trees is none.
+
+    Where both are given, the trees correct the linear guide: the second guide is their sum.
+    """
+
+    linear: LinearGuide
+    boosted: BoostedGuide
+
+
+@inner_kernel
+def _rounded(value: float) -> float:
+    """The guide without what rounding errors made of it, by which trees would tell folds apart."""
+    return float(np.rint(value * _SCALE) / _SCALE)
+
+
+@inner_kernel
+def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
+    """Write a row's features and after them its guides; ``codes`` is room for two per feature."""
+    n_features = row.size
+    for f in range(n_features):
+        out[f] = row[f]
+    at, value = n_features, 0.0
+    if guides.linear.terms.size > 0:
+        value = linear_value(row, guides.linear)
+        out[at] = _rounded(value)
+        at += 1
+    if guides.boosted.values.size > 0:
+        bin_row(row, guides.boosted.bins, codes)
+        out[at] = _rounded(value + boosted_value(codes, guides.boosted))
+
+
+@kernel
+def append_guides_of_rows(guides: Guides, X: FloatArray, out: FloatArray) -> None:
+    """Write each row's features and after them its guides."""
+    codes = np.empty(2 * X.shape[1], dtype=np.uint16)
+    for i in range(X.shape[0]):
+        _append_guides(guides, X[i], codes, out[i])
+
+
+@kernel
+def limits_of_guided_rows(
+    model: tuple[Guides, ForestTable],
+    X: FloatArray,
+    y: FloatArray,
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write both limits of the CDF at each row's values."""
+    guides, forest = model
+    guided = np.empty((X.shape[0], forest.bins.categorical.size))
+    append_guides_of_rows(guides, X, guided)
+    limits_of_rows(forest, guided, y, out)

@@ -1,0 +1,103 @@
+"""The linear guide: its value for a row, and the sums and the solution that fit it.
+
+All sums run in the order of the rows and the equations are solved here, not by a threaded library,
+so that the same rows give the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import AnyArray, FloatArray, IntArray
+
+__all__ = ["FURTHEST", "TERM_WIDTH", "LinearGuide", "linear_value", "solve_ridge", "sums_by_fold"]
+
+# Numbers per feature: its centre, one over its spread, its slope, and the effect of missing it.
+TERM_WIDTH = 4
+# How many spreads from its centre a feature counts at most, so that no sum overflows.
+FURTHEST = 1e6
+
+
+class LinearGuide(NamedTuple):
+    """A linear map of a row; flat, all arrays read-only.
+
+    ``terms`` holds the four numbers of each feature, then the intercept. Feature f is categorical
+    where ``start[f] < start[f+1]``: there lie its known categories, sorted, and their effects.
+    """
+
+    terms: FloatArray
+    start: IntArray
+    categories: FloatArray
+    effects: FloatArray
+
+
+@inner_kernel
+def linear_value(row: FloatArray, guide: LinearGuide) -> float:
+    """The guide's value for the features of a row; an unknown category has no effect."""
+    terms, n_features = guide.terms, guide.start.size - 1
+    total: float = terms[TERM_WIDTH * n_features]
+    for f in range(n_features):
+        value, at = row[f], TERM_WIDTH * f
+        first, last = guide.start[f], guide.start[f + 1]
+        if np.isnan(value):
+            total += terms[at + 3]
+        elif first < last:
+            place = first + np.searchsorted(guide.categories[first:last], value)
+            if place < last and guide.categories[place] == value:
+                total += guide.effects[place]
+        elif terms[at + 2] != 0.0:
+            spreads = (value - terms[at]) * terms[at + 1]
+            total += terms[at + 2] * min(max(spreads, -FURTHEST), FURTHEST)
+    return total
+
+
+@kernel
+def sums_by_fold(
+    design: FloatArray, y: FloatArray, weight: FloatArray, folds: IntArray, sums: AnyArray
+) -> None:
+    """Add each row's weighted products of columns, and of columns and outcome, to its fold's sums.
+
+    ``sums`` has the shape (folds, columns, columns + 1); only its lower triangle and its last
+    column are filled.
+    """
+    n_columns = design.shape[1]
+    for i in range(design.shape[0]):
+        own = sums[folds[i]]
+        for a in range(n_columns):
+            weighted = weight[i] * design[i, a]
+            if weighted != 0.0:
+                for b in range(a + 1):
+                    own[a, b] += weighted * design[i, b]
+                own[a, n_columns] += weighted * y[i]
+
+
+@kernel
+def solve_ridge(sums: FloatArray, penalty: FloatArray) -> FloatArray:
+    """The coefficients that solve (sums + penalty) b = last column, by Cholesky's method."""
+    n = penalty.size
+    lower = np.zeros((n, n))
+    found = np.empty(n)
+    for a in range(n):
+        for b in range(a + 1):
+            rest = sums[a, b] + (penalty[a] if a == b else 0.0)
+            for c in range(b):
+                rest -= lower[a, c] * lower[b, c]
+            if a == b:
+                # A column without any weight of its own, beyond rounding, gets no coefficient.
+                lower[a, a] = np.sqrt(rest) if rest > 1e-12 * (1.0 + sums[a, a]) else np.inf
+            else:
+                lower[a, b] = rest / lower[b, b]
+    for a in range(n):
+        rest = sums[a, n]
+        for c in range(a):
+            rest -= lower[a, c] * found[c]
+        found[a] = rest / lower[a, a]
+    for a in range(n - 1, -1, -1):
+        rest = found[a]
+        for c in range(a + 1, n):
+            rest -= lower[c, a] * found[c]
+        found[a] = rest / lower[a, a]
+    return found

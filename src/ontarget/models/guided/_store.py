@@ -1,0 +1,102 @@
+"""Guides as flat arrays: written out, read back and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ontarget._typing import AnyArray
+from ontarget.models.forest._binning_kernel import MISSING, BinTable
+from ontarget.models.forest._store import check_bins, flat_array, require
+from ontarget.models.guided._boosting_kernel import BoostedGuide
+from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide
+
+__all__ = ["guides_from_arrays", "guides_to_arrays", "width_of"]
+
+
+def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
+    """The guides as flat read-only arrays by name."""
+    linear, boosted = guides
+    return {
+        "guide_terms": linear.terms,
+        "guide_category_start": linear.start,
+        "guide_categories": linear.categories,
+        "guide_effects": linear.effects,
+        "guide_edges": boosted.bins.edges,
+        "guide_edge_start": boosted.bins.start,
+        "guide_categorical": boosted.bins.categorical,
+        "guide_category_order": boosted.bins.order,
+        "guide_nodes": boosted.nodes,
+        "guide_values": boosted.values,
+    }
+
+
+def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
+    """The guides that gave these arrays, once every index in them is known to be in bounds."""
+    linear = LinearGuide(
+        terms=flat_array(arrays, "guide_terms", np.float64),
+        start=flat_array(arrays, "guide_category_start", np.int64),
+        categories=flat_array(arrays, "guide_categories", np.float64),
+        effects=flat_array(arrays, "guide_effects", np.float64),
+    )
+    boosted = BoostedGuide(
+        bins=BinTable(
+            edges=flat_array(arrays, "guide_edges", np.float64),
+            start=flat_array(arrays, "guide_edge_start", np.int64),
+            categorical=flat_array(arrays, "guide_categorical", np.bool_),
+            order=flat_array(arrays, "guide_category_order", np.uint16),
+        ),
+        nodes=flat_array(arrays, "guide_nodes", np.int64),
+        values=flat_array(arrays, "guide_values", np.float64),
+    )
+    guides = Guides(linear, boosted)
+    require(linear.terms.size > 0 or boosted.values.size > 0, "a guided forest needs a guide")
+    if linear.terms.size:
+        _check_linear(linear)
+    if boosted.values.size:
+        _check_boosted(boosted)
+    if linear.terms.size and boosted.values.size:
+        alike = linear.start.size - 1 == boosted.bins.categorical.size
+        require(alike, "both guides need the same features")
+    return guides
+
+
+def width_of(guides: Guides) -> tuple[int, int]:
+    """How many features the guides read, and how many guides there are."""
+    linear, boosted = guides.linear.terms.size > 0, guides.boosted.values.size > 0
+    n_features = guides.linear.start.size - 1 if linear else guides.boosted.bins.categorical.size
+    return n_features, int(linear) + int(boosted)
+
+
+def _check_linear(guide: LinearGuide) -> None:
+    start, categories = guide.start, guide.categories
+    bounded = start.size > 1 and start[0] == 0 and start[-1] == categories.size
+    require(
+        bool(bounded and (np.diff(start) >= 0).all()),
+        "guide_category_start needs to rise from 0 to the number of categories",
+    )
+    n_features = start.size - 1
+    require(guide.terms.size == TERM_WIDTH * n_features + 1, "guide_terms need four per feature")
+    require(bool(np.isfinite(guide.terms).all()), "guide_terms need finite numbers")
+    require(guide.effects.shape == categories.shape, "guide_effects need one per category")
+    require(bool(np.isfinite(guide.effects).all()), "guide_effects need finite numbers")
+    require(bool(np.isfinite(categories).all()), "guide_categories need finite numbers")
+    first_of_feature = np.zeros(categories.size + 1, dtype=np.bool_)
+    first_of_feature[start] = True
+    rising = np.diff(categories) > 0.0
+    require(bool(rising[~first_of_feature[1:-1]].all()), "categories of a feature need to rise")
+
+
+def _check_boosted(guide: BoostedGuide) -> None:
+    nodes, values = guide.nodes, guide.values
+    n_trees = values.size - nodes.size
+    n_leaves = values.size // n_trees if n_trees > 0 else 0
+    whole = n_leaves > 1 and n_leaves & (n_leaves - 1) == 0 and n_leaves * n_trees == values.size
+    require(whole, "guide_nodes and guide_values need complete trees")
+    require(bool(np.isfinite(values).all()), "guide_values need finite numbers")
+    check_bins(guide.bins)
+    slot, code = nodes >> 48, (nodes >> 32) & MISSING
+    inside = (nodes >= 0) & (slot < 2 * guide.bins.categorical.size) & (code < MISSING)
+    require(bool(inside.all()), "guide_nodes need features and codes that exist")

@@ -1,0 +1,250 @@
+"""The guided forest: a quantile forest that also reads predictions of the mean (M14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+from ontarget._arguments import whole_number
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.errors import InputError
+from ontarget.models._estimator import DistributionEstimator
+from ontarget.models.base import Side, check_categorical
+from ontarget.models.forest._growing import canonical_order
+from ontarget.models.forest._live import LiveForest
+from ontarget.models.forest._store import require
+from ontarget.models.forest.estimator import QuantileForest, SplitRule
+from ontarget.models.guided._boosting_kernel import BoostingRules
+from ontarget.models.guided._guides import GUIDES, Guide, GuidePlan, fit_guides, guide_rows
+from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
+
+__all__ = ["GuidedForest"]
+
+_DEEPEST = 8
+# A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
+_LEAST_WEIGHT, _PULL = 20.0, 1.0
+
+
+class GuidedForest(DistributionEstimator):
+    """A quantile forest whose rows carry, beside their features, predictions of their mean.
+
+    A tree finds only slowly what many features add up to; a guide tells it. Guides are a linear
+    (ridge) model and small boosted trees. A training row's guides come from models that never saw
+    its episode, later rows' from models of all training rows. Outcomes stay as they are, so atoms
+    stay atoms (M14).
+
+    Parameters
+    ----------
+    n_trees, min_leaf, max_features, smooth, seed, max_depth, split
+        As in `QuantileForest`; guides count as features.
+    bootstrap, max_samples, max_bins
+        As in `QuantileForest` too.
+    guides
+        Some of ``"ridge"`` and ``"boosted"``.
+    n_folds
+        In how many parts the episodes are divided to guide the training rows.
+    n_boosted, boosted_depth, boosted_rate
+        How many boosted trees, how many splits follow each other in one, and the share of each
+        step that is taken.
+
+    Attributes
+    ----------
+    forest_
+        The fitted quantile forest. It reads the features and after them the guides.
+
+    Notes
+    -----
+    The same rows in any order give the same model, whatever the number of threads. A missing
+    feature has a linear effect of its own if it was ever missing in training, and goes to the
+    better side of a boosted split; a category that was never seen has no linear effect.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((400, 6))
+    >>> y = X.sum(axis=1) + 0.1 * rng.normal(size=400)
+    >>> plain, guided = QuantileForest().fit(X, y), GuidedForest().fit(X, y)
+    >>> queries = rng.random((100, 6))
+    >>> error = [np.abs(m.predict(queries) - queries.sum(axis=1)).mean() for m in (plain, guided)]
+    >>> bool(error[1] < 0.5 * error[0])
+    True
+    """
+
+    kind: ClassVar[str] = "guided_forest"
+
+    forest_: QuantileForest
+    guides_: Guides
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        min_leaf: int = 15,
+        max_features: float | int = 0.5,
+        smooth: bool = True,
+        *,
+        guides: Sequence[Guide] = GUIDES,
+        n_folds: int = 5,
+        n_boosted: int = 80,
+        boosted_depth: int = 2,
+        boosted_rate: float = 0.1,
+        seed: int | Sequence[int] = 0,
+        max_depth: int | None = None,
+        split: SplitRule = "distribution",
+        bootstrap: bool = True,
+        max_samples: float = 1.0,
+        max_bins: int = 255,
+    ) -> None:
+        self.n_trees = n_trees
+        self.min_leaf = min_leaf
+        self.max_features = max_features
+        self.smooth = smooth
+        self.guides = guides
+        self.n_folds = n_folds
+        self.n_boosted = n_boosted
+        self.boosted_depth = boosted_depth
+        self.boosted_rate = boosted_rate
+        self.seed = seed
+        self.max_depth = max_depth
+        self.split = split
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.max_bins = max_bins
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The guides, and the forest grown on rows that carry them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Features (NaN is missing), outcomes, and weights from 0 up.
+        ids, steps
+            The episode and the step of each row, as in `QuantileForest.fit`. A row's guides never
+            saw its episode; without ids every row is an episode.
+        categorical
+            The columns of X that hold category numbers without an order of their own.
+        """
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        columns = check_categorical(categorical, rows.X.shape[1])
+        forest, plan = self._unfitted_forest(), self._plan()
+        order = canonical_order(rows)
+        rows = replace(
+            rows,
+            X=rows.X[order],
+            y=rows.y[order],
+            weight=None if rows.weight is None else rows.weight[order],
+            episodes=rows.episodes[order],
+            steps=rows.steps[order],
+        )
+        self.guides_, guided = fit_guides(rows, plan, columns)
+        self.forest_ = forest.fit(
+            guided,
+            rows.y,
+            rows.weight,
+            ids=rows.episodes if rows.has_ids else None,
+            steps=rows.steps,
+            categorical=columns,
+        )
+        return self
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+
+        One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
+        """
+        rows = self._guided(X)
+        return self.forest_.cdf_limits(rows, y)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m); as `QuantileForest`."""
+        rows = self._guided(X)
+        return self.forest_.quantile(rows, q, side=side)
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The conditional mean of each row, that of the training outcomes in its leaves."""
+        rows = self._guided(X)
+        return self.forest_.predict(rows)
+
+    def live(self) -> LiveForest:
+        """The model for rows that come live, without checks."""
+        self._check_fitted()
+        return LiveForest(self.forest_.table_, self.guides_)
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        return {**self.forest_.to_arrays(), **guides_to_arrays(self.guides_)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model that gave these arrays; a `ModelFileError` if they are damaged."""
+        guides = guides_from_arrays(arrays)
+        forest = QuantileForest.from_arrays(arrays)
+        n_features, n_guides = width_of(guides)
+        whole = forest.n_features_in_ == n_features + n_guides
+        require(whole, "the forest needs the features and their guides")
+        present = (guides.linear.terms.size > 0, guides.boosted.values.size > 0)
+        model = cls(
+            n_trees=forest.n_trees,
+            smooth=forest.smooth,
+            guides=tuple(name for name, given in zip(GUIDES, present, strict=True) if given),
+        )
+        model.forest_, model.guides_ = forest, guides
+        model.n_features_in_ = n_features
+        return model
+
+    def _guided(self, X: ArrayLike) -> FloatArray:
+        rows = self._query_rows(X)
+        return guide_rows(self.guides_, rows)
+
+    def _unfitted_forest(self) -> QuantileForest:
+        mine = self.get_params(deep=False)
+        return QuantileForest(**{name: mine[name] for name in QuantileForest._get_param_names()})
+
+    def _plan(self) -> GuidePlan:
+        """The constructor's arguments about guides, checked."""
+        named = (self.guides,) if isinstance(self.guides, str) else tuple(self.guides)
+        if not named or any(name not in GUIDES for name in named):
+            raise InputError(f"guides needs some of {', '.join(GUIDES)}, got {self.guides!r}")
+        rate: object = self.boosted_rate
+        if not (isinstance(rate, Real) and 0.0 < float(rate) <= 1.0):
+            raise InputError(f"boosted_rate needs a share above 0 and up to 1, got {rate!r}")
+        depth = whole_number("boosted_depth", self.boosted_depth, least=1)
+        if depth > _DEEPEST:
+            raise InputError(f"boosted_depth needs at most {_DEEPEST} splits, got {depth}")
+        boosting = BoostingRules(
+            n_trees=whole_number("n_boosted", self.n_boosted, least=1),
+            depth=depth,
+            rate=float(rate),
+            least_weight=_LEAST_WEIGHT,
+            penalty=_PULL,
+        )
+        seed: Any = self.seed
+        parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
+        return GuidePlan(
+            guides=tuple(name for name in GUIDES if name in named),
+            n_folds=whole_number("n_folds", self.n_folds, least=2),
+            seed=tuple(whole_number("seed", part, least=0) for part in parts),
+            boosting=boosting,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "forest_")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "guides_" in state:
+            # Copies come back writable, and the kernels would compile once more for them.
+            self.guides_ = guides_from_arrays(guides_to_arrays(self.guides_))

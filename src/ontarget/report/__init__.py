@@ -1,0 +1,19 @@
+"""Pages for people: what an evaluation found, in figures, words and one HTML file."""
+
+from typing import TYPE_CHECKING
+
+from ontarget._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ontarget.report.evaluation import Evaluation
+
+__all__ = [
+    "Evaluation",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Evaluation": "ontarget.report.evaluation",
+    },
+)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, Target, VennAbers
+from ontarget.episodes import Split
+from ontarget.errors import CalibrationError, EpisodesError, InputError
+from ontarget.fitted.guarantee import alarm_scores
+from ontarget.models import QuantileForest
+from ontarget.monitor import GoalMonitor
+from ontarget.report._words import facts_of, guaranteed, measured_only
+from tests.walks import replay, walks
+
+from tests.live.test_fleet import live_at_random
+
+FOREST = QuantileForest(n_trees=12, min_leaf=5)
+TARGET = Target(-0.3, 0.1) | Target(0.6, closed="neither")
+NUMBERS = ("low", "p", "high", "plausibility", "assurance")
+
+
+def fitted(behavior: str = "sum", groups: int = 0, **options):
+    episodes = walks(500, behavior=behavior, groups=groups, ragged=True, **options)
+    parts = episodes.split(seed=1, by_group="stratify" if groups else None)
+    monitor = GoalMonitor(FOREST, min_calibration=15, group="group" if groups else None)
+    monitor.fit(split=parts, progress=False)
+    return monitor, parts, monitor.calibrate_target(TARGET, parts.calibrate)
+
+
+@pytest.mark.parametrize("behavior", ["sum", "max"])
+def test_low_p_and_high_are_the_venn_abers_numbers_of_each_step(behavior: str) -> None:
+    monitor, parts, calibration = fitted(behavior)
+    new = walks(60, seed=7, behavior=behavior, ragged=True)
+    grid = monitor.fitted.grid
+    for t in range(monitor.horizon):
+        step, rows, own = (
+            monitor.fitted.at(t),
+            new.at(t, grid=grid),
+            parts.calibrate.at(t, grid=grid),
+        )
+        found = monitor.outlook(t, rows.states, rows.behavior, TARGET, calibration=calibration)
+        alone = VennAbers(step.model, TARGET, grid=grid).calibrate(
+            step.inputs(own.states, own.behavior), own.response, offset=step.offset(own.behavior)
+        )
+        inputs, offset = step.inputs(rows.states, rows.behavior), step.offset(rows.behavior)
+        wanted = alone.probability(inputs, offset)
+        assert np.array_equal(found[1:4], wanted)
+        plain = monitor.outlook(t, rows.states, rows.behavior, TARGET)
+        assert np.array_equal(found[4:6], plain[4:6])  # plausibility and assurance stay
+
+
+@pytest.mark.parametrize("groups", [0, 2])
+def test_live_fleet_batch_and_evaluation_give_the_same_bits(groups: int) -> None:
+    monitor, _, calibration = fitted(groups=groups)
+    new = walks(20, seed=3, groups=groups)
+    names = [None] * 20 if not groups else new.groups.tolist()
+    panel = monitor.evaluate(new, TARGET, calibration=calibration, resamples=2)
+    for i, name in enumerate(names):
+        watch = monitor.watch(TARGET, group=name, calibration=calibration)
+        for t, outlook in enumerate(replay(watch, new, i)[:-1]):
+            row = new.at(t)
+            batch = monitor.outlook(
+                t,
+                row.states[[i]],
+                row.behavior[[i]],
+                TARGET,
+                groups=None if name is None else [name],
+                calibration=calibration,
+            )
+            for field in NUMBERS:
+                alone = getattr(outlook, field)
+                assert np.array_equal(alone, getattr(batch, field)[0], equal_nan=True)
+                assert np.array_equal(alone, getattr(panel, field)[t, i], equal_nan=True)
+    options = {"calibration": calibration, "false_alarm_rate": 0.2, "for_steps": 2}
+    fleet = monitor.fleet(TARGET, 20, groups=names if groups else None, **options)
+    alone = [monitor.watch(TARGET, group=name, **options) for name in names]
+    live_at_random(monitor, fleet, alone, seed=groups)
+
+
+def test_a_promised_alarm_rests_on_the_very_p_that_is_given_live() -> None:
+    monitor, parts, calibration = fitted()
+    rule = monitor.watch(TARGET, false_alarm_rate=0.1, calibration=calibration).rule
+    panel = monitor.evaluate(parts.assure, TARGET, calibration=calibration, resamples=2)
+    scores = np.sort(alarm_scores(panel.p)[panel.met])
+    assert rule.threshold == scores[rule.promised.k - 1]
+    assert rule.threshold != monitor.watch(TARGET, false_alarm_rate=0.1).rule.threshold
+    curve = monitor.alarm_curve(TARGET, rates=[0.1], calibration=calibration)
+    assert curve.threshold[0] == rule.threshold
+    assert panel.promised_alarms(0.1).rules[0].threshold == rule.threshold
+
+
+def test_one_target_is_calibrated_where_the_distribution_alone_is_not() -> None:
+    """A model that takes calm states for wild ones: PCQR's p of a tail is off on average (M7)."""
+    rng = np.random.default_rng(0)
+
+    def runs(n: int, spread: tuple[float, float], first: int) -> Episodes:
+        wild = np.arange(n) % 2
+        gains = np.array(spread)[wild, None] * rng.normal(size=(n, 1))
+        states = wild[:, None, None].astype(float)
+        return Episodes.from_arrays(states, gains, ids=np.arange(first, first + n))
+
+    train, calibrate = runs(1000, (3.0, 0.3), 0), runs(2000, (0.3, 3.0), 1000)
+    monitor = GoalMonitor(FOREST).fit(split=Split(train, calibrate, None, None), progress=False)
+    tail, new = Target.at_least(2.0), runs(4000, (0.3, 3.0), 3000)
+    calibration = monitor.calibrate_target(tail, calibrate)
+    met = tail.contains(new.outcomes).mean()
+    plain, own = (
+        monitor.outlook(0, new.at(0).states, 0.0, tail, calibration=one).p.mean()
+        for one in (None, calibration)
+    )
+    assert abs(own - met) < 0.02 < 0.03 < abs(plain - met)
+
+
+def test_steps_that_few_episodes_reach_stay_unknown() -> None:
+    monitor, parts, _ = fitted(horizon=20)
+    calibration = monitor.calibrate_target(TARGET, parts.calibrate)
+    known = [not monitor.fitted.unknown(monitor.fitted.at(t)) for t in range(20)]
+    assert not all(known)
+    assert (np.diff(calibration.spans[:, 0]) > 0).ravel().tolist() == known
+    late = known.index(False)
+    found = monitor.outlook(late, np.zeros((1, 2)), 0.0, TARGET, calibration=calibration)
+    assert "calibration episodes reach this step" in found.reason[0]
+
+
+def test_what_a_calibration_cannot_serve_is_refused() -> None:
+    monitor, parts, calibration = fitted()
+    other = Target.at_least(0.0)
+    for ask in (
+        lambda: monitor.watch(other, calibration=calibration),
+        lambda: monitor.fleet(other, 2, calibration=calibration),
+        lambda: monitor.outlook(0, np.zeros((1, 2)), 0.0, other, calibration=calibration),
+        lambda: monitor.outlook(0, np.zeros((1, 2)), 0.0, [TARGET], calibration=calibration),
+        lambda: monitor.evaluate(parts.assure, other, calibration=calibration),
+        lambda: monitor.alarm_curve(other, calibration=calibration),
+    ):
+        with pytest.raises(InputError, match="this calibration is for the target"):
+            ask()
+    with pytest.raises(CalibrationError, match="at least 15 episodes at every step"):
+        monitor.calibrate_target(TARGET, parts.calibrate.take(np.arange(20)))
+    with pytest.raises(EpisodesError, match="the monitor's horizon"):
+        monitor.calibrate_target(TARGET, walks(50, horizon=5))
+
+
+def test_the_report_promises_what_this_calibration_promises() -> None:
+    monitor, parts, calibration = fitted()
+    plain, own = (
+        facts_of(monitor.evaluate(parts.assure, TARGET, calibration=one, resamples=2), 0.1)
+        for one in (None, calibration)
+    )
+    assert any("This very target was calibrated" in point for point in guaranteed(own))
+    assert not any("This very target" in point for point in guaranteed(plain))
+    assert "guaranteed of low and high" in measured_only(own)[0]
+    assert "for the whole distribution" in measured_only(plain)[0]

@@ -1,0 +1,145 @@
+"""Fits that are killed resume; fits on other engines give the same bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models import Marginal, QuantileForest
+from ontarget.monitor import GoalMonitor
+from tests.walks import walks
+
+EPISODES = walks(150, horizon=8)
+
+
+def fit(folder: Path | None, seed: int = 0, **options) -> GoalMonitor:
+    monitor = GoalMonitor(Marginal(), steps_per_model=1)
+    return monitor.fit(EPISODES, seed=seed, checkpoint=folder, progress=False, **options)
+
+
+def file_of(monitor: GoalMonitor, path: Path) -> bytes:
+    monitor.save(path)
+    return path.read_bytes()
+
+
+class KilledAtEvent:
+    """An audit hook that kills its own process at a chosen event: any file call, any import."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.seen, self.armed = at, 0, False
+
+    def __call__(self, event: str, _: object) -> None:
+        if self.armed:
+            self.seen += 1
+            if self.seen == self.at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_a_child(work, hook: KilledAtEvent) -> int:
+    """Run the work in a forked child under the hook; the child's wait status."""
+    child = os.fork()
+    if child == 0:
+        sys.addaudithook(hook)
+        hook.armed = True
+        work()
+        hook.armed = False
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+def n_events(work) -> int:
+    """How many audit events the work makes."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        hook = KilledAtEvent(-1)
+        sys.addaudithook(hook)
+        hook.armed = True
+        work()
+        os.write(write, str(hook.seen).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return int(os.read(read, 32))
+
+
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")  # the fork
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_killed_fit_resumes_and_gives_the_identical_file(kills: int, tmp_path: Path) -> None:
+    expected = file_of(fit(None), tmp_path / "expected.ontarget")
+    path = tmp_path / "killed.ontarget"
+    folders = iter(tmp_path / f"checkpoint-{i}" for i in range(kills + 1))
+    first = next(folders)
+    events = n_events(lambda: file_of(fit(first), tmp_path / "other.ontarget"))
+    rng = np.random.default_rng(kills)
+    for folder, at in zip(folders, rng.integers(1, events, size=kills), strict=True):
+        status = in_a_child(lambda: file_of(fit(folder), path), KilledAtEvent(int(at)))  # noqa: B023
+        assert os.WIFSIGNALED(status)
+        if path.exists():
+            assert path.read_bytes() == expected, "a half-written file was visible"
+        assert file_of(fit(folder), path) == expected
+        path.unlink()
+
+
+def test_a_fit_resumes_without_fitting_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = file_of(fit(tmp_path / "kept"), tmp_path / "a")
+    monkeypatch.setattr("ontarget.fitting.engines.fit_block", lambda task: pytest.fail("fitted"))
+    assert file_of(fit(tmp_path / "kept"), tmp_path / "b") == first
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
+    fit(tmp_path)
+    with pytest.raises(ModelFileError, match="of another fit"):
+        fit(tmp_path, seed=1)
+    with pytest.raises(ModelFileError, match="of another fit"):
+        GoalMonitor(Marginal(smooth=False), steps_per_model=1).fit(
+            EPISODES, checkpoint=tmp_path, progress=False
+        )
+    with pytest.raises(ModelFileError, match="of another fit"):
+        GoalMonitor(Marginal(), steps_per_model=1).fit(
+            walks(150, horizon=8, seed=1), checkpoint=tmp_path, progress=False
+        )
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    fit(tmp_path)
+    victim = sorted(tmp_path.glob("*.block"))[3]
+    victim.write_bytes(victim.read_bytes()[:-9])
+    with pytest.raises(ModelFileError):
+        fit(tmp_path)
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(InputError, match="engine needs one of local, dask, ray, got 'spark'"):
+        fit(None, engine="spark")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what a cluster of another library warns of is its own
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_every_engine_gives_the_local_files_bytes(engine: str, tmp_path: Path) -> None:
+    def forest_fit(**options) -> GoalMonitor:
+        monitor = GoalMonitor(QuantileForest(n_trees=10), steps_per_model=2)
+        return monitor.fit(EPISODES, progress=False, **options)
+
+    expected = file_of(forest_fit(), tmp_path / "local")
+    if engine == "dask":
+        distributed = pytest.importorskip("distributed", reason="pip install 'ontarget[dask]'")
+        two = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+        with two as cluster, distributed.Client(cluster):
+            found = file_of(forest_fit(engine="dask"), tmp_path / "dask")
+    else:
+        ray = pytest.importorskip("ray", reason="pip install 'ontarget[ray]'")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        try:
+            found = file_of(forest_fit(engine="ray"), tmp_path / "ray")
+        finally:
+            ray.shutdown()
+    assert found == expected

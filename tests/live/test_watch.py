@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, Target
+from ontarget.episodes import Column
+from ontarget.errors import InputError
+from ontarget.evaluation import first_alarms, sustained
+from ontarget.fitted.guarantee import alarm_scores
+from ontarget.models import Marginal
+from ontarget.monitor import GoalMonitor, State
+from tests.walks import walks
+
+MONITOR = GoalMonitor(Marginal(), min_calibration=5).fit(walks(), progress=False)
+STATE = np.zeros(2)
+
+
+def watch(**options):
+    return MONITOR.watch(Target.at_least(0.0), **{"alarm_below": 0.5, **options})
+
+
+def test_states_follow_a_run_from_pending_to_done() -> None:
+    run = watch()
+    assert run.state is State.PENDING
+    assert run.step(STATE).state is State.OK
+    assert run.step(STATE, -3.0).state is State.ALARM
+    assert run.step(STATE, 6.0).state is State.OK
+    done = run.end(1.0)
+    assert (done.state, done.p, done.low, done.high) == (State.DONE, 1.0, 1.0, 1.0)
+    assert [(c.t, c.state.name) for c in run.changes] == [
+        (0, "PENDING"),
+        (0, "OK"),
+        (1, "ALARM"),
+        (2, "OK"),
+        (3, "DONE"),
+    ]
+    assert "alarm below 0.5" in run.changes[2].reason
+    assert "ended inside the target at 4" in run.changes[4].reason
+
+
+def test_the_call_at_the_horizon_is_done_and_later_ones_unknown() -> None:
+    run = watch()
+    for t in range(6):
+        assert run.step(STATE, -1.0 if t else 0.0).t == t
+    done = run.step(STATE, -1.0)
+    assert (done.t, done.state, done.p) == (6, State.DONE, 0.0)
+    late = run.step(STATE)
+    assert late.state is State.UNKNOWN
+    assert "the run is over" in late.reason
+    assert run.end().state is State.UNKNOWN
+    run.reset()
+    assert run.step(STATE).state is State.OK
+
+
+def test_alarm_waits_for_consecutive_steps_and_clears_above() -> None:
+    run = watch(for_steps=2, clear_above=0.95)
+    run.step(STATE)
+    assert run.step(STATE, -3.0).state is State.OK
+    assert run.step(STATE, 0.0).state is State.ALARM
+    better = run.step(STATE, 3.2)
+    assert 0.5 < better.p < 0.95
+    assert better.state is State.ALARM
+    assert run.step(STATE, 6.0).state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ([0.0, math.nan], "feature 'x1' is missing, and it never was in training"),
+        ([math.inf, 0.0], "feature 'x0' needs a number, got inf"),
+        ([0.0], "needs 2 features"),
+        ({"x0": 1.0}, "lacks the feature 'x1'"),
+        ({"x0": 1.0, "x1": "warm"}, "'x1' needs a number, got 'warm'"),
+        ("nonsense", "state needs numbers"),
+        (None, "state needs"),
+    ],
+)
+def test_a_bad_state_is_unknown_with_its_reason_and_the_run_goes_on(state, reason: str) -> None:
+    run = watch()
+    run.step(STATE)
+    bad = run.step(state, -1.0)
+    assert bad.state is State.UNKNOWN
+    assert reason in bad.reason
+    assert math.isnan(bad.p)
+    good = run.step(STATE, 0.0)
+    assert good.state is not State.UNKNOWN
+    clean = watch()
+    clean.step(STATE)
+    clean.step(STATE, -1.0)
+    assert good.p == clean.step(STATE, 0.0).p
+    strict = watch(on_bad="raise")
+    strict.step(STATE)
+    with pytest.raises(InputError, match="step 1"):
+        strict.step(state, -1.0)
+
+
+def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
+    run = watch()
+    run.step(STATE)
+    assert "reward needs a number, got nan" in run.step(STATE, math.nan).reason
+    assert run.step(STATE, 1.0).state is State.UNKNOWN
+    mended = run.step(STATE, 1.0, behavior=2.0)
+    assert mended.state is State.OK
+    clean = watch()
+    for t in range(3):
+        clean.step(STATE, 1.0 if t else 0.0)
+    assert mended.p == clean.step(STATE, behavior=2.0).p
+    run = watch()
+    run.step(STATE)
+    run.step(STATE, "x")
+    assert run.end(1.0).state is State.UNKNOWN
+
+
+def test_nothing_is_earned_before_the_first_step() -> None:
+    first = watch().step(STATE, 1.0)
+    assert first.state is State.UNKNOWN
+    assert "before the first step" in first.reason
+    assert watch().end(1.0).state is State.UNKNOWN
+
+
+def test_a_bad_reading_resets_the_count_and_raises_nothing() -> None:
+    run = watch(for_steps=2)
+    run.step(STATE)
+    assert run.step(STATE, -3.0).state is State.OK
+    assert run.step([math.nan, 0.0]).state is State.UNKNOWN
+    assert run.step(STATE).state is State.OK
+    assert run.step(STATE).state is State.ALARM
+
+
+def test_states_may_come_by_name() -> None:
+    one, other = watch(), watch()
+    assert one.step({"x1": 2.0, "x0": 1.0}).p == other.step([1.0, 2.0]).p
+
+
+def test_a_behavior_that_is_read_must_be_told() -> None:
+    rng = np.random.default_rng(0)
+    heights = rng.normal(size=(200, 4)).cumsum(axis=1)
+    runs = Episodes.from_arrays(
+        rng.normal(size=(200, 4, 1)), None, behavior=Column("height"), behavior_values=heights
+    )
+    run = GoalMonitor(Marginal()).fit(runs, progress=False).watch(Target.at_least(0))
+    assert run.step([0.0]).known
+    assert "pass behavior=" in run.step([0.0]).reason
+    assert run.step([0.0], behavior=1.0).known
+    assert run.end(behavior=-1.0).p == 0.0
+
+
+def test_missing_features_are_fine_where_training_missed_them() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(200, 3, 2))
+    states[::5, :, 0] = np.nan
+    runs = Episodes.from_arrays(states, rng.normal(size=(200, 3)))
+    run = GoalMonitor(Marginal()).fit(runs, progress=False).watch(Target.at_least(0))
+    assert run.step([math.nan, 0.0]).known
+    assert not run.step([0.0, math.nan]).known
+
+
+def test_promised_threshold_is_the_order_statistic_of_successes() -> None:
+    target = Target.at_least(0.0)
+    rule = MONITOR.watch(target, false_alarm_rate=0.1).rule
+    curve = MONITOR.alarm_curve(target, rates=[0.1])
+    assert rule.threshold == curve.threshold[0]
+    assert rule.promised.m == curve.n_met
+    low, high = rule.promised.spread()
+    assert low < 0.1 < high
+
+
+def test_alarm_scores_say_exactly_when_an_alarm_is_raised() -> None:
+    rng = np.random.default_rng(1)
+    p = np.round(rng.random((7, 300)), 1)
+    p[rng.random(p.shape) < 0.2] = np.nan
+    for for_steps in (1, 2, 3):
+        scores = alarm_scores(p, for_steps)
+        for threshold in (0.0, 0.3, 0.5, 1.0):
+            raised = first_alarms(sustained(p, for_steps), threshold) >= 0
+            assert raised.tolist() == (scores < threshold).tolist()
+
+
+def test_alarm_curve_rises_with_the_false_alarm_rate() -> None:
+    curve = MONITOR.alarm_curve(Target.at_least(0.0))
+    assert np.all(np.diff(curve.threshold) >= 0)
+    assert np.all(np.diff(curve.detection_rate) >= 0)
+    assert curve.n_met + curve.n_missed == 60
+
+
+def test_integers_beyond_floats_are_bad_readings() -> None:
+    run = watch()
+    assert run.step([10**400, 0]).state is State.UNKNOWN
+    assert run.step(STATE, 10**400).state is State.UNKNOWN
+
+
+def test_alarm_curve_prints_as_a_table() -> None:
+    curve = MONITOR.alarm_curve(Target.at_least(0.0), rates=[0.0001, 0.1])
+    head, never, often = str(curve).splitlines()
+    assert head.startswith("promised   alarm below   failures caught")
+    assert "too few of the" in never
+    caught = f"{100 * curve.detection_rate[1]:.1f}"
+    assert often.split()[:5] == ["10.0", "%", f"{curve.threshold[1]:.3f}", caught, "%"]
+    assert repr(curve).startswith("<PromisedAlarms: 2 rates from 0.0001 to 0.1; ")
+    assert len(str(MONITOR.alarm_curve(Target.at_least(0.0))).splitlines()) == 13

@@ -1,0 +1,182 @@
+"""A file is the old one or the new one, whatever happens to its writer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ontarget._whole_file import write_whole
+from ontarget.errors import InputError, ModelFileError
+from ontarget.modelfile.container import Container, write_container
+
+from .containers import HEADER, SECTIONS, same
+
+PART = re.compile(r"\.ontarget-[0-9a-f]{16}\.part")
+
+
+def version(n: int) -> dict[str, dict[str, np.ndarray]]:
+    return {"a": {"x": np.full(20_000 + 7 * n, n)}, "b": {"y": np.full(3, n % 128, np.int8)}}
+
+
+def check_whole(path: Path) -> int:
+    """Which version the file holds; it must be one of them and whole."""
+    found = Container.open(path)
+    n = found.header["version"]
+    assert same(found, {"version": n}, version(n))
+    return n
+
+
+WRITER = """
+import itertools, sys
+import numpy as np
+from ontarget.modelfile.container import write_container
+
+def version(n):
+    return {"a": {"x": np.full(20_000 + 7 * n, n)}, "b": {"y": np.full(3, n % 128, np.int8)}}
+
+for n in itertools.count(int(sys.argv[2])):
+    write_container(sys.argv[1], {"version": n}, version(n))
+    print(n, flush=True)
+"""
+
+
+def kill_after(path: Path, first: int, n_looks: int) -> int:
+    """Kill a process that writes versions without pause after so many looks at its file."""
+    command = [sys.executable, "-c", WRITER, str(path), str(first)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        for _ in range(n_looks):
+            check_whole(path)
+        writer.kill()
+        told = [first, *map(int, writer.stdout.read().split())]
+    found = check_whole(path)
+    # One may have been finished and not told of.
+    assert told[-1] <= found <= told[-1] + 1
+    return found
+
+
+@pytest.mark.parametrize("n", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_writer_killed_at_any_point_leaves_a_whole_file(n: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.ontarget"
+    rng = np.random.default_rng(n)
+    last = 0
+    for _ in range(n):
+        last = kill_after(path, last + 1, int(rng.integers(1, 60)))
+    strays = {found.name for found in tmp_path.iterdir()} - {path.name}
+    assert all(PART.fullmatch(name) for name in strays)
+    write_container(path, {"version": 0}, version(0))
+    assert check_whole(path) == 0
+
+
+def failing(error: BaseException) -> Callable[..., object]:
+    def fail(*_: object, **__: object) -> object:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("os.fsync", OSError(errno.ENOSPC, "No space left on device")),
+        ("os.fsync", KeyboardInterrupt()),
+        ("pathlib.Path.replace", OSError(errno.EIO, "Input/output error")),
+        ("pathlib.Path.replace", MemoryError()),
+    ],
+)
+def test_a_failed_write_keeps_the_old_file_and_removes_its_own(
+    where: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.ontarget"
+    write_container(path, HEADER, SECTIONS)
+    monkeypatch.setattr(where, failing(error))
+    expected = ModelFileError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected) as caught:
+        write_container(path, {"other": 1}, {})
+    if isinstance(error, OSError):
+        assert str(caught.value) == f"{path} cannot be written: {error.strerror}"
+    monkeypatch.undo()
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    assert same(Container.open(path), HEADER, SECTIONS)
+
+
+def test_a_write_that_breaks_off_halfway_leaves_nothing(tmp_path: Path) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_whole(tmp_path / "file", chunks())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_input_does_not_touch_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        write_container(tmp_path / "model.ontarget", {}, {"s": {"a": np.array(["x"])}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_is_on_the_disk_before_it_is_named_and_then_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def replaced(self: Path, target: Path) -> Path:
+        done.append("named")
+        return replace(self, target)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("reads names of open files in /proc")
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    write_container(tmp_path / "model.ontarget", HEADER, SECTIONS)
+    part, named, folder = done
+    assert PART.fullmatch(Path(part).name)
+    assert Path(part).parent == tmp_path
+    assert (named, folder) == ("named", str(tmp_path))
+
+
+def test_writers_at_the_same_time_do_not_collide(tmp_path: Path) -> None:
+    path = tmp_path / "model.ontarget"
+    with ThreadPoolExecutor(8) as pool:
+        writes = [pool.submit(write_container, path, {"version": n}, version(n)) for n in range(40)]
+        for write in writes:
+            write.result()
+    assert 0 <= check_whole(path) < 40
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_new_file_has_the_permissions_that_the_user_gives_new_files(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    write_container(tmp_path / "model.ontarget", {}, {})
+    modes = {found.stat().st_mode for found in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("", "names no file"), ("none/model", "no such folder"), ("folder", "it is a folder"),
+     ("file/model", "no such folder"), ("x" * 300, "too long")],
+)  # fmt: skip
+def test_what_cannot_be_written_says_why(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    path = tmp_path / name if name else Path()
+    with pytest.raises(ModelFileError, match=words):
+        write_container(path, HEADER, SECTIONS)
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["file", "folder"]

@@ -1,0 +1,45 @@
+"""A rank's place in a leaf against NumPy's own search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget._kernel import kernel
+from ontarget._typing import IntArray
+from ontarget.models.forest._leaf_kernel import LANES, LONG, counts_in_leaf
+
+
+@kernel
+def count_all(entries: IntArray, leaves: IntArray, ranks: IntArray, found: IntArray) -> None:
+    for i in range(ranks.size):
+        start, size = np.uint64(leaves[i, 0]), np.uint64(leaves[i, 1])
+        below, upto = counts_in_leaf(entries, start, size, np.uint64(ranks[i]))
+        found[i, 0], found[i, 1] = below, upto
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+@pytest.mark.parametrize("highest", [3, 60, 65_535])
+def test_counts_are_those_of_a_slow_search(dtype: type, highest: int) -> None:
+    rng = np.random.default_rng(highest)
+    sizes = np.array(
+        [1, 2, 5, LANES - 1, LANES, LANES + 1, 3 * LANES, LONG - 1, LONG, LONG + 1, 900, 7, 1]
+    )
+    starts = np.cumsum(sizes) - sizes
+    leaves = [np.sort(rng.integers(0, highest, size, endpoint=True)) for size in sizes]
+    entries = np.concatenate(leaves).astype(dtype)
+    ranks = np.unique(np.concatenate([[0, 1, highest - 1, highest], rng.choice(entries, 200)]))
+    leaf, rank = (grid.ravel() for grid in np.meshgrid(np.arange(sizes.size), ranks))
+    found = np.empty((rank.size, 2), dtype=np.int64)
+    count_all(entries, np.column_stack([starts, sizes])[leaf], rank, found)
+    for k in range(rank.size):
+        own = leaves[leaf[k]]
+        assert found[k, 0] == np.searchsorted(own, rank[k], side="left")
+        assert found[k, 1] == np.searchsorted(own, rank[k], side="right")
+
+
+def test_a_store_shorter_than_the_lanes_is_searched_too() -> None:
+    entries = np.array([1, 4, 4, 0, 2], dtype=np.uint16)
+    found = np.empty((2, 2), dtype=np.int64)
+    count_all(entries, np.array([[0, 3], [3, 2]]), np.array([4, 1]), found)
+    assert found.tolist() == [[1, 3], [1, 1]]

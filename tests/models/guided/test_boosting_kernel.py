@@ -1,0 +1,89 @@
+"""The boosting kernels beside a slow search that looks at every cut by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget.models.forest._binning import bin_features, choose_bins
+from ontarget.models.forest._store import drop_unused_edges
+from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules, boost
+from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.guided._ridge_kernel import LinearGuide
+
+RNG = np.random.default_rng(0)
+RULES = BoostingRules(n_trees=4, depth=3, rate=0.3, least_weight=5.0, penalty=1.0)
+
+
+def with_missing(n: int) -> np.ndarray:
+    X = RNG.normal(size=(n, 3))
+    X[RNG.random(n) < 0.2, 1] = np.nan
+    X[:, 2] = RNG.integers(0, 5, size=n)
+    return X
+
+
+def values_of(guide: BoostedGuide, X: np.ndarray) -> np.ndarray:
+    nothing = np.empty(0)
+    linear = LinearGuide(nothing, np.zeros(1, dtype=np.int64), nothing, nothing)
+    out = np.empty((len(X), X.shape[1] + 1))
+    append_guides_of_rows(Guides(linear, guide), X, out)
+    return out[:, -1]
+
+
+def best_split(X: np.ndarray, rest: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+    """Which rows go left in the best split of these, or None."""
+    best, chosen = 1e-12, None
+
+    def part(rows: np.ndarray) -> float:
+        return (weight * rest)[rows].sum() ** 2 / (weight[rows].sum() + RULES.penalty)
+
+    every = np.ones(rest.size, dtype=bool)
+    for f in range(X.shape[1]):
+        for value in np.unique(X[~np.isnan(X[:, f]), f]):
+            for missing_left in (False, True):
+                left = (X[:, f] <= value) | (np.isnan(X[:, f]) & missing_left)
+                heavy = min(weight[left].sum(), weight[~left].sum()) >= RULES.least_weight
+                gain = part(left) + part(~left) - part(every)
+                if heavy and gain > best * (1 + 1e-9):
+                    best, chosen = gain, left
+    return chosen
+
+
+def slow_boost(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The trees' sum at the training rows."""
+    y = y - np.average(y, weights=weight)
+    fitted = np.zeros(y.size)
+    for _ in range(RULES.n_trees):
+        groups = [np.arange(y.size)]
+        for _ in range(RULES.depth):
+            parts = []
+            for rows in groups:
+                left = best_split(X[rows], (y - fitted)[rows], weight[rows]) if rows.size else None
+                parts += [rows] if left is None else [rows[left], rows[~left]]
+            groups = parts
+        step = np.zeros(y.size)
+        for rows in groups:
+            pull = (weight * (y - fitted))[rows].sum()
+            step[rows] = RULES.rate * pull / (weight[rows].sum() + RULES.penalty)
+        fitted = fitted + step
+    return fitted
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trees_are_those_of_a_slow_search(weighted: bool) -> None:
+    X = with_missing(150)
+    y = X[:, 0] ** 2 + np.where(np.isnan(X[:, 1]), 2.0, X[:, 1]) + RNG.normal(size=150)
+    weight = RNG.uniform(0.5, 1.5, size=150) if weighted else np.ones(150)
+    bins = choose_bins(X, y, (), max_bins=200)
+    nodes, values = boost(bin_features(X, bins), y, weight, RULES)
+    guide = BoostedGuide(drop_unused_edges(nodes, bins), nodes, values)
+    assert values_of(guide, X) == pytest.approx(slow_boost(X, y, weight), abs=1e-8)
+
+
+def test_rows_too_few_to_split_do_not_differ_missing_or_not() -> None:
+    X, y = with_missing(8), RNG.normal(size=8)
+    bins = choose_bins(X, y, (), max_bins=200)
+    nodes, values = boost(bin_features(X, bins), y, np.ones(8), RULES)
+    guide = BoostedGuide(drop_unused_edges(nodes, bins), nodes, values)
+    queries = np.array([X[0], np.full(3, np.nan), np.full(3, 1e9)])
+    assert values_of(guide, queries).tolist() == [0.0, 0.0, 0.0]

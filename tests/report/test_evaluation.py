@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ontarget import Episodes, Target
+from ontarget.errors import EpisodesError
+from ontarget.evaluation import ece
+from ontarget.models import QuantileForest
+from ontarget.monitor import GoalMonitor
+from ontarget.report.evaluation import band_coverage, interval_coverage
+from tests.walks import replay, walks
+
+TARGET = Target.at_least(0.2)
+MONITOR = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10)).fit(walks(900), progress=False)
+NEW = walks(300, seed=5, ragged=True)
+FOUND = MONITOR.evaluate(NEW, TARGET)
+
+
+def test_panels_hold_what_a_live_watch_says() -> None:
+    watch = MONITOR.watch(TARGET)
+    for i in range(20):
+        live = replay(watch, NEW, i)[:-1]
+        for t, outlook in enumerate(live):
+            assert FOUND.p[t, i] == outlook.p
+            assert FOUND.plausibility[t, i] == outlook.plausibility
+        assert np.isnan(FOUND.p[len(live) :, i]).all()
+    assert FOUND.met.tolist() == TARGET.contains(NEW.outcomes, MONITOR.fitted.grid).tolist()
+
+
+def test_raw_is_the_models_own_probability() -> None:
+    step = NEW.at(1, grid=MONITOR.fitted.grid)
+    model = MONITOR.fitted.at(1)
+    X = model.inputs(step.states, step.behavior)
+    left, _ = model.model.cdf_limits(X, np.round(0.2 - step.behavior, 9))
+    np.testing.assert_allclose(FOUND.raw[1, step.index], 1.0 - left, atol=1e-12)
+
+
+def test_measures_are_those_of_the_panels() -> None:
+    known = ~np.isnan(FOUND.p)
+    met = np.broadcast_to(FOUND.met, FOUND.p.shape)[known]
+    assert FOUND.ece().value == pytest.approx(ece(FOUND.p[known], met), abs=1e-12)
+    assert FOUND.brier().value == pytest.approx(np.mean((FOUND.p[known] - met) ** 2), abs=1e-12)
+    assert FOUND.ece_by_step().value.shape == (6,)
+    assert FOUND.brier_by_step("raw").value.shape == (6,)
+    assert FOUND.log_loss().low < FOUND.log_loss().value < FOUND.log_loss().high
+    assert FOUND.reliability.n == known.sum()
+
+
+def test_guarantees_are_counted() -> None:
+    assert FOUND.ruled_out_wrongly(0.05).value <= 0.1
+    assert FOUND.assured_wrongly(0.05).value <= 0.1
+    quality = FOUND.alarms(0.3)
+    assert quality.false_alarms.n == FOUND.met.sum()
+    assert 0 < quality.detections.value <= 1
+
+
+def test_summary_says_what_was_measured() -> None:
+    text = FOUND.summary()
+    assert "met by" in text
+    assert f"ECE        {FOUND.ece().value:.4f}" in text
+
+
+def test_intervals_and_bands_hold_their_levels() -> None:
+    held = interval_coverage(MONITOR.fitted, NEW, 0.8, steps=[0, 2])
+    assert all(rate.low < 0.9 and rate.high > 0.75 for rate in held.values())
+    assert band_coverage(MONITOR.fitted, NEW, 0.8).high > 0.8
+
+
+def test_episodes_of_another_shape_are_refused() -> None:
+    with pytest.raises(EpisodesError, match="need the monitor's horizon 6"):
+        MONITOR.evaluate(walks(20, horizon=4), TARGET)
+
+
+def test_steps_that_are_unknown_stay_out_of_every_measure() -> None:
+    few = GoalMonitor(QuantileForest(n_trees=5), min_calibration=60).fit(
+        walks(200, ragged=True), progress=False
+    )
+    found = few.evaluate(NEW, TARGET)
+    assert np.isnan(found.p[5]).all()
+    assert math.isnan(found.brier_by_step().value[5])
+    assert not math.isnan(found.brier().value)
+
+
+def test_episodes_with_another_dictionary_are_refused() -> None:
+    frame = NEW.to_frame().with_columns(mode=pl.lit("on"))
+    known = Episodes.from_frame(frame)
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(known, progress=False)
+    other = Episodes.from_frame(frame.with_columns(mode=pl.lit("off")))
+    with pytest.raises(EpisodesError, match="feature 'mode' needs the monitor's dictionary"):
+        monitor.evaluate(other, TARGET)
+    with pytest.raises(EpisodesError, match="the monitor's behavior sum, got max"):
+        monitor.evaluate(Episodes.from_frame(frame, behavior="max"), TARGET)
+
+
+def test_progress_counts_the_steps() -> None:
+    seen: list[tuple[int, int]] = []
+    MONITOR.evaluate(NEW, TARGET, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(t, 6) for t in range(1, 7)]
+
+
+def test_episodes_that_it_was_fitted_on_are_told(tmp_path: Path) -> None:
+    assert FOUND.fitted_on.size == 0
+    assert "caution" not in FOUND.summary()
+    path = tmp_path / "walks.ontarget"
+    MONITOR.save(path)
+    past = walks(900)
+    for monitor in (MONITOR, GoalMonitor.load(path)):
+        again = monitor.evaluate(past.take(np.arange(300)), TARGET, resamples=20)
+        assert again.fitted_on.tolist() == list(range(300))
+        assert "it was fitted on 300 of these 300 episodes" in again.summary()
+
+
+def test_results_show_themselves_in_a_line() -> None:
+    assert repr(MONITOR) == (
+        "<GoalMonitor: horizon 6, 2 features, behavior sum; 360 train, 360 calibrate, 180 assure>"
+    )
+    assert repr(GoalMonitor()) == "<GoalMonitor: not fitted>"
+    assert re.fullmatch(
+        r"<Evaluation: \[0.2, inf\) met by \d+ of 300 episodes, 6 steps>", repr(FOUND)
+    )
+
+
+def test_new_logs_are_read_like_a_monitor(tmp_path: Path) -> None:
+    table = NEW.to_frame().rename({"episode": "run", "reward": "gain"})
+    past = walks(900).to_frame().rename({"episode": "run", "reward": "gain"})
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(
+        Episodes.from_frame(past, episode="run", reward="gain"), progress=False
+    )
+    monitor.save(tmp_path / "m.ontarget")
+    new = Episodes.from_frame(table, like=GoalMonitor.load(tmp_path / "m.ontarget"))
+    assert (new.roles.episode, new.horizon) == ("run", 6)
+    assert new.outcomes.tolist() == NEW.outcomes.tolist()

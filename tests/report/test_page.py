@@ -1,0 +1,209 @@
+"""The report: one page, well-formed, self-contained, and true to the evaluation."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from functools import cache
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from ontarget import Target
+from ontarget.errors import InputError
+from ontarget.evaluation import pool, reliability
+from ontarget.models import QuantileForest
+from ontarget.monitor import GoalMonitor
+from ontarget.report._figures import FIGURES, example_episode, example_episodes
+from ontarget.report._page import report_page
+from ontarget.report._words import facts_of, percent, target_in_words, verdict
+from ontarget.report.evaluation import outcome_ranks
+from tests.walks import walks
+
+TARGET = Target.at_least(0.2)
+MONITOR = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10), policy="walk <b>&</b>").fit(
+    walks(1_200), progress=False
+)
+NEW = walks(400, seed=5)
+FOUND = MONITOR.evaluate(NEW, TARGET)
+
+
+@cache
+def page() -> str:
+    return report_page(FOUND)
+
+
+def words_of(text: str) -> str:
+    """What a reader reads: the page without its tags and styles."""
+    bare = re.sub(r"<(style|svg)\b.*?</\1>", " ", text, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", bare)).replace("\u00a0", " ").split())
+
+
+def test_page_is_well_formed_and_holds_every_figure() -> None:
+    root = ET.fromstring(page().removeprefix("<!DOCTYPE html>\n"))
+    pictures = list(root.iter("{http://www.w3.org/2000/svg}svg"))
+    assert len(pictures) == len(FIGURES)
+    assert all(picture.get("aria-label") for picture in pictures)
+    ids = [node.get("id") for node in root.iter() if node.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_page_refers_to_nothing_outside_itself() -> None:
+    bare = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", page())
+    assert "http" not in bare
+    assert "<script" not in bare
+    assert "@import" not in bare
+    for reference in re.findall(r'(?:href|src)="([^"]*)"|url\(([^)]*)\)', bare):
+        assert "".join(reference).startswith("#")
+
+
+def test_page_follows_light_dark_and_paper() -> None:
+    assert "prefers-color-scheme: dark" in page()
+    assert "@media print" in page()
+    assert "color-scheme: light dark" in page()
+
+
+def test_the_same_evaluation_gives_the_same_bytes(tmp_path: Path) -> None:
+    paths = [tmp_path / "one.html", tmp_path / "two.html"]
+    FOUND.report(paths[0])
+    MONITOR.evaluate(NEW, TARGET).report(paths[1])
+    assert paths[0].read_bytes() == paths[1].read_bytes() == page().encode()
+    assert sorted(tmp_path.iterdir()) == paths
+
+
+def test_verdict_comes_first_and_is_what_came_true() -> None:
+    pooled = pool(FOUND.p, FOUND.met)
+    near = np.abs(pooled.p - 0.8) <= 0.05
+    bin_ = reliability(pooled.p[near], pooled.met[near], 1).at(0.8)
+    said = f"When it said about 80 %, {percent(bin_.rate_met)} of runs met the target."
+    text = words_of(page())
+    assert said.replace("\u00a0", " ") in text
+    assert text.index("When it said") < text.index("Does what it says come true?")
+
+
+def test_alarm_is_judged_with_the_promised_threshold() -> None:
+    threshold = MONITOR.watch(TARGET, false_alarm_rate=0.05).rule.threshold
+    quality = FOUND.alarms(threshold)
+    promised = FOUND.promised_alarms(0.05)
+    assert promised.quality.detections == quality.detections
+    assert f"caught {percent(quality.detections.value)}" in page()
+    assert f"{quality.false_alarms.count} of {quality.false_alarms.n}" in words_of(page())
+
+
+def test_numbers_of_episodes_are_said() -> None:
+    text = words_of(page())
+    for size in (*MONITOR.fitted.sizes.values(), FOUND.met.size):
+        assert f"{size:,}" in text
+
+
+def test_what_users_wrote_is_escaped() -> None:
+    assert "walk &lt;b&gt;&amp;&lt;/b&gt;" in page()
+    assert "<b>" not in page()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_each_figure_can_be_had_by_itself(name: str) -> None:
+    assert isinstance(FOUND.figure(name, dark=True), Figure)
+
+
+def test_an_unknown_figure_is_refused_with_the_names() -> None:
+    with pytest.raises(InputError, match="figure needs one of reliability, ece"):
+        FOUND.figure("pie")
+
+
+def test_without_enough_successes_the_report_says_so() -> None:
+    found = MONITOR.evaluate(NEW, Target.at_least(1e6))
+    text = words_of(report_page(found))
+    assert "No alarm can be promised." in text
+    assert "needs at least 19 assure episodes that met the target, has 0" in text
+    assert "No episode met the target" in text
+
+
+def test_miscalibration_is_called_so() -> None:
+    wrong = replace(FOUND, p=np.sqrt(FOUND.p))
+    said, calibration, *_ = verdict(facts_of(wrong, 0.05))
+    assert not calibration.good
+    assert "percentage points" in calibration.headline
+    assert not said.good
+
+
+def test_forecasts_that_come_true_are_called_so() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.uniform(0.05, 0.95, size=FOUND.met.size)
+    right = replace(FOUND, p=np.tile(truth, (6, 1)), met=rng.random(truth.size) < truth)
+    said, calibration, *_ = verdict(facts_of(right, 0.05))
+    assert said.good
+    assert calibration.headline == "400 new episodes show no sign of miscalibration."
+
+
+def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:
+    runs = walks(1_600, ragged=True, groups=2, behavior="max", atoms=False)
+    monitor = GoalMonitor(QuantileForest(n_trees=10, min_leaf=20), group="group").fit(
+        runs, progress=False
+    )
+    found = monitor.evaluate(walks(300, seed=9, ragged=True, groups=2, behavior="max"), TARGET)
+    assert len(found.promised_alarms().rules) == 2
+    found.report(tmp_path / "report.html")
+    text = words_of((tmp_path / "report.html").read_text())
+    assert "highest reward at least 0.2" in text
+
+
+def test_outcome_ranks_are_uniform_on_new_episodes() -> None:
+    ranks, sizes = outcome_ranks(MONITOR.fitted, NEW, 2, FOUND.groups)
+    n = int(sizes[0])
+    assert (sizes == n).all()
+    assert ranks.min() >= 1
+    assert ranks.max() <= n + 1
+    # Two samples of 480 and 400: the distance of their CDFs exceeds 0.14 once in 3,000 tries.
+    place = np.sort(ranks / (n + 1))
+    assert np.abs(place - np.arange(1, place.size + 1) / place.size).max() < 0.14
+    assert FOUND.pit(2).count.sum() == len(NEW)
+
+
+def test_examples_are_of_both_kinds_and_in_alarm() -> None:
+    chosen = example_episodes(FOUND)
+    assert 0 < FOUND.met[chosen].sum() < chosen.size
+    assert np.unique(chosen).size == chosen.size
+    one = example_episode(FOUND)
+    assert not FOUND.met[one]
+    assert FOUND.promised_alarms().first[one] >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("-40:", "at least −40"),
+        (":2.5", "at most 2.5"),
+        ("1:1", "exactly 1"),
+        ("-67.1:-14.5", "from −67.1 to −14.5"),
+        (":3,5:8", "at most 3, or from 5 to 8"),
+        ("-inf:inf", "anything"),
+    ],
+)
+def test_targets_are_said_in_words(text: str, phrase: str) -> None:
+    assert target_in_words(Target.parse(text)) == phrase
+
+
+def test_open_ends_are_said_in_words() -> None:
+    assert target_in_words(~Target.at_least(2)) == "less than 2"
+    assert target_in_words(Target(0, 1, closed="left")) == "from 0 to 1, 1 left out"
+    assert target_in_words(Target.empty()) == "nothing at all"
+
+
+def test_shares_near_the_ends_are_not_rounded_away() -> None:
+    assert percent(0.99996) == "over 99.9\u00a0%"
+    assert percent(0.00001) == "under 0.1\u00a0%"
+    assert (percent(1.0), percent(0.0), percent(float("nan"))) == ("100\u00a0%", "0\u00a0%", "–")
+
+
+def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
+    past = walks(900)
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
+    page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10))
+    assert "These figures flatter." in page
+    assert "fitted on 900 of these 900 episodes" in page
+    assert "never seen" not in page
