@@ -40,6 +40,10 @@ class CalibrationError(OntargetError, ValueError):
     """Calibration data that cannot support what was asked of it."""
 
 
+class FewEpisodesError(CalibrationError):
+    """Too few episodes for what was asked to be promised."""
+
+
 class GroupError(OntargetError, ValueError):
     """A group that was never calibrated, or is too small to be."""
 
@@ -54,3 +58,7 @@ class MissingExtraError(OntargetError, ImportError):
 
 class GameError(OntargetError, RuntimeError):
     """StarCraft II could not be started, refused a request, ended early or went away."""
+
+
+class AlarmWarning(UserWarning):
+    """An alarm rule that would have stayed silent on every recorded episode."""

@@ -43,16 +43,18 @@ class AlarmQuality:
     ``false_alarms`` is the share with an alarm among episodes that met the target,
     ``detections`` that among those that missed it, ``precision`` the share of misses among
     episodes with an alarm. ``lead_steps`` holds, in ascending order, how many steps before its
-    end each detected episode's first alarm came.
+    end each detected episode's first alarm came; ``lead_to_decision`` how many steps before its
+    outcome was settled, which may be long before its end.
     """
 
     false_alarms: Rate
     detections: Rate
     precision: Rate
     lead_steps: IndexArray
+    lead_to_decision: IndexArray
 
     def __post_init__(self) -> None:
-        freeze(self, lead_steps=self.lead_steps)
+        freeze(self, lead_steps=self.lead_steps, lead_to_decision=self.lead_to_decision)
 
     @property
     def median_lead_steps(self) -> float:
@@ -75,7 +77,8 @@ class AlarmCurve:
 
     ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
     (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
-    (thresholds, 3), NaN where there are none.
+    (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
+    which the outcome was settled.
     """
 
     threshold: FloatArray
@@ -84,6 +87,7 @@ class AlarmCurve:
     detection_rate: FloatArray
     detection_interval: FloatArray
     lead_steps: FloatArray
+    lead_to_decision: FloatArray
     n_met: int
     n_missed: int
     level: float
@@ -92,7 +96,7 @@ class AlarmCurve:
         names = ("threshold", "false_alarm_rate", "detection_rate")
         flat = {name: np.asarray(getattr(self, name)) for name in names}
         check_same_size(**flat)
-        tables = ("false_alarm_interval", "detection_interval", "lead_steps")
+        tables = ("false_alarm_interval", "detection_interval", "lead_steps", "lead_to_decision")
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
     def at(self, false_alarm_rate: float) -> AlarmPoint:
@@ -113,7 +117,9 @@ class AlarmCurve:
         return AlarmPoint(float(self.threshold[i]), *rates, (low, middle, high))
 
 
-def sustained(p: ArrayLike, for_steps: int = 1) -> FloatArray:
+def sustained(
+    p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None
+) -> FloatArray:
     """What an alarm after several consecutive steps compares: the largest of the last known p.
 
     Parameters
@@ -122,6 +128,9 @@ def sustained(p: ArrayLike, for_steps: int = 1) -> FloatArray:
         (steps, episodes); NaN where a step is left out: dead, or unknown.
     for_steps
         How many consecutive known steps below the threshold raise the alarm.
+    resets
+        (steps, episodes): where the count starts anew, as after a bad reading. A step that is left
+        out for another reason is passed over.
 
     Returns
     -------
@@ -140,11 +149,14 @@ def sustained(p: ArrayLike, for_steps: int = 1) -> FloatArray:
     recent = np.full((length, panel.shape[1]), np.nan)
     seen = np.zeros(panel.shape[1], dtype=np.intp)
     found = np.full(panel.shape, np.nan)
+    anew = np.zeros(panel.shape, np.bool_) if resets is None else np.asarray(resets, np.bool_)
+    check_same_size(p=panel, resets=anew)
     for t, now in enumerate(panel):
+        recent[:, anew[t]] = np.nan
         known = np.flatnonzero(~np.isnan(now))
         recent[seen[known] % length, known] = now[known]
         seen[known] += 1
-        found[t, known] = recent[:, known].max(axis=0)
+        found[t, known] = recent[:, known].max(axis=0)  # NaN until enough are known
     return found
 
 
@@ -163,7 +175,12 @@ def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
 
 
 def alarm_quality(
-    first_alarm: ArrayLike, met: ArrayLike, end: ArrayLike, *, level: float = 0.95
+    first_alarm: ArrayLike,
+    met: ArrayLike,
+    end: ArrayLike,
+    *,
+    decided: ArrayLike | None = None,
+    level: float = 0.95,
 ) -> AlarmQuality:
     """False alarms, detections and lead times of episodes whose first alarm is known.
 
@@ -175,6 +192,8 @@ def alarm_quality(
         Whether each episode ended inside the target.
     end
         The number of steps of each episode: its outcome is known at this step.
+    decided
+        The step at which each outcome was settled, by default its end.
     level
         Confidence level of the exact intervals.
 
@@ -201,6 +220,7 @@ def alarm_quality(
         Rate.of(n_caught, success.size - n_met, level=level),
         Rate.of(n_caught, n_raised, level=level),
         np.sort((ends - alarm)[caught]),
+        np.sort(np.maximum(_decided(decided, ends) - alarm, 0)[caught]),
     )
 
 
@@ -209,6 +229,7 @@ def alarm_curve(
     met: ArrayLike,
     end: ArrayLike,
     *,
+    decided: ArrayLike | None = None,
     thresholds: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AlarmCurve:
@@ -219,7 +240,7 @@ def alarm_curve(
     p
         What the alarm compares, (steps, episodes), NaN where an episode is not alive or the step
         raises nothing. For an alarm after several consecutive steps pass `sustained`.
-    met, end
+    met, end, decided
         As in `alarm_quality`.
     thresholds
         The thresholds, ascending. By default the values at which a rate changes, at most 500.
@@ -249,6 +270,7 @@ def alarm_curve(
         caught / failing.size if failing.size else np.full(taus.size, np.nan),
         np.column_stack(exact_interval(caught, failing.size, level=level)),
         _lead_quartiles(lowest[:, ~success], ends[~success], taus),
+        _lead_quartiles(lowest[:, ~success], _decided(decided, ends)[~success], taus),
         quiet.size,
         failing.size,
         level,
@@ -267,7 +289,7 @@ def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> F
     since = np.searchsorted(taus, lowest, side="right")
     before = np.vstack((np.full((1, ends.size), taus.size), since[:-1]))
     steps, episodes = np.nonzero(since < before)
-    lead = ends[episodes] - steps
+    lead = np.maximum(ends[episodes] - steps, 0)
     table = np.zeros((taus.size + 1, longest + 1), dtype=np.int64)
     np.add.at(table, (since[steps, episodes], lead), 1)
     np.add.at(table, (before[steps, episodes], lead), -1)
@@ -315,6 +337,14 @@ def _whole(name: str, values: ArrayLike) -> IndexArray:
     if (array != np.rint(array)).any() or np.isinf(array).any():
         raise InputError(f"{name} needs whole numbers, got {values!r}")
     return array.astype(np.intp)
+
+
+def _decided(decided: ArrayLike | None, ends: IndexArray) -> IndexArray:
+    if decided is None:
+        return ends
+    steps = _whole("decided", decided)
+    check_same_size(end=ends, decided=steps)
+    return np.minimum(steps, ends)
 
 
 def _ends(end: ArrayLike) -> IndexArray:

@@ -1,6 +1,13 @@
-"""Outlooks from CDF limits, row by row: the piece that live watches and the batch share."""
+"""Outlooks from CDF limits, row by row: what live runs and the batch share.
+
+A row's target is translated here to what the run still has to earn (M18). Which limits of the law
+each of its components takes is known beforehand; the behavior so far only moves ends, drops
+components or opens them.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -8,34 +15,130 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._kernels import end_counts, target_row
 
-__all__ = ["excess_of_rows", "outlook_of_rows", "scores_of_rows", "shift_ends", "snap_value"]
+__all__ = [
+    "ASSURANCE",
+    "DECIDED",
+    "HIGH",
+    "LOW",
+    "NUMBERS",
+    "P",
+    "PLAUSIBILITY",
+    "RAW",
+    "excess_of_rows",
+    "holds",
+    "outlook_of_row",
+    "outlook_of_rows",
+    "shift_ends",
+    "shift_row",
+    "snap_value",
+]
+
+# The numbers of an outlook, by place. DECIDED is 0 or 1 where arithmetic alone settles the outcome
+# and -1 elsewhere; RAW is the law's own probability, before calibration.
+P: Final = 0
+LOW: Final = 1
+HIGH: Final = 2
+PLAUSIBILITY: Final = 3
+ASSURANCE: Final = 4
+DECIDED: Final = 5
+RAW: Final = 6
+NUMBERS: Final = 7
+
+# The codes of `ontarget.episodes.Translation` that kernels know.
+_SHIFT, _FLOOR, _CEILING = 1, 2, 3
+# What becomes of a component once the behavior so far is known.
+_DROPPED, _KEPT, _OPEN_BELOW, _OPEN_ABOVE = 0, 1, 2, 3
+
+
+@inner_kernel
+def snap_value(value: float, amounts: FloatArray) -> float:
+    """The value on the grid, as `ontarget._grid.snap` gives it.
+
+    ``amounts`` begin with the spacing and the exact power of ten to scale by, 0 if there is none.
+    """
+    spacing, scale = amounts[0], amounts[1]
+    snapped = np.rint(value * scale) / scale if scale > 0.0 else np.rint(value / spacing) * spacing
+    return float((snapped if np.isfinite(snapped) else value) + 0.0)
+
+
+@inner_kernel
+def shift_row(
+    values: FloatArray, so_far: float, way: tuple[int, float], amounts: FloatArray, ends: FloatArray
+) -> None:
+    """Write each target end as the law is asked for it: counted from the behavior so far, scaled.
+
+    ``way`` holds the translation's code and the step's scale.
+    """
+    translation, scale = way
+    for k in range(values.size):
+        end = snap_value(values[k] - so_far, amounts) if translation == _SHIFT else values[k]
+        ends[k] = end * scale
 
 
 @kernel
 def shift_ends(
-    values: FloatArray, behavior: FloatArray, grid: FloatArray, ends: FloatArray
+    values: FloatArray,
+    so_far: FloatArray,
+    way: tuple[int, float],
+    amounts: FloatArray,
+    ends: FloatArray,
 ) -> None:
-    """Write, for each row, every target end less the behavior so far, both on the grid (M1).
-
-    ``grid`` holds the spacing and the exact power of ten to scale by, 0 where there is none.
-    """
-    for i in range(behavior.size):
-        offset = _snap(behavior[i], grid)
-        for k in range(values.size):
-            ends[i, k] = _snap(values[k] - offset, grid)
-
-
-@kernel
-def snap_value(value: float, grid: FloatArray) -> float:
-    """The value on the grid, as `ontarget._grid.snap` gives it."""
-    return _snap(value, grid)
+    """Write `shift_row` for rows of one step; the behavior so far is on the grid."""
+    for i in range(so_far.size):
+        shift_row(values, so_far[i], way, amounts, ends[i])
 
 
 @inner_kernel
-def _snap(value: float, grid: FloatArray) -> float:
-    spacing, scale = grid[0], grid[1]
-    snapped = np.rint(value * scale) / scale if scale > 0.0 else np.rint(value / spacing) * spacing
-    return float((snapped if np.isfinite(snapped) else value) + 0.0)
+def holds(side: FloatArray, value: float) -> bool:
+    """Whether a component, as (lower, upper, lower closed, upper closed), holds a value."""
+    above = value > side[0] or (value == side[0] and side[2] > 0.0)
+    return above and (value < side[1] or (value == side[1] and side[3] > 0.0))
+
+
+@inner_kernel
+def _fate(side: FloatArray, translation: int, so_far: float) -> int:
+    """What becomes of a component of outcomes as a set of remainders (M18).
+
+    A running maximum b leaves the components above it as they are, drops those below, and any
+    remainder up to the upper end will do for the one that holds b; a minimum mirrors it.
+    """
+    if (translation != _FLOOR and translation != _CEILING) or np.isnan(so_far):
+        return _KEPT
+    if holds(side, so_far):
+        return _OPEN_BELOW if translation == _FLOOR else _OPEN_ABOVE
+    ahead = so_far <= side[0] if translation == _FLOOR else so_far >= side[1]
+    return _KEPT if ahead else _DROPPED
+
+
+@inner_kernel
+def _settled(
+    side: FloatArray, fate: int, asked: tuple[int, float, float, float], amounts: FloatArray
+) -> int:
+    """1 if every possible remainder lies in a component, 0 if none does, -1 if some may.
+
+    ``asked`` holds the translation, the behavior so far, and the range that the remainder must lie
+    in.
+    """
+    translation, so_far, least, most = asked
+    if fate == _DROPPED:
+        return 0
+    if np.isinf(least) and np.isinf(most):
+        return -1
+    lower, upper = side[0], side[1]
+    if translation == _SHIFT:
+        lower, upper = snap_value(lower - so_far, amounts), snap_value(upper - so_far, amounts)
+    if fate == _OPEN_BELOW:
+        lower = -np.inf
+    if fate == _OPEN_ABOVE:
+        upper = np.inf
+    lower_closed, upper_closed = side[2] > 0.0, side[3] > 0.0
+    if most < lower or (most == lower and not lower_closed):
+        return 0
+    if least > upper or (least == upper and not upper_closed):
+        return 0
+    above = np.isinf(lower) or least > lower or (least == lower and lower_closed)
+    below = np.isinf(upper) or most < upper or (most == upper and upper_closed)
+    return 1 if above and below else -1
 
 
 @inner_kernel
@@ -65,7 +168,7 @@ def _plausibility(
 
 
 @inner_kernel
-def _score(a_minus: FloatArray, a_plus: FloatArray) -> float:
+def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
     """The uncalibrated probability of a target whose components have these CDF limits."""
     total = 0.0
     for c in range(a_minus.size):
@@ -75,100 +178,131 @@ def _score(a_minus: FloatArray, a_plus: FloatArray) -> float:
 
 @inner_kernel
 def _venn_abers(envelope: FloatArray, score: float, out: FloatArray) -> None:
-    """Write (p0, p, p1) of a score; ``envelope`` is a part of `TargetCalibration.table` (M7)."""
+    """Write p, p0 and p1 of a score; ``envelope`` is a part of `TargetCalibration.table` (M7)."""
     scores = envelope[0]
     below = np.searchsorted(scores, score)
     p0 = envelope[1, below + (1 if scores[below] == score else 0)]
     p1 = envelope[2, below]
-    out[0] = p0
     # Between p0 and p1 in exact arithmetic; the bounds keep it there in floats.
-    out[1] = min(max(p1 / (1.0 - p0 + p1), p0), p1)
-    out[2] = p1
+    out[P] = min(max(p1 / (1.0 - p0 + p1), p0), p1)
+    out[LOW] = p0
+    out[HIGH] = p1
 
 
 @inner_kernel
-def _outlook_of_row(
+def _limit(left: FloatArray, right: FloatArray, column: int) -> float:
+    """A row's limit in ``[left | right | -inf | +inf]``."""
+    m = left.size
+    if column < m:
+        return float(left[column])
+    if column < 2 * m:
+        return float(right[column - m])
+    return -np.inf if column == 2 * m else np.inf
+
+
+@inner_kernel
+def _gather(
+    limits: tuple[FloatArray, FloatArray],
+    components: tuple[IndexArray, FloatArray, int, int],
+    asked: tuple[int, float, float, float],
+    amounts: FloatArray,
+    out: tuple[FloatArray, FloatArray],
+) -> tuple[int, int]:
+    """Write the limits of a target's components that are left; how many, and what is decided."""
+    columns, sides, first, last = components
+    a_minus, a_plus = out
+    kept, possible, certain = 0, False, False
+    for c in range(first, last):
+        fate = _fate(sides[c], asked[0], asked[1])
+        if fate == _DROPPED:
+            continue
+        settled = _settled(sides[c], fate, asked, amounts)
+        possible = possible or settled != 0
+        low = -np.inf if fate == _OPEN_BELOW else _limit(limits[0], limits[1], columns[0, c])
+        high = np.inf if fate == _OPEN_ABOVE else _limit(limits[0], limits[1], columns[1, c])
+        certain = certain or settled == 1 or (low == -np.inf and high == np.inf)
+        a_minus[kept], a_plus[kept] = low, high
+        kept += 1
+    return kept, (1 if certain else -1 if possible else 0)
+
+
+@inner_kernel
+def outlook_of_row(
     stored: tuple[FloatArray, FloatArray, FloatArray],
     limits: tuple[FloatArray, FloatArray],
-    first: IndexArray,
+    target: tuple[IndexArray, FloatArray, IndexArray, int],
+    asked: tuple[int, float, float, float],
+    amounts: FloatArray,
+    room: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write (low, p, high, plausibility, assurance) of each target."""
+    """Write the numbers of one row's outlook on one target.
+
+    Parameters
+    ----------
+    stored
+        Sorted ranks of the step, sorted excesses of the assure episodes, and the target's own
+        envelopes (3, entries); without envelopes p is PCQR's.
+    limits
+        Left and right limits of the law at each finite end.
+    target
+        The components of all targets and then of their complements: their places among the limits
+        (`TargetEnds.columns`), their ends, where each target's begin; and which target.
+    asked
+        The translation, the behavior so far, and the least and most that may remain.
+    room
+        To work in, as long as there are components.
+    """
     ranks, excess, envelope = stored
-    a_minus, a_plus = limits
-    n_targets = (first.size - 1) // 2
-    whole = ranks.size + 1
-    for j in range(n_targets):
-        own = slice(first[j], first[j + 1])
-        if envelope.shape[1] > 0:
-            _venn_abers(envelope, _score(a_minus[own], a_plus[own]), out[j])
-        else:
-            low, mid, high = target_row(ranks, a_minus[own], a_plus[own])
-            out[j, 0] = low / whole
-            out[j, 1] = mid / (2 * whole)
-            out[j, 2] = high / whole
-        out[j, 3] = _plausibility(ranks, excess, a_minus[own], a_plus[own])
-        rest = slice(first[n_targets + j], first[n_targets + j + 1])
-        out[j, 4] = 1.0 - _plausibility(ranks, excess, a_minus[rest], a_plus[rest])
-
-
-@inner_kernel
-def _limit(limits: tuple[FloatArray, FloatArray], i: int, column: int) -> float:
-    """Row i's limit in ``[left | right | -inf | +inf]``."""
-    m = limits[0].shape[1]
-    if column < m:
-        return float(limits[0][i, column])
-    if column < 2 * m:
-        return float(limits[1][i, column - m])
-    return -np.inf if column == 2 * m else np.inf
+    columns, sides, first, j = target
+    kept, decided = _gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
+    out[DECIDED] = decided
+    if decided >= 0:
+        for place in range(DECIDED):
+            out[place] = decided
+        out[RAW] = decided
+        return
+    a_minus, a_plus = room[0][:kept], room[1][:kept]
+    out[RAW] = _raw(a_minus, a_plus)
+    if envelope.shape[1] > 0:
+        _venn_abers(envelope, out[RAW], out)
+    else:
+        whole = ranks.size + 1
+        low, mid, high = target_row(ranks, a_minus, a_plus)
+        out[P] = mid / (2 * whole)
+        out[LOW] = low / whole
+        out[HIGH] = high / whole
+    out[PLAUSIBILITY] = _plausibility(ranks, excess, a_minus, a_plus)
+    rest = (first.size - 1) // 2 + j
+    kept, _ = _gather(limits, (columns, sides, first[rest], first[rest + 1]), asked, amounts, room)
+    out[ASSURANCE] = 1.0 - _plausibility(ranks, excess, room[0][:kept], room[1][:kept])
 
 
 @kernel
 def outlook_of_rows(
     stored: tuple[FloatArray, FloatArray, FloatArray],
-    spans: IndexArray,
     limits: tuple[FloatArray, FloatArray],
-    components: tuple[IndexArray, IndexArray],
+    target: tuple[IndexArray, FloatArray, IndexArray],
+    asked: tuple[int, FloatArray, float, float],
+    amounts: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write (low, p, high, plausibility, assurance) of each row and target.
-
-    ``stored`` are sorted ranks, sorted excesses of assure episodes, and a target's own envelopes
-    (3, entries), one set after the other; row i has those from ``spans[i, 0]`` to ``spans[i, 1]``
-    and so on. Without envelopes p is PCQR's. ``limits`` are the left and right ones at each finite
-    end, (rows, ends). ``components`` say which limits each component has, among the left ones, the
-    right ones, -inf and +inf, and where each target's components start: those of all targets come
-    first, then those of their complements.
-    """
-    columns, first = components
-    a_minus, a_plus = np.empty(columns.shape[1]), np.empty(columns.shape[1])
-    for i in range(spans.shape[0]):
-        for c in range(columns.shape[1]):
-            a_minus[c] = _limit(limits, i, columns[0, c])
-            a_plus[c] = _limit(limits, i, columns[1, c])
-        own = (
-            stored[0][spans[i, 0] : spans[i, 1]],
-            stored[1][spans[i, 2] : spans[i, 3]],
-            stored[2][:, spans[i, 4] : spans[i, 5]],
-        )
-        _outlook_of_row(own, (a_minus, a_plus), first, out[i])
-
-
-@kernel
-def scores_of_rows(
-    limits: tuple[FloatArray, FloatArray],
-    components: tuple[IndexArray, IndexArray],
-    scores: FloatArray,
-) -> None:
-    """Write each row's uncalibrated probability of the first target."""
-    columns, first = components
-    n = first[1] - first[0]
-    a_minus, a_plus = np.empty(n), np.empty(n)
-    for i in range(scores.size):
-        for c in range(n):
-            a_minus[c] = _limit(limits, i, columns[0, c])
-            a_plus[c] = _limit(limits, i, columns[1, c])
-        scores[i] = _score(a_minus, a_plus)
+    """Write the numbers of each row of one step and each target, (rows, targets, numbers)."""
+    columns, sides, first = target
+    room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
+    translation, so_far, least, most = asked
+    for i in range(so_far.size):
+        own = (limits[0][i], limits[1][i])
+        for j in range(out.shape[1]):
+            outlook_of_row(
+                stored,
+                own,
+                (columns, sides, first, j),
+                (translation, so_far[i], least, most),
+                amounts,
+                room,
+                out[i, j],
+            )
 
 
 @kernel

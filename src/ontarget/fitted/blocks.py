@@ -1,14 +1,21 @@
-"""Which steps share a model: consecutive blocks of the horizon."""
+"""Which steps share a model, and which models make up the law of each step."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
-from ontarget._arguments import whole_number
+import numpy as np
 
-__all__ = ["Block", "StepsPerModel", "plan_blocks"]
+from ontarget._arguments import whole_number
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.errors import InputError
+from ontarget.models._support import read_only
+
+__all__ = ["Block", "LawTable", "StepsPerModel", "plan_blocks"]
 
 StepsPerModel: TypeAlias = int | Literal["auto"]
 
@@ -33,16 +40,74 @@ class Block:
         """The steps that it learns from."""
         return range(self.train_start, self.train_stop)
 
+
+@dataclass(frozen=True, eq=False)
+class LawTable:
+    """The law of each step as a weighted list of blocks, one list after the other.
+
+    Step t's list is ``starts[t]:starts[t + 1]`` of ``blocks`` and ``weights``; its weights are
+    above 0 and add up to 1.
+
+    Examples
+    --------
+    >>> law = LawTable.of([[(1.0, 0)], [(0.25, 0), (0.75, 1)]])
+    >>> law.at(1), law.steps_of(0)
+    (((0.25, 0), (0.75, 1)), (0, 1))
+    """
+
+    starts: IndexArray
+    blocks: IndexArray
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[tuple[float, int]]]) -> LawTable:
+        """The table of these lists, one per step."""
+        entries = [entry for one in lists for entry in one]
+        return cls(
+            starts=np.cumsum([0, *(len(one) for one in lists)]),
+            blocks=np.array([block for _, block in entries], dtype=np.int64),
+            weights=np.array([weight for weight, _ in entries], dtype=np.float64),
+        )
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "blocks", "weights"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+        starts, weights = self.starts, self.weights
+        if not (starts.size > 1 and starts[0] == 0 and np.all(starts[1:] > starts[:-1])):
+            raise InputError("the law of every step needs at least one block")
+        if starts[-1] != self.blocks.size or self.blocks.size != weights.size:
+            raise InputError("the law needs one block and one weight per entry")
+        sums = np.add.reduceat(weights, starts[:-1])
+        if not (np.all(weights > 0.0) and np.allclose(sums, 1.0, rtol=0.0, atol=1e-9)):
+            raise InputError("the weights of a step's blocks need numbers above 0 that sum to 1")
+
     @property
-    def pooled(self) -> bool:
-        """Whether the model learns from several steps, and so reads t as a feature."""
-        return len(self.train_steps) > 1
+    def horizon(self) -> int:
+        """How many steps have a law."""
+        return int(self.starts.size - 1)
+
+    def at(self, t: int) -> tuple[tuple[float, int], ...]:
+        """The weighted blocks of step t."""
+        here = slice(self.starts[t], self.starts[t + 1])
+        return tuple(zip(self.weights[here].tolist(), self.blocks[here].tolist(), strict=True))
+
+    @cached_property
+    def numbers(self) -> IndexArray:
+        """A number per step; steps with the same number have the same law."""
+        known: dict[tuple[tuple[float, int], ...], int] = {}
+        found = [known.setdefault(self.at(t), len(known)) for t in range(self.horizon)]
+        return read_only(np.array(found, dtype=np.intp))
+
+    def steps_of(self, block: int) -> tuple[int, ...]:
+        """The steps in whose law a block has a part."""
+        entries = np.flatnonzero(self.blocks == block)
+        return tuple((np.searchsorted(self.starts, entries, side="right") - 1).tolist())
 
 
 def plan_blocks(
     horizon: int, *, steps_per_model: StepsPerModel = "auto", window: int = 0
-) -> tuple[Block, ...]:
-    """The blocks that cover ``range(horizon)``.
+) -> tuple[tuple[Block, ...], LawTable]:
+    """The blocks that cover ``range(horizon)``, and the law of each step: its one block.
 
     Parameters
     ----------
@@ -56,13 +121,14 @@ def plan_blocks(
 
     Examples
     --------
-    >>> [(b.start, b.stop) for b in plan_blocks(12)]
-    [(0, 5), (5, 10), (10, 12)]
+    >>> blocks, law = plan_blocks(12)
+    >>> [(b.start, b.stop) for b in blocks], law.at(7)
+    ([(0, 5), (5, 10), (10, 12)], ((1.0, 1),))
     """
     size = max(5, math.ceil(horizon / 100)) if steps_per_model == "auto" else steps_per_model
     whole_number("steps_per_model", size, least=1)
     whole_number("window", window, least=0)
-    return tuple(
+    blocks = tuple(
         Block(
             index=index,
             start=start,
@@ -72,3 +138,4 @@ def plan_blocks(
         )
         for index, start in enumerate(range(0, horizon, size))
     )
+    return blocks, LawTable.of([[(1.0, block.index)] for block in blocks for _ in block.steps])

@@ -1,139 +1,157 @@
-"""What a fit leaves behind: models and ranks by step, and the episodes that assure them."""
+"""What a fit leaves behind: the law of every step, its ranks, and the episodes that assure it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from ontarget._grid import scale_of
-from ontarget._typing import AnyArray, BoolArray, FloatArray, KeyArray
-from ontarget.conformal._limits import TargetEnds
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._store import Roles
-from ontarget.errors import EpisodesError, GroupError, InputError, ModelFileError
+from ontarget.errors import EpisodesError, GroupError, InputError
 from ontarget.fitted._inputs import bad_readings
-from ontarget.fitted.blocks import Block
-from ontarget.fitted.law import BlockDistribution, StepDistribution
+from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.law import StepLaw
+from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.models.registry import model_of_kind
-from ontarget.target import Target
+from ontarget.models._support import read_only
 
-__all__ = ["Calibrated", "Sections", "SectionsInMemory", "block_name", "ends_with_complements"]
+__all__ = ["Fitted", "Models", "Trained"]
 
 
-class Sections(Protocol):
-    """Named groups of arrays: in memory, or in a model file."""
+class Models(Protocol):
+    """The fitted model of each block, None where no episode trains one; opened when asked for."""
 
-    def section(self, name: str) -> Mapping[str, AnyArray]:
-        """The arrays of one section."""
+    def __getitem__(self, index: int) -> Any:
+        """The model of a block."""
         ...
 
 
 @dataclass(frozen=True)
-class SectionsInMemory:
-    """Sections that a fit has just made."""
+class Trained:
+    """How the monitor was made, so that a loaded one can be fitted anew in the same way.
 
-    arrays: Mapping[str, Mapping[str, AnyArray]]
+    ``parameters`` are the constructor's, with the model's as kind and parameters of its own.
+    ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split, ``roles`` the
+    columns of the log, and ``fingerprints`` stand for every episode that it was fitted on.
+    """
 
-    def section(self, name: str) -> Mapping[str, AnyArray]:
-        """The arrays of one section."""
-        return self.arrays[name]
-
-
-def block_name(index: int) -> str:
-    """The section that holds a block."""
-    return f"block-{index:05d}"
+    parameters: Mapping[str, Any]
+    seed: int
+    sizes: Mapping[str, int]
+    roles: Roles
+    fingerprints: KeyArray
 
 
 @dataclass(frozen=True, eq=False)
-class Calibrated:
-    """A fitted monitor's contents; blocks are opened when first asked for."""
+class Fitted:
+    """A fitted monitor's contents: never changed, shared by whatever asks it."""
 
     schema: Schema
     behavior: Behavior
     horizon: int
+    horizon_declared: bool
     grid: float
-    seed: int
-    kind: str
+    reward_bounds: tuple[float, float]
     blocks: tuple[Block, ...]
+    law: LawTable
+    models: Models
+    ranks: RankTable
     groups: tuple[Any, ...] | None
     min_calibration: int
     may_miss: BoolArray  # features that were missing in training, so that NaN is a reading
-    policy: str
-    sizes: Mapping[str, int]
-    sections: Sections
     assure: Episodes | None
     excess: FloatArray  # M_i, one per assure episode (M9)
-    roles: Roles  # the columns of the log that it was fitted on
-    fingerprints: KeyArray  # of every episode it was fitted on; empty in older files
-
-    _opened: dict[int, BlockDistribution] = field(init=False, repr=False, default_factory=dict)
-    # What the assure episodes said of the last few targets (see `alarm`).
-    panels: dict[tuple[Target, int, TargetCalibration | None], Any] = field(
-        init=False, repr=False, default_factory=dict
-    )
+    trained: Trained
 
     @property
     def n_groups(self) -> int:
         """How many groups are calibrated by themselves; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
-    def block(self, index: int) -> BlockDistribution:
-        """A fitted block, opened and checked when first asked for."""
-        found = self._opened.get(index)
-        if found is None:
-            found = self._opened[index] = self._open(index)
-        return found
-
-    def _open(self, index: int) -> BlockDistribution:
-        arrays = self.sections.section(block_name(index))
-        try:
-            return BlockDistribution.of(
-                self.blocks[index],
-                arrays,
-                model_class=model_of_kind(self.kind),
-                n_groups=self.n_groups,
-            )
-        except ModelFileError:
-            raise
-        # Checksums guard against accidents; these are what a forged block may run into.
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ModelFileError(f"block {index} does not hold a fitted model: {error}") from error
+    @cached_property
+    def reads_step(self) -> bool:
+        """Whether the models learn from several steps, and so read t as a feature."""
+        return any(len(block.train_steps) > 1 for block in self.blocks)
 
     @cached_property
-    def block_of_step(self) -> tuple[int, ...]:
-        """The block that answers for each step."""
-        return tuple(block.index for block in self.blocks for _ in block.steps)
+    def ahead(self) -> FloatArray:
+        """(steps, 2): the least and most that may remain at each step, on the grid (M18)."""
+        found = np.array(
+            [
+                self.behavior.ahead(
+                    t,
+                    bounds=self.reward_bounds,
+                    horizon=self.horizon,
+                    declared=self.horizon_declared,
+                )
+                for t in range(self.horizon)
+            ]
+        )
+        scale = self.amounts[1] or 1.0 / self.grid
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Outwards, so that rounding never makes a remainder impossible that is not.
+            outer = np.stack([np.floor(found[:, 0] * scale), np.ceil(found[:, 1] * scale)], axis=1)
+            snapped = outer / scale
+        return read_only(np.where(np.isfinite(snapped), snapped, found))
 
-    def at(
-        self, t: int, group: int = 0, calibration: TargetCalibration | None = None
-    ) -> StepDistribution:
-        """The calibrated distribution of step t in a group; for one target if it has its own."""
+    @cached_property
+    def amounts(self) -> FloatArray:
+        """What the kernels know of amounts: the grid's spacing, its scale or 0, reward bounds."""
+        return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
+
+    def at(self, t: int, group: int = 0, calibration: TargetCalibration | None = None) -> StepLaw:
+        """The law of step t in a group; for one target if it has a calibration of its own."""
         if not 0 <= t < self.horizon:
-            raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
-        opened = self.block(self.block_of_step[t])
-        step = StepDistribution(
+            raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
+        weighted = [(weight, self.models[block]) for weight, block in self.law.at(t)]
+        least, most = self.ahead[t].tolist()
+        step = StepLaw(
             t=t,
-            model=opened.model,
-            ranks=opened.ranks[t - opened.block.start][group],
-            additive=self.behavior.additive,
-            pooled=opened.block.pooled,
-            grid=self.grid,
+            parts=tuple(weighted) if all(model is not None for _, model in weighted) else (),
+            ranks=self.ranks.at(t, group),
+            behavior=self.behavior,
+            reads_step=self.reads_step,
+            amounts=self.amounts,
+            ahead=(least, most),
         )
         return step if calibration is None else calibration.at(step, group)
 
-    def unknown(self, step: StepDistribution) -> str:
-        """Why the step is UNKNOWN by structure; empty if it is not."""
-        if step.model is None:
+    @cached_property
+    def counts(self) -> IndexArray:
+        """(steps, groups): how many calibration episodes stand behind each step."""
+        return self.ranks.counts
+
+    def is_trained(self, t: int) -> bool:
+        """Whether any episode trained the law of step t."""
+        return all(self.models[block] is not None for _, block in self.law.at(t))
+
+    def unknown(self, t: int, group: int = 0) -> str:
+        """Why a step is UNKNOWN by structure; empty if it is not."""
+        if not self.is_trained(t):
             return "no training episode reaches this step"
-        n = step.ranks.n
+        n = int(self.counts[t, group])
         if n < self.min_calibration:
             return f"{n} calibration episodes reach this step, fewer than {self.min_calibration}"
         return ""
+
+    def known_steps(
+        self, episodes: Episodes, groups: IndexArray
+    ) -> Iterator[tuple[int, int, Any, IndexArray]]:
+        """Each step and group with good readings: t, group, the step's rows, and which of them."""
+        for t in range(self.horizon):
+            rows = episodes.at(t, grid=self.grid)
+            good = ~self.bad_readings(rows.states)
+            for g in range(self.n_groups):
+                own = np.flatnonzero(good & (groups[rows.index] == g))
+                if own.size and not self.unknown(t, g):
+                    yield t, g, rows, own
 
     def group_of(self, group: Any) -> int:
         """The number of a group; without groups there is one."""
@@ -149,18 +167,22 @@ class Calibrated:
             raise GroupError(f"group needs one of the calibrated groups {known}, got {group!r}")
         return self.groups.index(group)
 
-    def groups_of(self, groups: Sequence[Any] | AnyArray | None, n: int) -> AnyArray:
-        """The number of each run's group."""
-        if groups is None or self.groups is None:
-            return np.full(n, self.group_of(groups))
+    def groups_of(self, groups: Any, n: int) -> IndexArray:
+        """The number of each run's group: one group for all of them, or one per run."""
+        if groups is None or self.groups is None or np.ndim(groups) == 0:
+            return np.full(n, self.group_of(groups), dtype=np.intp)
         given = np.asarray(groups)
         if given.shape != (n,):
             raise InputError(f"groups need one value for each of {n} runs, got {given.shape}")
         place = {name: self.group_of(name) for name in set(given.tolist())}
         return np.array([place[name] for name in given.tolist()], dtype=np.intp)
 
+    def groups_in(self, episodes: Episodes) -> IndexArray:
+        """The number of each episode's group."""
+        return self.groups_of(None if self.groups is None else episodes.groups, len(episodes))
+
     def check_alike(self, episodes: Episodes, *, any_horizon: bool = False) -> None:
-        """Nothing, or an `EpisodesError` that says how the episodes differ from the monitor's."""
+        """Refuse, with an `EpisodesError`, episodes that differ in kind from the monitor's."""
         same_horizon = any_horizon or episodes.horizon == self.horizon
         if not same_horizon or episodes.schema.names != self.schema.names:
             raise EpisodesError(
@@ -185,54 +207,42 @@ class Calibrated:
         """Which states no probability may be given for: infinite, or missing what never was."""
         return bad_readings(states, self.may_miss)
 
-    def bad_feature(self, state: FloatArray) -> str:
-        """What is wrong with a bad reading; empty if it is none."""
+    def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
+        """The first feature of a state that makes it a bad reading, and its value."""
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
-            return ""
+            return None
         j = int(np.argmax(bad))
-        name = self.schema.names[j]
-        if np.isnan(state[j]):
+        return j, float(state[j])
+
+    def feature_in_words(self, feature: int, value: float) -> str:
+        """What is wrong with a feature of a bad reading."""
+        name = self.schema.names[feature]
+        if math.isnan(value):
             return f"feature {name!r} is missing, and it never was in training"
-        return f"feature {name!r} needs a number, got {state[j]}"
+        return f"feature {name!r} needs a number, got {value}"
 
-    def check_readings(self, states: FloatArray, behavior: FloatArray) -> None:
-        """Nothing, or an `InputError` that says which run has a bad reading."""
-        bad = self.bad_readings(states)
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise InputError(f"run {i}: {self.bad_feature(states[i])}")
-        if self.behavior.additive and not np.isfinite(behavior).all():
-            i = int(np.argmin(np.isfinite(behavior)))
-            raise InputError(f"run {i}: behavior needs a number, got {behavior[i]}")
-
-    @cached_property
-    def grid_table(self) -> FloatArray:
-        """The grid as the kernels read it: its spacing, and the power of ten to scale by or 0."""
-        table = np.array([self.grid, scale_of(self.grid)])
-        table.setflags(write=False)
-        return table
+    def check_readings(self, states: FloatArray, so_far: FloatArray) -> None:
+        """Refuse, with an `InputError`, a run that has a bad reading, and say which."""
+        for i in np.flatnonzero(self.bad_readings(states))[:1].tolist():
+            found = self.bad_feature(states[i])
+            assert found is not None
+            raise InputError(f"run {i}: {self.feature_in_words(*found)}")
+        if not self.behavior.reads_so_far and not np.isfinite(so_far).all():
+            i = int(np.argmin(np.isfinite(so_far)))
+            raise InputError(f"run {i}: behavior needs a number, got {so_far[i]}")
 
     @cached_property
-    def assure_groups(self) -> AnyArray:
+    def assure_groups(self) -> IndexArray:
         """The number of each assure episode's group."""
         if self.assure is None:
             return np.empty(0, dtype=np.intp)
-        return self.groups_of(None if self.groups is None else self.assure.groups, len(self.assure))
+        return self.groups_in(self.assure)
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """M_i of the assure episodes of each group, sorted and read-only."""
-        found = []
-        for g in range(self.n_groups):
-            own = np.sort(self.excess[self.assure_groups == g])
-            own.setflags(write=False)
-            found.append(own)
-        return tuple(found)
+        return tuple(
+            read_only(np.sort(self.excess[self.assure_groups == g])) for g in range(self.n_groups)
+        )
 
-
-def ends_with_complements(targets: Target | Sequence[Target], grid: float) -> TargetEnds:
-    """The ends of the targets and then of their complements, so that one descent serves both."""
-    several = (targets,) if isinstance(targets, Target) else tuple(targets)
-    snapped = [target.shift(0.0, grid) for target in several]
-    return TargetEnds.of([*snapped, *(target.complement() for target in snapped)], grid)

@@ -12,7 +12,7 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level, ceil_rank, exact_rate
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
-from ontarget.errors import CalibrationError
+from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import sustained
 
 __all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised_threshold"]
@@ -38,11 +38,14 @@ class Threshold:
         return float(low), float(high)
 
 
-def alarm_scores(p: FloatArray, for_steps: int = 1) -> FloatArray:
+def alarm_scores(
+    p: FloatArray, for_steps: int = 1, *, resets: BoolArray | None = None
+) -> FloatArray:
     """The threshold above which each episode would have raised an alarm (M8).
 
     ``p`` is (steps, episodes), NaN where a step is left out: dead, or UNKNOWN by structure. +inf
-    where an episode never has so many known steps.
+    where an episode never has so many known steps. ``resets`` says where a bad reading starts the
+    count anew.
 
     Examples
     --------
@@ -50,7 +53,7 @@ def alarm_scores(p: FloatArray, for_steps: int = 1) -> FloatArray:
     >>> print(alarm_scores(p), alarm_scores(p, for_steps=2))
     [0.2 0.7] [0.6 0.8]
     """
-    lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps), axis=0)
+    lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps, resets=resets), axis=0)
     return np.where(np.isnan(lowest), math.inf, lowest)
 
 
@@ -61,7 +64,7 @@ def promised_threshold(scores: FloatArray, met: BoolArray, rate: Level) -> Thres
     m = int(kept.size)
     k = math.floor(exact * (m + 1))
     if k == 0:
-        raise CalibrationError(
+        raise FewEpisodesError(
             f"false_alarm_rate={float(exact):g} needs at least {math.ceil(1 / exact) - 1} assure "
             f"episodes that met the target, has {m}; record more, or accept a higher rate"
         )

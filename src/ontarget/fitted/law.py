@@ -1,95 +1,111 @@
-"""A calibrated distribution per step: the block's model and the step's ranks."""
+"""The law of what a run still earns at one step: a mixture of models, and the step's ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ontarget._threads import run_blocks
-from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.conformal._limits import TargetEnds
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.pcqr import PCQR
-from ontarget.errors import ModelFileError
+from ontarget.conformal.results import Interval
+from ontarget.episodes import Behavior
 from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted._kernels import outlook_of_rows
-from ontarget.fitted.blocks import Block
+from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
+from ontarget.fitted.question import Question
+from ontarget.models._mixture import mixture_limits, mixture_quantile
 from ontarget.models._support import read_only
-from ontarget.models.base import ConditionalDistribution
+from ontarget.models.base import Side
 
-__all__ = ["NO_ENVELOPES", "BlockDistribution", "StepDistribution", "components_of"]
+__all__ = ["NO_ENVELOPES", "StepLaw"]
 
 _BLOCK = 256
 NO_ENVELOPES: FloatArray = read_only(np.empty((3, 0)))
 
 
-def components_of(ends: TargetEnds) -> tuple[IndexArray, IndexArray]:
-    """Which limits each component has, and where each target's components start, for kernels."""
-    return read_only(np.stack(ends.columns())), read_only(ends.first)
-
-
 @dataclass(frozen=True, eq=False)
-class StepDistribution:
-    """F̃ and the calibration ranks of one step and group.
+class StepLaw:
+    """The law of the remainder at one step and in one group, with its calibration ranks.
 
-    With a `TargetCalibration` its table and the step's part of it take the place of the ranks.
+    It answers like a model, in the units of outcomes: a discounted remainder is scaled to the
+    step's own size for the models alone (M18).
+
+    Attributes
+    ----------
+    t
+        The step.
+    parts
+        The weighted models whose mixture is the law.
+    ranks
+        The calibration ranks.
+    behavior
+        What a run is judged by.
+    reads_step
+        Whether the models read t, as those of several pooled steps do.
+    amounts
+        The grid as the kernels read it; see `Fitted.amounts`.
+    ahead
+        The least and most that may remain (M18).
+    envelopes
+        The target's own calibration, if it has one (M7).
     """
 
     t: int
-    model: ConditionalDistribution | None
+    parts: tuple[tuple[float, Any], ...]
     ranks: Ranks
-    additive: bool
-    pooled: bool
-    grid: float
-    envelopes: FloatArray | None = None
-    envelope: tuple[int, int] = (0, 0)
+    behavior: Behavior
+    reads_step: bool
+    amounts: FloatArray
+    ahead: tuple[float, float]
+    envelopes: FloatArray = NO_ENVELOPES
 
-    def inputs(self, states: FloatArray, behavior: FloatArray) -> FloatArray:
-        """What the model reads for these states."""
+    @property
+    def scale(self) -> float:
+        """What a remainder is multiplied by where the models see it."""
+        return float(self.behavior.scale(self.t))
+
+    def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
+        """What the models read for these runs."""
         return inputs_of(
-            states, None if self.additive else behavior, self.t if self.pooled else None
+            states,
+            so_far if self.behavior.reads_so_far else None,
+            self.t if self.reads_step else None,
         )
 
-    def offset(self, behavior: FloatArray) -> FloatArray:
-        """What the target shifts by: the behavior so far where it is additive, else nothing."""
-        return behavior if self.additive else np.zeros(behavior.size)
+    def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the law at each row's remainders."""
+        scaled = np.asarray(y, dtype=np.float64) * self.scale
+        return mixture_limits(self.parts, [X] * len(self.parts), scaled)
+
+    def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of the law, exact inverses of `cdf_limits`."""
+        found = mixture_quantile(self.parts, [X] * len(self.parts), q, side)
+        return found if self.scale == 1.0 else found / self.scale
 
     def outlook(
-        self, states: FloatArray, behavior: FloatArray, ends: TargetEnds, excess: FloatArray
+        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
-        """(rows, targets, 5): low, p, high, plausibility and assurance.
-
-        ``ends`` are those of the targets and then of their complements.
-        """
-        left, right = self.limits(states, behavior, ends)
-        return self.outlook_of(left, right, ends, excess)
-
-    def limits(
-        self, states: FloatArray, behavior: FloatArray, ends: TargetEnds
-    ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of F̃ at every finite end, counted from the behavior so far."""
-        assert self.model is not None
-        shifted = ends.shifted(self.offset(behavior))
-        if not shifted.shape[1]:
-            return shifted, shifted
-        return self.model.cdf_limits(self.inputs(states, behavior), shifted)
-
-    def outlook_of(
-        self, left: FloatArray, right: FloatArray, ends: TargetEnds, excess: FloatArray
-    ) -> FloatArray:
-        """The outlook of rows whose limits are known."""
-        rows = left.shape[0]
-        out = np.empty((rows, len(ends.targets) // 2, 5))
-        components = components_of(ends)
-        envelopes = NO_ENVELOPES if self.envelopes is None else self.envelopes
-        stored = self.ranks.values, read_only(excess), envelopes
-        span = [0, self.ranks.n, 0, excess.size, *self.envelope]
-        spans = np.tile(np.array(span, dtype=np.intp), (rows, 1))
+        """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`."""
+        translation, rows = int(self.behavior.translation), so_far.size
+        ends = np.empty((rows, question.values.size))
+        shift_ends(question.values, so_far, (translation, self.scale), self.amounts, ends)
+        left, right = ends, ends
+        if ends.size:
+            X = self.inputs(states, so_far)
+            left, right = mixture_limits(self.parts, [X] * len(self.parts), ends)
+        out = np.empty((rows, len(question.targets), NUMBERS))
+        stored = (self.ranks.values, read_only(excess), self.envelopes)
         run_blocks(
             lambda a, b: outlook_of_rows(
-                stored, spans[a:b], (left[a:b], right[a:b]), components, out[a:b]
+                stored,
+                (left[a:b], right[a:b]),
+                question.components,
+                (translation, so_far[a:b], *self.ahead),
+                self.amounts,
+                out[a:b],
             ),
             rows,
             block=_BLOCK,
@@ -97,44 +113,10 @@ class StepDistribution:
         return out
 
     def pcqr(self) -> PCQR:
-        """The step's PCQR, for intervals and promises."""
-        assert self.model is not None
-        return PCQR.from_ranks(self.model, self.ranks, grid=self.grid)
+        """The step's PCQR over remainders, for intervals and promises."""
+        return PCQR.from_ranks(self, self.ranks)  # type: ignore[arg-type]  # it answers like one
 
-
-@dataclass(frozen=True, eq=False)
-class BlockDistribution:
-    """The fitted model of a block, and the ranks of its steps and groups."""
-
-    block: Block
-    model: ConditionalDistribution | None
-    ranks: tuple[tuple[Ranks, ...], ...]  # by step, then by group
-    flat_ranks: FloatArray  # the same, one after the other
-
-    @classmethod
-    def of(
-        cls,
-        block: Block,
-        arrays: Mapping[str, AnyArray],
-        *,
-        model_class: type[ConditionalDistribution],
-        n_groups: int,
-    ) -> BlockDistribution:
-        """The block that `fit_block` gave these arrays for."""
-        own = {
-            name.removeprefix("model."): array
-            for name, array in arrays.items()
-            if name.startswith("model.")
-        }
-        flat = read_only(np.asarray(arrays["ranks"], dtype=np.float64))
-        sizes = np.diff(np.asarray(arrays["rank_ends"], dtype=np.int64), prepend=0)
-        rising = sizes.shape == (len(block.steps) * n_groups,) and sizes.min() >= 0
-        if not rising or sizes.sum() != flat.size:
-            raise ModelFileError(f"rank_ends need to rise to the number of ranks, {flat.size}")
-        sets = np.split(flat, np.cumsum(sizes)[:-1])
-        ranks = tuple(
-            tuple(Ranks(one) for one in sets[i * n_groups : (i + 1) * n_groups])
-            for i in range(len(block.steps))
-        )
-        model = model_class.from_arrays(own) if own else None
-        return cls(block, model, ranks, flat)
+    def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
+        """An interval of remainders as one of outcomes (M18)."""
+        combine = self.behavior.combine
+        return Interval(combine(so_far, remainders.lower), combine(so_far, remainders.upper))

@@ -1,124 +1,163 @@
-"""Where fit tasks run, how far they are, and what survives a kill."""
+"""Where the tasks of a fit run: here, on a cluster, or on whatever a user brings."""
 
 from __future__ import annotations
 
-import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
-
-import numpy as np
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget._threads import n_threads
-from ontarget._typing import AnyArray
-from ontarget.errors import InputError, ModelFileError
-from ontarget.fitting.tasks import BlockTask, fit_block
-from ontarget.modelfile.container import Container, write_container
+from ontarget.errors import InputError
 
-__all__ = ["Checkpoint", "Engine", "fingerprint", "run_tasks"]
+__all__ = ["ENGINES", "Engine", "Executor", "Keeps", "run_tasks"]
 
-Engine: TypeAlias = Literal["local", "dask", "ray"]
-ENGINES: tuple[Engine, ...] = ("local", "dask", "ray")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
-class Checkpoint:
-    """A folder with one file per fitted block, named by what it was fitted from."""
-
-    def __init__(self, folder: str | Path, key: str) -> None:
-        self._folder = Path(folder)
-        self._key = key
-        self._folder.mkdir(parents=True, exist_ok=True)
-        others = sorted(
-            path.name for path in self._folder.glob("*.block") if not path.name.startswith(key)
-        )
-        if others:
-            raise ModelFileError(
-                f"the checkpoint folder {self._folder} holds {others[0]} of another fit (other "
-                "data, parameters or seed); pass an empty folder, or remove its .block files"
-            )
-
-    def load(self, index: int) -> dict[str, AnyArray] | None:
-        """The block fitted earlier, if it was."""
-        path = self._path(index)
-        if not path.exists():
-            return None
-        return dict(Container.open(path).section("block"))
-
-    def save(self, index: int, arrays: dict[str, AnyArray]) -> None:
-        """Keep a fitted block; the file appears whole or not at all."""
-        write_container(self._path(index), {"block": index}, {"block": arrays})
-
-    def _path(self, index: int) -> Path:
-        return self._folder / f"{self._key}-{index:05d}.block"
+class _Future(Protocol):
+    def result(self) -> Any: ...
 
 
-def fingerprint(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:
-    """A short name for data, parameters and seed: equal exactly when all of them are."""
-    digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=8)
-    for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+@runtime_checkable
+class Executor(Protocol):
+    """What can run tasks: ``concurrent.futures`` executors, Dask clients, and your own."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Future:
+        """Begin a call somewhere; what comes back gives its result when asked."""
+        ...
+
+
+class Keeps(Protocol[Result]):
+    """What keeps finished results, so that a killed run resumes."""
+
+    def load(self, index: int) -> Result | None:
+        """The result kept earlier, if there is one."""
+        ...
+
+    def save(self, index: int, result: Result) -> None:
+        """Keep a result."""
+        ...
+
+
+Engine: TypeAlias = Literal["local", "dask", "ray"] | Executor | Callable[..., Any]
+ENGINES: tuple[str, ...] = ("local", "dask", "ray")
 
 
 def run_tasks(
-    make: Callable[[int], BlockTask],
-    n_blocks: int,
+    function: Callable[[Task], Result],
+    make: Callable[[int], Task],
+    n_tasks: int,
     *,
     engine: Engine,
-    checkpoint: Checkpoint | None,
+    checkpoint: Keeps[Result] | None,
     progress: bool,
-) -> list[dict[str, AnyArray]]:
-    """The fitted blocks in order. Tasks run by the engine; only this process writes."""
-    if engine not in ENGINES:
-        raise InputError(f"engine needs one of {', '.join(ENGINES)}, got {engine!r}")
-    done: dict[int, dict[str, AnyArray]] = {}
-    bar = progress_bar("fitting", n_blocks, unit="blocks of steps", shown=progress)
-    with bar as reached, _workers(engine) as run:
-        for index in range(n_blocks):
+) -> list[Result]:
+    """The function's result for each task, in order. Only this process writes.
+
+    Parameters
+    ----------
+    function
+        A pure function of one task.
+    make
+        Makes a task by its number, when it is about to run.
+    n_tasks
+        How many tasks there are.
+    engine
+        ``"local"``, one task after the other on all threads; ``"dask"`` or ``"ray"``; an object
+        with ``submit``, as executors have; or one called like ``joblib.Parallel``.
+    checkpoint
+        Where finished results are kept and looked for.
+    progress
+        Whether to show a progress bar.
+    """
+    run = _runner(engine)
+    done: dict[int, Result] = {}
+    bar = progress_bar("fitting", n_tasks, unit="blocks of steps", shown=progress)
+    with bar as reached:
+        for index in range(n_tasks):
             kept = None if checkpoint is None else checkpoint.load(index)
             if kept is not None:
                 done[index] = kept
         reached(len(done))
-        waiting = [index for index in range(n_blocks) if index not in done]
-        for index, arrays in run(make, waiting):
+        waiting = [index for index in range(n_tasks) if index not in done]
+        for index, result in run(function, make, waiting):
             if checkpoint is not None:
-                checkpoint.save(index, arrays)
-            done[index] = arrays
+                checkpoint.save(index, result)
+            done[index] = result
             reached(len(done))
-    return [done[index] for index in range(n_blocks)]
+    return [done[index] for index in range(n_tasks)]
 
 
-Runner: TypeAlias = Callable[
-    [Callable[[int], BlockTask], Sequence[int]], Iterator[tuple[int, dict[str, AnyArray]]]
+_Run: TypeAlias = Callable[
+    [Callable[[Any], Any], Callable[[int], Any], Sequence[int]], Iterator[tuple[int, Any]]
 ]
 
 
-@contextmanager
-def _workers(engine: Engine) -> Iterator[Runner]:
-    """How tasks run: here, one after the other on all threads, or on a cluster in batches."""
-    if engine == "local":
-        yield lambda make, waiting: ((index, fit_block(make(index))) for index in waiting)
-        return
-    from joblib import Parallel, delayed, parallel_config
+def _runner(engine: Any) -> _Run:
+    if isinstance(engine, str):
+        if engine not in ENGINES:
+            raise InputError(
+                f"engine needs one of {', '.join(ENGINES)}, an object with submit (as executors "
+                f"have) or one called like joblib.Parallel, got {engine!r}"
+            )
+        if engine == "local":
+            return lambda function, make, waiting: ((i, function(make(i))) for i in waiting)
+        return _on_cluster(engine)
+    if isinstance(engine, Executor):
+        return _submitting(engine)
+    if callable(engine):
+        return _in_batches(engine, nullcontext())
+    raise InputError(
+        f"engine needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
+        f"one called like joblib.Parallel, got {engine!r}"
+    )
 
-    if engine == "ray":
+
+def _on_cluster(name: str) -> _Run:
+    from joblib import Parallel, parallel_config
+
+    if name == "ray":
         require("ray.util.joblib", extra="ray").register_ray()
     else:
         require("distributed", extra="dask")
+    backend = parallel_config(backend=name)
+    return _in_batches(lambda calls: Parallel()(calls), backend)
+
+
+def _in_batches(parallel: Callable[..., Any], within: AbstractContextManager[Any]) -> _Run:
+    """Tasks by the batch, so that only some of them take memory at a time."""
+    from joblib import delayed
 
     def run(
-        make: Callable[[int], BlockTask], waiting: Sequence[int]
-    ) -> Iterator[tuple[int, dict[str, AnyArray]]]:
+        function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
+    ) -> Iterator[tuple[int, Any]]:
         batch = max(1, 2 * n_threads())
-        for start in range(0, len(waiting), batch):
-            some = waiting[start : start + batch]
-            fitted = Parallel()(delayed(fit_block)(make(index)) for index in some)
-            yield from zip(some, fitted, strict=True)
+        with within:
+            for start in range(0, len(waiting), batch):
+                some = waiting[start : start + batch]
+                found = parallel(delayed(function)(make(index)) for index in some)
+                yield from zip(some, found, strict=True)
 
-    with parallel_config(backend=engine):
-        yield run
+    return run
+
+
+def _submitting(executor: Executor) -> _Run:
+    """A few tasks in flight at a time, their results in order."""
+
+    def run(
+        function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
+    ) -> Iterator[tuple[int, Any]]:
+        flying: deque[tuple[int, _Future]] = deque()
+        for index in waiting:
+            flying.append((index, executor.submit(function, make(index))))
+            if len(flying) > 2 * n_threads():
+                first, future = flying.popleft()
+                yield first, future.result()
+        for index, future in flying:
+            yield index, future.result()
+
+    return run

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ontarget._typing import AnyArray, BoolArray
+from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Episodes, Split
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.errors import CalibrationError, EpisodesError, GroupError
-from ontarget.fitted.blocks import Block
-from ontarget.fitted.fitted import Calibrated, SectionsInMemory, block_name
-from ontarget.fitting.engines import Checkpoint, Engine, fingerprint, run_tasks
-from ontarget.fitting.tasks import BlockTask, task_of
-
-if TYPE_CHECKING:
-    from ontarget.models.base import ConditionalDistribution
+from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.fitted import Fitted, Trained
+from ontarget.fitting.calibration import Part, blended_limits, rank_table, whole_run_excess
+from ontarget.fitting.checkpoints import Checkpoint, digest_of
+from ontarget.fitting.engines import Engine, run_tasks
+from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block, step_rows
+from ontarget.models._entry import check_model, fresh_model
+from ontarget.models._support import read_only
 
 __all__ = ["Preset", "Recipe", "fit_monitor", "preset_model"]
 
@@ -29,31 +30,23 @@ Preset: TypeAlias = Literal["default", "paper"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to fit: an unfitted model, the blocks of steps, and how to calibrate.
+    """What to fit: an unfitted model, the blocks and the law of each step, and how to calibrate.
 
-    ``leaf_per_step`` says that the model's ``min_leaf`` counts episodes, so that it grows with the
-    number of pooled steps (M14).
+    ``parameters`` are the monitor's own, kept so that a loaded one can be fitted anew alike.
     """
 
     model: Any
-    leaf_per_step: bool
     blocks: tuple[Block, ...]
+    law: LawTable
     group: str | None
     min_calibration: int
-    policy: str
+    reward_bounds: tuple[float, float]
     seed: int
-
-    def model_of(self, block: Block) -> Any:
-        """The block's unfitted model."""
-        if not self.leaf_per_step:
-            return self.model
-        from sklearn.base import clone
-
-        return clone(self.model).set_params(min_leaf=self.model.min_leaf * len(block.train_steps))
+    parameters: Mapping[str, Any]
 
 
-def preset_model(preset: Preset) -> ConditionalDistribution:
-    """The preset's unfitted model; its leaves count episodes (`Recipe.leaf_per_step`).
+def preset_model(preset: Preset) -> Any:
+    """The preset's unfitted model.
 
     The numbers come from the study of distances to the truth (`ontarget.paper.distance`).
     """
@@ -73,79 +66,129 @@ def fit_monitor(
     engine: Engine,
     progress: bool,
     checkpoint: str | Path | None,
-) -> Calibrated:
-    """The fitted monitor's contents; the same whatever the engine."""
+) -> Fitted:
+    """The fitted monitor's contents; the same whatever the engine.
+
+    Phase one fits the blocks, wherever the engine runs them. Phase two blends what they say of the
+    other parts, and forms ranks and excesses here.
+    """
     train, calibrate, assure = split.train, split.calibrate, split.assure
+    check_model(recipe.model)
+    _check_parts(split, recipe.reward_bounds)
+    groups, may_miss = _groups(recipe, calibrate), _may_miss(train)
+    kept = None
+    if checkpoint is not None:
+        kept = Checkpoint(checkpoint, _digest(recipe, split))
+    results: list[BlockResult] = run_tasks(
+        fit_block,
+        lambda index: _task(recipe, split, recipe.blocks[index]),
+        len(recipe.blocks),
+        engine=engine,
+        checkpoint=kept,
+        progress=progress,
+    )
+    n_groups = 1 if groups is None else len(groups)
+    ranks = rank_table(
+        blended_limits(results, recipe.law, "calibrate"),
+        Part("calibrate", calibrate, _codes(calibrate, groups), may_miss),
+        horizon=train.horizon,
+        n_groups=n_groups,
+        seed=recipe.seed,
+    )
+    excess = np.empty(0)
+    if assure is not None:
+        limits = blended_limits(results, recipe.law, "assure")
+        excess = whole_run_excess(
+            limits, Part("assure", assure, _codes(assure, groups), may_miss), ranks
+        )
+    seen = [fingerprints(part) for part in split[:3] if part is not None]
+    return Fitted(
+        schema=train.schema,
+        behavior=train.behavior,
+        horizon=train.horizon,
+        horizon_declared=train.horizon_declared,
+        grid=train.grid,
+        reward_bounds=recipe.reward_bounds,
+        blocks=recipe.blocks,
+        law=recipe.law,
+        models=tuple(result.model for result in results),
+        ranks=ranks,
+        groups=groups,
+        min_calibration=recipe.min_calibration,
+        may_miss=may_miss,
+        assure=None if assure is None else assure.compact(),
+        excess=excess,
+        trained=Trained(
+            parameters=recipe.parameters,
+            seed=recipe.seed,
+            sizes={
+                "train": len(train),
+                "calibrate": len(calibrate),
+                "assure": 0 if assure is None else len(assure),
+            },
+            roles=train.roles,
+            fingerprints=read_only(np.sort(np.concatenate(seen))),
+        ),
+    )
+
+
+def _task(recipe: Recipe, split: Split, block: Block) -> BlockTask:
+    """The task of one block: rows to learn from, and rows to answer for."""
+    reads_step = any(len(one.train_steps) > 1 for one in recipe.blocks)
+    answers = recipe.law.steps_of(block.index)
+
+    def rows(episodes: Episodes | None, steps: Sequence[int]) -> Any:
+        return step_rows(episodes, steps, grid=split.train.grid, reads_step=reads_step)
+
+    return BlockTask(
+        index=block.index,
+        model=fresh_model(
+            recipe.model, seed=(recipe.seed, block.start), n_steps=len(block.train_steps)
+        ),
+        categorical=split.train.schema.categorical,
+        train=rows(split.train, block.train_steps),
+        asked={
+            "calibrate": rows(split.calibrate, answers),
+            "assure": rows(split.assure, answers),
+        },
+    )
+
+
+def _check_parts(split: Split, bounds: tuple[float, float]) -> None:
+    train = split.train
     if not len(train.schema):
         raise EpisodesError(
             "the episodes have no feature; a state needs at least one that is known before acting"
         )
-    _check_alike(train, calibrate, assure)
-    _check_disjoint({"train": train, "calibrate": calibrate, "assure": assure})
-    groups = _groups(recipe, calibrate)
-    may_miss = _may_miss(train)
-
-    def task(index: int) -> BlockTask:
-        return task_of(
-            recipe.blocks[index],
-            recipe.model_of(recipe.blocks[index]),
-            (train, calibrate, assure),
-            seed=recipe.seed,
-            grid=train.grid,
-            groups=groups,
-            may_miss=may_miss,
-        )
-
-    kept = None if checkpoint is None else Checkpoint(checkpoint, _fingerprint(recipe, split))
-    fitted = run_tasks(task, len(recipe.blocks), engine=engine, checkpoint=kept, progress=progress)
-    excess = np.max([arrays["excess"] for arrays in fitted], axis=0)
-    sections = {
-        block_name(index): _read_only({n: a for n, a in arrays.items() if n != "excess"})
-        for index, arrays in enumerate(fitted)
-    }
-    return Calibrated(
-        schema=train.schema,
-        behavior=train.behavior,
-        horizon=train.horizon,
-        grid=train.grid,
-        seed=recipe.seed,
-        kind=recipe.model.kind,
-        blocks=recipe.blocks,
-        groups=groups,
-        min_calibration=recipe.min_calibration,
-        may_miss=may_miss,
-        policy=recipe.policy,
-        sizes={
-            "train": len(train),
-            "calibrate": len(calibrate),
-            "assure": 0 if assure is None else len(assure),
-        },
-        sections=SectionsInMemory(sections),
-        assure=None if assure is None else assure.compact(),
-        excess=excess,
-        roles=train.roles,
-        fingerprints=_read_only(
-            {"all": np.sort(np.concatenate([fingerprints(p) for p in split[:3] if p is not None]))}
-        )["all"],
-    )
-
-
-def _check_alike(train: Episodes, *others: Episodes | None) -> None:
-    for other in others:
-        if other is None:
+    named = {"train": train, "calibrate": split.calibrate, "assure": split.assure}
+    for name, part in named.items():
+        if part is None:
             continue
-        pairs = {
-            "horizon": (train.horizon, other.horizon),
-            "behavior": (train.behavior.spec, other.behavior.spec),
-            "list of features": (train.schema.names, other.schema.names),
-            "dictionary": (_dictionaries(train), _dictionaries(other)),
-        }
-        for what, (one, another) in pairs.items():
-            if one != another:
-                raise EpisodesError(
-                    f"the parts of a split need one {what}, got {one} and {another}; build them "
-                    "from one recording, or with like="
-                )
+        if name != "train":
+            _check_alike(train, part)
+        earned = part.reward_range
+        if earned is not None and not bounds[0] <= earned[0] <= earned[1] <= bounds[1]:
+            wrong = earned[0] if earned[0] < bounds[0] else earned[1]
+            raise EpisodesError(
+                f"reward_bounds=({bounds[0]:g}, {bounds[1]:g}) do not hold: an episode of {name} "
+                f"earned {wrong:g} in one step; declare wider bounds, or none"
+            )
+    _check_disjoint(named)
+
+
+def _check_alike(train: Episodes, other: Episodes) -> None:
+    pairs = {
+        "horizon": (train.horizon, other.horizon),
+        "behavior": (train.behavior.spec, other.behavior.spec),
+        "list of features": (train.schema.names, other.schema.names),
+        "dictionary": (_dictionaries(train), _dictionaries(other)),
+    }
+    for what, (one, another) in pairs.items():
+        if one != another:
+            raise EpisodesError(
+                f"the parts of a split need one {what}, got {one} and {another}; build them "
+                "from one recording, or with like="
+            )
 
 
 def _check_disjoint(parts: dict[str, Episodes | None]) -> None:
@@ -203,6 +246,14 @@ def _groups(recipe: Recipe, calibrate: Episodes) -> tuple[Any, ...] | None:
     return tuple(names.tolist())
 
 
+def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
+    """The number of each episode's group; one that was not calibrated has none, -1."""
+    if groups is None or episodes.groups is None:
+        return np.zeros(len(episodes), dtype=np.intp)
+    place = {name: number for number, name in enumerate(groups)}
+    return np.array([place.get(name, -1) for name in episodes.groups.tolist()], dtype=np.intp)
+
+
 def _may_miss(train: Episodes) -> BoolArray:
     """The features that are ever missing in training, so that a missing one is no surprise."""
     found = np.zeros(len(train.schema), dtype=np.bool_)
@@ -211,12 +262,13 @@ def _may_miss(train: Episodes) -> BoolArray:
     return found
 
 
-def _fingerprint(recipe: Recipe, split: Split) -> str:
+def _digest(recipe: Recipe, split: Split) -> str:
     parts = [part.compact() for part in split[:3] if part is not None]
+    parameters = getattr(recipe.model, "get_params", dict)()
     description = {
-        "model": [recipe.model.kind, repr(sorted(recipe.model.get_params().items()))],
-        "leaf_per_step": recipe.leaf_per_step,
+        "model": [type(recipe.model).__name__, repr(sorted(parameters.items()))],
         "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in recipe.blocks],
+        "law": [recipe.law.at(t) for t in range(recipe.law.horizon)],
         "group": recipe.group,
         "seed": recipe.seed,
         "ids": [[str(one) for one in part.ids.tolist()] for part in parts],
@@ -228,10 +280,4 @@ def _fingerprint(recipe: Recipe, split: Split) -> str:
     arrays: Sequence[AnyArray] = [
         array for s in stores for array in (s.states, s.before, s.outcomes, s.lengths)
     ]
-    return fingerprint(description, arrays)
-
-
-def _read_only(arrays: dict[str, AnyArray]) -> dict[str, AnyArray]:
-    for array in arrays.values():
-        array.setflags(write=False)
-    return arrays
+    return digest_of(description, arrays)

@@ -1,51 +1,99 @@
-"""Why a watched run is in the state it is in: the words that a watch and a fleet share."""
+"""Why a run is in its status: codes that the run machine writes, put into words when read."""
 
 from __future__ import annotations
 
-from ontarget.episodes import Behavior
+from enum import IntEnum
 
-__all__ = [
-    "BEHAVIOR_LOST",
-    "ENDED_UNBEGUN",
-    "OVER",
-    "alarm",
-    "bad_behavior",
-    "bad_reward",
-    "earned_early",
-    "ended",
-    "not_told",
-]
+from ontarget.fitted.fitted import Fitted
 
-OVER = "the run is over; reset begins another"
-ENDED_UNBEGUN = "the run ended before its first step"
-BEHAVIOR_LOST = "the behavior so far is unknown"
+__all__ = ["Reason", "in_words"]
 
 
-def alarm(p: float, threshold: float) -> str:
-    """A run whose probability fell too low."""
-    return f"p = {p:.3g}, alarm below {threshold:.3g}"
+class Reason(IntEnum):
+    """What the run machine can say; two numbers beside it hold the details.
+
+    Those up to LEFT_OUT are structural: they say something of the monitor or of the run's course,
+    not of a bad reading.
+    """
+
+    NONE = 0
+    WAITING = 1
+    ALARM = 2  # what was compared, and the threshold
+    DECIDED = 3  # the behavior so far
+    ENDED = 4  # whether inside, and the outcome
+    UNTRAINED = 5
+    FEW = 6  # how many calibration episodes
+    OVER = 7
+    UNBEGUN = 8
+    EARLY = 9  # the reward
+    BAD_REWARD = 10  # the reward, the step
+    BAD_BEHAVIOR = 11  # the value
+    NOT_TOLD = 12
+    LOST = 13
+    OUT_OF_BOUNDS = 14  # the reward, the step
+    BAD_FEATURE = 15  # which feature, its value
+    TEXT = 16  # in words of its own
 
 
-def ended(met: bool, outcome: float) -> str:
-    """A run that is done."""
-    return f"ended {'inside' if met else 'outside'} the target at {outcome + 0.0:.6g}"  # never -0
+STRUCTURAL = frozenset({Reason.UNTRAINED, Reason.FEW})
 
 
-def earned_early(reward: object) -> str:
-    """A reward at the first call, which is before the first action."""
-    return f"nothing is earned before the first step, got reward {reward!r}"
+def in_words(
+    code: int, details: tuple[float, float], fitted: Fitted, *, compared: str = "p", text: str = ""
+) -> str:
+    """The reason in words.
 
-
-def bad_reward(reward: object, t: int) -> str:
-    """A reward that is no number."""
-    return f"reward needs a number, got {reward!r} at step {t}"
-
-
-def bad_behavior(value: object) -> str:
-    """A behavior so far that is no number."""
-    return f"behavior needs a number, got {value!r}"
-
-
-def not_told(behavior: Behavior) -> str:
-    """A behavior that cannot be computed from rewards, and was not passed."""
-    return f"behavior {behavior.spec!r} is read, not summed: pass behavior="
+    Parameters
+    ----------
+    code
+        A `Reason`.
+    details
+        The two numbers beside it.
+    fitted
+        The monitor's contents, for the names in it.
+    compared
+        What the alarm rule compares.
+    text
+        What was wrong with a reading that no code describes.
+    """
+    one, other = details
+    match code:
+        case Reason.WAITING:
+            return "waiting for the first state"
+        case Reason.ALARM:
+            return f"{compared} = {one:.3g}, alarm below {other:.3g}"
+        case Reason.DECIDED:
+            return f"the target is out of reach with {fitted.behavior.label} at {one + 0.0:.6g}"
+        case Reason.ENDED:
+            # Adding 0 turns -0 into 0.
+            return f"ended {'inside' if one else 'outside'} the target at {other + 0.0:.6g}"
+        case Reason.UNTRAINED:
+            return "no training episode reaches this step"
+        case Reason.FEW:
+            return (
+                f"{one:.0f} calibration episodes reach this step, fewer than "
+                f"{fitted.min_calibration}"
+            )
+        case Reason.OVER:
+            return "the run is over; reset begins another"
+        case Reason.UNBEGUN:
+            return "the run ended before its first step"
+        case Reason.EARLY:
+            return f"nothing is earned before the first step, got reward {text or one}"
+        case Reason.BAD_REWARD:
+            return f"reward needs a number, got {text or one} at step {other:.0f}"
+        case Reason.BAD_BEHAVIOR:
+            return f"behavior needs a number, got {text or one}"
+        case Reason.NOT_TOLD:
+            return f"behavior {fitted.behavior.spec!r} is read, not summed: pass behavior="
+        case Reason.LOST:
+            return "the behavior so far is unknown"
+        case Reason.OUT_OF_BOUNDS:
+            low, high = fitted.reward_bounds
+            return (
+                f"reward {one:g} at step {other:.0f} is outside the declared bounds "
+                f"({low:g}, {high:g}), so nothing can be said of this run"
+            )
+        case Reason.BAD_FEATURE:
+            return fitted.feature_in_words(int(one), other)
+    return text

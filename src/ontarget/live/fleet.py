@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._grid import snap
-from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.episodes import Column, Last
+from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.fitted.fitted import Calibrated
-from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.live import _reasons as reasons
-from ontarget.live._lanes import Lanes
-from ontarget.live.alarms import AlarmRule
-from ontarget.live.outlook import Outlooks, State
+from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
+from ontarget.live import _run_kernel as k
+from ontarget.live._reasons import Reason
+from ontarget.live.contract import Contract
+from ontarget.live.outlook import Outlooks
+from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.live.runs import RunState, RunTable
+from ontarget.live.watch import judge_own, words_of_run
 from ontarget.target import Target
 
 __all__ = ["FleetWatch"]
@@ -27,74 +27,100 @@ __all__ = ["FleetWatch"]
 class FleetWatch:
     """A watch over many runs, each at a step of its own; see `GoalMonitor.fleet`.
 
-    Each agent is judged exactly as a `Watch` of its own would judge it, to the last bit.
+    Each agent is judged exactly as a `Watch` of its own would judge it, to the last bit. Agents
+    have names, whatever can be a dictionary's key: the numbers from 0 up unless you name them. They
+    may `join` and `leave` at any time.
 
     Parameters
     ----------
-    fitted
-        The monitor's contents.
-    target
-        What every run should end in.
-    rules
-        The alarm rule of each group.
+    contract
+        What every run is held to.
     agents
-        How many agents there are.
+        How many agents there are, or their names.
     groups
-        The number of each agent's group.
-    calibration
-        The target's own calibration, if it has one.
+        Each agent's group, for a monitor that was calibrated by group.
     """
 
     def __init__(
-        self,
-        fitted: Calibrated,
-        target: Target,
-        rules: Sequence[AlarmRule],
-        agents: int,
-        *,
-        groups: IndexArray,
-        calibration: TargetCalibration | None = None,
+        self, contract: Contract, agents: int | Iterable[Hashable], *, groups: Any = None
     ) -> None:
-        self._fitted = fitted
-        self._lanes = Lanes(fitted, target, calibration)
-        self.target = target
-        self.rules = tuple(rules)
-        self._n = whole_number("agents", agents, least=1)
-        self._groups = groups
-        self._threshold = np.array([rule.threshold for rule in rules])[groups]
-        self._clear = np.array([rule.clear_at for rule in rules])[groups]
-        self._for_steps = rules[0].for_steps
-        self._t = np.zeros(self._n, dtype=np.intp)
-        self._so_far = np.empty(self._n)
-        self._lost = np.full(self._n, "", dtype=np.object_)  # why the behavior so far is unknown
-        self._run = np.zeros(self._n, dtype=np.intp)
-        self._alarmed = np.zeros(self._n, dtype=np.bool_)
-        self._over = np.zeros(self._n, dtype=np.bool_)
-        self.reset()
+        self._contract = contract
+        self._table = RunTable(contract.fitted.behavior, 0)
+        self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined
+        self._free: list[int] = []
+        # The last state of each row, so that a run's state can be given away.
+        self._readings: FloatArray = np.zeros((0, len(contract.fitted.schema)))
+        self._everyone: IndexArray | None = None
+        if isinstance(agents, int | np.integer):
+            agents = range(whole_number("agents", agents, least=1))
+        self.join(agents, groups=groups)
 
     def __len__(self) -> int:
-        return self._n
+        return len(self._rows)
+
+    def __contains__(self, agent: Hashable) -> bool:
+        return agent in self._rows
+
+    @property
+    def agents(self) -> tuple[Hashable, ...]:
+        """The agents, in the order in which they joined."""
+        return tuple(self._rows)
+
+    @property
+    def target(self) -> Target:
+        """What every run should end in."""
+        return self._contract.target
+
+    @property
+    def rule(self) -> AlarmRule:
+        """When a run is in alarm."""
+        return self._contract.rule
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """The rule as data, one per group."""
+        return self._contract.triggers
 
     @property
     def steps(self) -> IndexArray:
         """The step that each agent's next call is for."""
-        return self._t.copy()
+        return self._table.whole[self._which(None), k.T].astype(np.intp)
 
-    def reset(self, agents: ArrayLike | None = None) -> None:
+    def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
+        """New agents, each at the beginning of a run."""
+        names = list(agents)
+        for name in names:
+            if name in self._rows:
+                raise InputError(f"agents need to differ, {name!r} is here already")
+        if len(set(names)) != len(names):
+            raise InputError("agents need to differ, a name comes twice")
+        own = self._contract.fitted.groups_of(groups, len(names))
+        self._grow(len(names) - len(self._free))
+        rows = [self._free.pop() for _ in names]
+        self._table.whole[rows, k.GROUP] = own
+        self._table.begin(rows)
+        self._rows.update(zip(names, rows, strict=True))
+        self._everyone = None
+
+    def leave(self, agents: Iterable[Hashable]) -> None:
+        """Forget these agents."""
+        rows = [self._row(name) for name in agents]
+        for name in list(self._rows):
+            if self._rows[name] in rows:
+                del self._rows[name]
+        self._free += rows
+        self._everyone = None
+
+    def reset(self, agents: Any = None) -> None:
         """Begin new runs, for all agents or for some."""
-        which = self._which(agents)
-        self._t[which] = 0
-        self._so_far[which] = self._fitted.behavior.initial
-        self._run[which] = 0
-        self._lost[which] = ""
-        self._alarmed[which] = self._over[which] = False
+        self._table.begin(self._which(agents))
 
     def step(
         self,
         states: ArrayLike,
         rewards: ArrayLike = 0.0,
         *,
-        agents: ArrayLike | None = None,
+        agents: Any = None,
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
         """The outlook of each agent before it acts; rows are agents, in the order given.
@@ -106,155 +132,158 @@ class FleetWatch:
         rewards
             What each agent's last action earned: 0 at its first call.
         agents
-            Which agents these are, by number; all of them by default.
+            Which agents these are, by name; all of them by default.
         behavior
-            The behavior so far, where it is read rather than summed.
+            The behavior so far, where it is read rather than computed from rewards.
         """
-        which = self._which(agents)
+        rows = self._which(agents)
         X = np.asarray(states, dtype=np.float64)
-        width = len(self._fitted.schema)
-        if X.shape != (which.size, width):
-            raise InputError(f"states need shape ({which.size}, {width}), got {X.shape}")
-        found, open_runs, known = self._begin(which, rewards, behavior)
-        self._over[which[open_runs & (found.t == self._fitted.horizon)]] = True
-        self._close(which, found, known & (found.t == self._fitted.horizon))
-        looking = np.flatnonzero(open_runs & (found.t < self._fitted.horizon))
-        times, groups = found.t[looking], self._groups[which[looking]]
-        found.n_calibration[looking] = self._lanes.n_calibration[times, groups]
-        read = self._read(X[looking], known[looking], looking, found)
-        reached = self._lanes.known[times, groups]
-        found.reason[looking[read & ~reached]] = self._lanes.unknown[times, groups][read & ~reached]
-        self._run[which[looking[~read]]] = 0  # a bad reading; one that few reach is left out (M8)
-        self._look(which, X, looking[read & reached], found)
-        return found
+        width = len(self._contract.fitted.schema)
+        if X.shape != (rows.size, width):
+            raise InputError(f"states need shape ({rows.size}, {width}), got {X.shape}")
+        news = self._news(rows, rewards, behavior)
+        self._readings[rows] = X
+        fitted = self._contract.fitted
+        for i in np.flatnonzero(fitted.bad_readings(X)).tolist():
+            feature, value = fitted.bad_feature(X[i]) or (0, np.nan)
+            news[i, k.READING : k.READING + 3] = Reason.BAD_FEATURE, feature, value
+        ends = np.empty((rows.size, self._contract.question.values.size))
+        became = self._advance(rows, news, ends)
+        looking = np.flatnonzero(became == k.LOOK)
+        if looking.size:
+            at = rows[looking]
+            self._contract.look_at_many(self._table, at, X[looking], ends[looking])
+            if self._contract.own_rule:
+                for row in at.tolist():
+                    judge_own(self._contract, self._table, row)
+        return self._outlooks(rows)
 
     def end(
         self,
         rewards: ArrayLike = 0.0,
         *,
-        agents: ArrayLike | None = None,
+        agents: Any = None,
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
         """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
-        which = self._which(agents)
-        found, open_runs, known = self._begin(which, rewards, behavior, ending=True)
-        self._over[which[open_runs]] = True
-        self._close(which, found, known)
-        return found
+        rows = self._which(agents)
+        news = self._news(rows, rewards, behavior)
+        news[:, k.ENDING] = 1.0
+        self._advance(rows, news, np.empty((rows.size, self._contract.question.values.size)))
+        return self._outlooks(rows)
 
-    def _begin(
-        self,
-        which: IndexArray,
-        rewards: ArrayLike,
-        behavior: ArrayLike | None,
-        *,
-        ending: bool = False,
-    ) -> tuple[Outlooks, BoolArray, BoolArray]:
-        """UNKNOWN outlooks to fill in, which runs are open, and which behavior so far is known."""
-        earned = _per_agent(rewards, which.size, "rewards")
-        told = None if behavior is None else _per_agent(behavior, which.size, "behavior")
-        found = Outlooks.pending(which.size)
-        times = found.t[:] = np.minimum(self._t[which], self._fitted.horizon)
-        found.state[:] = State.UNKNOWN
-        over = self._over[which]
-        unbegun = (times == 0) & ~over & ending
-        found.reason[over] = reasons.OVER
-        found.reason[unbegun] = reasons.ENDED_UNBEGUN
-        open_runs = ~over & ~unbegun
-        here = np.flatnonzero(open_runs)
-        if told is not None:
-            self._tell(which[here], told[here])
-        else:
-            self._earn(which[here], times[here], earned[here])
-            for k in np.flatnonzero(open_runs & (times == 0) & (earned != 0.0)):
-                found.reason[k] = reasons.earned_early(float(earned[k]))
-        lost = open_runs & (self._lost[which] != "")
-        found.reason[lost] = self._lost[which[lost]]
-        self._t[which[here]] += 1
-        return found, open_runs, open_runs & (found.reason == "")
+    def peek(self, agents: Any = None) -> Outlooks:
+        """The present outlook of each agent, without a step."""
+        return self._outlooks(self._which(agents))
 
-    def _tell(self, agents: IndexArray, behavior: FloatArray) -> None:
-        """Take the behavior so far as it is told."""
-        self._so_far[agents] = behavior
-        self._lost[agents] = ""
-        for k in np.flatnonzero(~np.isfinite(behavior)):
-            self._lost[agents[k]] = reasons.bad_behavior(float(behavior[k]))
+    def run_state(self, agent: Hashable) -> RunState:
+        """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
+        row, fitted = self._row(agent), self._contract.fitted
+        whole = self._table.whole[row]
+        return self._table.state_of(
+            row,
+            group=None if fitted.groups is None else fitted.groups[int(whole[k.GROUP])],
+            target=str(self.target),
+            reading=self._readings[row] if whole[k.T] > 0 else None,
+        )
 
-    def _earn(self, agents: IndexArray, times: IndexArray, earned: FloatArray) -> None:
-        """Bring the behavior of each run up to its step."""
-        rule = self._fitted.behavior
-        moving = times > 0
-        if isinstance(rule, Column):
-            self._lost[agents[moving]] = reasons.not_told(rule)
-            return
-        finite = np.isfinite(earned)
-        for k in np.flatnonzero(moving & ~finite):
-            self._lost[agents[k]] = reasons.bad_reward(float(earned[k]), int(times[k]))
-        good = np.flatnonzero(moving & finite)
-        if isinstance(rule, Last):
-            self._lost[agents[good]] = ""
-        for t, at in _by_value(times[good]):
-            rows = good[at]
-            before = self._so_far[agents[rows]]
+    def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
+        """What this call brings to each run, as the run machine reads it."""
+        earned = _per_agent(rewards, rows.size, "rewards")
+        news = np.zeros((rows.size, k.N_NEWS))
+        news[:, k.REWARD] = earned
+        rule = self._contract.fitted.behavior
+        if behavior is not None:
+            news[:, k.TOLD] = _per_agent(behavior, rows.size, "behavior")
+            if not rule.vectorised:
+                news[:, k.TOLD] = np.nan
+            news[:, k.IS_TOLD] = 1.0
+        elif not rule.told:
+            times = self._table.whole[rows, k.T]
+            moving = np.flatnonzero((times > 0) & np.isfinite(earned))
+            for t, some in _by_value(times[moving]):
+                here = moving[some]
+                news[here, k.UPDATED] = self._updated(rows[here], earned[here], t - 1)
+        return news
+
+    def _updated(self, rows: IndexArray, earned: FloatArray, t: int) -> FloatArray:
+        """The behavior of runs after what they earned at step t."""
+        rule, table = self._contract.fitted.behavior, self._table
+        if rule.vectorised:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._so_far[agents[rows]] = rule.update(before, earned[rows], t - 1)
-        piled_up = agents[good[~np.isfinite(self._so_far[agents[good]])]]
-        self._lost[piled_up[self._lost[piled_up] == ""]] = reasons.BEHAVIOR_LOST
+                found: FloatArray = rule.update(table.real[rows, k.SO_FAR], earned, t)
+            return found
+        values = np.empty(rows.size)
+        for i, (row, one) in enumerate(zip(rows.tolist(), earned.tolist(), strict=True)):
+            if not table.whole[row, k.ENDED]:
+                table.behaviors[row] = rule.update(table.behaviors[row], one, t)
+            values[i] = rule.value(table.behaviors[row])
+        return values
 
-    def _close(self, which: IndexArray, found: Outlooks, closing: BoolArray) -> None:
-        """Runs that end now: exactly 0 or 1."""
-        here = np.flatnonzero(closing)
-        outcomes = self._so_far[which[here]]
-        met = self.target.contains(outcomes, self._fitted.grid)
-        for field in found[1:6]:
-            field[here] = met
-        found.state[here] = State.DONE
-        for k, inside, outcome in zip(here, met.tolist(), outcomes.tolist(), strict=True):
-            found.reason[k] = reasons.ended(inside, outcome)
+    def _advance(self, rows: IndexArray, news: FloatArray, ends: FloatArray) -> IndexArray:
+        became = np.zeros(rows.size, dtype=np.int64)
+        for row in [row for row in self._table.texts if not self._table.whole[row, k.LOST]]:
+            del self._table.texts[row]
+        self._contract.advance(self._table, rows, news, ends, became)
+        return became
 
-    def _read(
-        self, states: FloatArray, known: BoolArray, rows: IndexArray, found: Outlooks
-    ) -> BoolArray:
-        """Which runs' readings are good; says what is wrong with the others."""
-        bad = self._fitted.bad_readings(states)
-        for k in np.flatnonzero(bad & known):
-            found.reason[rows[k]] = self._fitted.bad_feature(states[k])
-        return known & ~bad
+    def _outlooks(self, rows: IndexArray) -> Outlooks:
+        contract, texts = self._contract, self._table.texts
+        whole, real = self._table.whole[rows], self._table.real[rows]
+        said = {i: texts[row] for i, row in enumerate(rows.tolist()) if row in texts} if texts else {}
 
-    def _look(
-        self, which: IndexArray, states: FloatArray, rows: IndexArray, found: Outlooks
-    ) -> None:
-        """The outlook of runs about which everything is known, and what it means for the alarm."""
-        agents = which[rows]
-        so_far = snap(self._so_far[agents], self._fitted.grid)
-        numbers = self._lanes.outlooks(states[rows], so_far, found.t[rows], self._groups[agents])
-        for field, values in zip(found[1:6], numbers.T, strict=True):
-            field[rows] = values
-        p = numbers[:, 1]
-        self._run[agents] = np.where(p < self._threshold[agents], self._run[agents] + 1, 0)
-        raised = self._run[agents] >= self._for_steps
-        cleared = ~raised & (p >= self._clear[agents])
-        alarmed = raised | (self._alarmed[agents] & ~cleared)
-        self._alarmed[agents] = alarmed
-        found.state[rows] = np.where(alarmed, State.ALARM, State.OK)
-        thresholds = self._threshold[agents]
-        for k in np.flatnonzero(alarmed):
-            found.reason[rows[k]] = reasons.alarm(p[k], thresholds[k])
+        def words(run: int) -> str:
+            if not whole[run, k.CODE]:
+                return ""
+            return words_of_run(contract, whole[run].tolist(), real[run].tolist(), said.get(run, ""))
 
-    def _which(self, agents: ArrayLike | None) -> IndexArray:
+        return Outlooks(
+            t=whole[:, k.LAST_T],
+            p=real[:, P],
+            low=real[:, LOW],
+            high=real[:, HIGH],
+            plausibility=real[:, PLAUSIBILITY],
+            assurance=real[:, ASSURANCE],
+            n=whole[:, k.LAST_N],
+            status=whole[:, k.STATUS].astype(np.int8),
+            words=words,
+        )
+
+    def _which(self, agents: Any) -> IndexArray:
         if agents is None:
-            return np.arange(self._n)
-        given = np.asarray(agents)
-        if given.size and given.dtype.kind not in "iu":
-            raise InputError(
-                f"agents need whole numbers, got {given.dtype}; np.flatnonzero makes them of a mask"
-            )
-        which = given.astype(np.intp)
-        if which.ndim != 1 or (which.size and not 0 <= which.min() <= which.max() < self._n):
-            raise InputError(f"agents need numbers from 0 to {self._n - 1}, got {which.tolist()}")
-        if np.unique(which).size != which.size:
+            if self._everyone is None:
+                self._everyone = np.fromiter(self._rows.values(), dtype=np.intp)
+            return self._everyone
+        names = agents.tolist() if isinstance(agents, np.ndarray) else list(agents)
+        try:
+            rows = np.array([self._rows[name] for name in names], dtype=np.intp)
+        except (KeyError, TypeError):
+            for name in names:
+                self._row(name)
+            raise
+        if np.unique(rows).size != rows.size:
             raise InputError("agents need to differ: each takes one step per call")
-        return which
+        return rows
+
+    def _row(self, agent: Any) -> int:
+        try:
+            return self._rows[agent]
+        except (KeyError, TypeError):
+            some = ", ".join(repr(name) for name in list(self._rows)[:5])
+            more = ", …" if len(self._rows) > 5 else ""
+            raise InputError(f"agents need names of this fleet ({some}{more}), got {agent!r}") from None
+
+    def _grow(self, more: int) -> None:
+        if more <= 0:
+            return
+        old, behavior = self._table, self._contract.fitted.behavior
+        n = len(old.whole)
+        table = RunTable(behavior, n + more)
+        table.whole[:n], table.real[:n] = old.whole, old.real
+        table.behaviors[:n], table.texts = old.behaviors, old.texts
+        self._table = table
+        self._readings = np.concatenate([self._readings, np.zeros((more, self._readings.shape[1]))])
+        self._free = [*range(n + more - 1, n - 1, -1), *self._free]
 
 
 def _per_agent(values: Any, n: int, what: str) -> FloatArray:

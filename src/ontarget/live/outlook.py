@@ -1,20 +1,26 @@
-"""What a monitor answers with: an outlook, and the state a watched run is in."""
+"""What a monitor answers with: an outlook, and the status a watched run is in."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["Change", "Outlook", "Outlooks", "State"]
+__all__ = ["Change", "Outlook", "Outlooks", "Status"]
 
 
-class State(IntEnum):
-    """The state of a watched run."""
+class Status(IntEnum):
+    """What a watched run is in.
+
+    PENDING before its first state, OK, ALARM, UNKNOWN where nothing can be said, DONE at its end.
+    An ALARM stays an ALARM while nothing is known.
+    """
 
     PENDING = 0
     OK = 1
@@ -33,114 +39,134 @@ class Outlook(NamedTuple):
     ----------
     t
         The step.
-    low, p, high
-        The calibrated probability that the run ends inside the target, with its slack.
+    p
+        The calibrated probability that the run ends inside the target.
+    low, high
+        The bounds between which calibration leaves it.
     plausibility
-        Below δ, the target may be called ruled out, at any step, with an error rate of δ per run.
+        At most δ, the target may be called ruled out, at any step, with an error rate of δ per run.
     assurance
-        Above 1 − δ, the target may be called assured, likewise.
-    n_calibration
+        At least 1 − δ, the target may be called assured, likewise.
+    n
         How many calibration episodes reach this step; 0 once the run is over.
-    state
+    status
         PENDING, OK, ALARM, UNKNOWN or DONE.
     reason
-        Why the state is what it is, where that needs saying.
+        Why the status is what it is, where that needs saying.
     """
 
     t: int
-    low: float
     p: float
+    low: float
     high: float
     plausibility: float
     assurance: float
-    n_calibration: int
-    state: State
+    n: int
+    status: Status
     reason: str
 
     @property
     def alarm(self) -> bool:
         """Whether the run is in alarm."""
-        return self.state is State.ALARM
+        return self.status is Status.ALARM
 
     @property
     def known(self) -> bool:
-        """Whether the numbers say anything."""
-        return self.state not in (State.UNKNOWN, State.PENDING)
+        """Whether the numbers say anything; where they do not, they are NaN."""
+        return self.p == self.p
+
+    @property
+    def decided(self) -> bool:
+        """Whether arithmetic alone settles the outcome, so that p is exactly 0 or 1."""
+        return self.low == self.high
 
 
-class Outlooks(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Outlooks:
     """What is known of many runs: one entry per run, with several targets (runs, targets).
 
-    The fields are those of `Outlook`, ``state`` as numbers. Each run has a step and a reason of its
-    own; where it is UNKNOWN its numbers are NaN.
+    The fields are those of `Outlook`, ``status`` as numbers; ``reason`` is put into words when it
+    is read. Each run has a step and a reason of its own; where nothing is known of it, its numbers
+    are NaN.
 
     Examples
     --------
     >>> outlooks = Outlooks.pending(2)
-    >>> outlooks.of(1).state
-    <State.PENDING: 0>
+    >>> outlooks.of(1).status
+    <Status.PENDING: 0>
     """
 
     t: IndexArray
-    low: FloatArray
     p: FloatArray
+    low: FloatArray
     high: FloatArray
     plausibility: FloatArray
     assurance: FloatArray
-    n_calibration: IndexArray
-    state: NDArray[np.int8]
-    reason: NDArray[np.object_]
+    n: IndexArray
+    status: NDArray[np.int8]
+    words: Callable[[int], str]  # the reason of a run, by its position
 
     @classmethod
     def pending(cls, n: int) -> Outlooks:
         """The outlooks of n runs that have not begun."""
-        low, p, high, plausibility, assurance = np.full((5, n), np.nan)
+        p, low, high, plausibility, assurance = np.full((5, n), np.nan)
         return cls(
             t=np.zeros(n, dtype=np.intp),
-            low=low,
             p=p,
+            low=low,
             high=high,
             plausibility=plausibility,
             assurance=assurance,
-            n_calibration=np.zeros(n, dtype=np.intp),
-            state=np.full(n, State.PENDING, dtype=np.int8),
-            reason=np.full(n, "", dtype=np.object_),
+            n=np.zeros(n, dtype=np.intp),
+            status=np.full(n, Status.PENDING, dtype=np.int8),
+            words=lambda run: "",
         )
+
+    def __len__(self) -> int:
+        return int(self.t.size)
+
+    @property
+    def reason(self) -> NDArray[np.object_]:
+        """Why each status is what it is, where that needs saying."""
+        return np.array([self.words(run) for run in range(len(self))], dtype=np.object_)
 
     @property
     def alarm(self) -> BoolArray:
         """Which runs are in alarm."""
-        found: BoolArray = self.state == State.ALARM
+        found: BoolArray = self.status == Status.ALARM
         return found
 
     @property
     def known(self) -> BoolArray:
         """Which runs' numbers say anything."""
-        found: BoolArray = (self.state != State.UNKNOWN) & (self.state != State.PENDING)
+        found: BoolArray = ~np.isnan(self.p)
         return found
 
     def of(self, run: int) -> Outlook:
         """One run's outlook, for one target."""
         return Outlook(
             t=int(self.t[run]),
-            low=float(self.low[run]),
             p=float(self.p[run]),
+            low=float(self.low[run]),
             high=float(self.high[run]),
             plausibility=float(self.plausibility[run]),
             assurance=float(self.assurance[run]),
-            n_calibration=int(self.n_calibration[run]),
-            state=State(int(self.state[run])),
-            reason=str(self.reason[run]),
+            n=int(self.n[run]),
+            status=Status(int(self.status[run])),
+            reason=self.words(run),
         )
 
-    def copy(self) -> Outlooks:
-        """The same outlooks in arrays of their own."""
-        return Outlooks._make(field.copy() for field in self)
+    def arrays(self) -> dict[str, Any]:
+        """The arrays by name, without the reasons."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "words"}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.arrays(), "words": self.reason.tolist().__getitem__}
 
 
 class Change(NamedTuple):
-    """A change of a watched run's state."""
+    """A change of a watched run's status."""
 
     t: int
-    state: State
+    status: Status
     reason: str

@@ -2,68 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ontarget._typing import AnyArray, KeyArray
-from ontarget.episodes import Episodes, Schema, behavior_of
+from ontarget._typing import AnyArray
+from ontarget.episodes import Behavior, Episodes, Schema, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
-from ontarget.fitted.blocks import Block
-from ontarget.fitted.fitted import Calibrated, block_name
-from ontarget.modelfile.container import Container, write_container
+from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.fitted import Fitted, Trained
+from ontarget.fitted.ranks import RankTable
+from ontarget.modelfile.container import Container, container_bytes, write_container
+from ontarget.models._entry import model_arrays
+from ontarget.models._support import read_only
+from ontarget.models.registry import model_of_kind
 
-__all__ = ["inspect_file", "load", "save"]
+__all__ = ["fitted_bytes", "fitted_from_bytes", "inspect_file", "load", "save"]
 
 
-def save(calibrated: Calibrated, path: Path) -> None:
+def save(fitted: Fitted, path: Path) -> None:
     """Write the model file; it appears whole or not at all."""
-    sections = {
-        block_name(block.index): calibrated.sections.section(block_name(block.index))
-        for block in calibrated.blocks
-    }
-    seen = {"fingerprints": calibrated.fingerprints}
-    written = {**sections, "assure": _assure(calibrated), "episodes": seen}
-    write_container(path, _header(calibrated), written)
+    write_container(path, _header(fitted), _sections(fitted))
 
 
-def load(path: Path) -> Calibrated:
-    """The monitor in a model file, memory-mapped; blocks are checked when first asked for."""
-    container = Container.open(path)
-    header = container.header
-    try:
-        schema = Schema.from_json(header["features"])
-        behavior = behavior_of(header["behavior"])
-        groups = header["groups"]
-        assure = container.section("assure")
-        return Calibrated(
-            schema=schema,
-            behavior=behavior,
-            horizon=_whole(header["horizon"]),
-            grid=float(header["grid"]),
-            seed=int(header["seed"]),
-            kind=str(header["kind"]),
-            blocks=_blocks(header["blocks"], _whole(header["horizon"])),
-            groups=None if groups is None else tuple(groups),
-            min_calibration=_whole(header["min_calibration"]),
-            may_miss=np.array([bool(flag) for flag in header["may_miss"]], dtype=np.bool_),
-            policy=str(header["policy"]),
-            sizes={str(name): int(size) for name, size in header["sizes"].items()},
-            sections=container,
-            assure=_episodes(assure, header, schema),
-            excess=assure["excess"],
-            roles=Roles(**header.get("columns", {})),
-            fingerprints=_fingerprints(container),
-        )
-    except OntargetError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ModelFileError(
-            f"{path.name}: its header does not describe a monitor ({error!r})"
-        ) from error
+def load(path: Path) -> Fitted:
+    """The monitor in a model file, memory-mapped; models are checked when first asked for."""
+    return _opened(Container.open(path))
+
+
+def fitted_bytes(fitted: Fitted) -> bytes:
+    """The bytes that `save` would write."""
+    return container_bytes(_header(fitted), _sections(fitted))
+
+
+def fitted_from_bytes(data: bytes) -> Fitted:
+    """The monitor that gave these bytes."""
+    return _opened(Container.from_bytes(data))
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
@@ -75,40 +54,166 @@ def inspect_file(path: Path) -> dict[str, Any]:
     return {**header, "bytes": size, "bytes_per_step": size / header["horizon"]}
 
 
-def _header(calibrated: Calibrated) -> dict[str, Any]:
+class FiledModels:
+    """The fitted models of a file, each opened and checked when first asked for.
+
+    Parameters
+    ----------
+    container
+        The open file.
+    kinds
+        The kind of each block's model, None where no episode trained one.
+    """
+
+    def __init__(self, container: Container, kinds: tuple[str | None, ...]) -> None:
+        self._container = container
+        self._kinds = kinds
+        self._opened: dict[int, Any] = {}
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self._opened:
+            self._opened[index] = self._open(index)
+        return self._opened[index]
+
+    def _open(self, index: int) -> Any:
+        kind = self._kinds[index]
+        if kind is None:
+            return None
+        arrays = self._container.section(_block_name(index))
+        try:
+            return model_of_kind(kind).from_arrays(arrays)
+        except ModelFileError:
+            raise
+        # Checksums guard against accidents; these are what a forged block may run into.
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(f"block {index} does not hold a fitted model: {error}") from error
+
+
+def _block_name(index: int) -> str:
+    return f"block-{index:05d}"
+
+
+def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
+    models = [fitted.models[block.index] for block in fitted.blocks]
+    law = fitted.law
     return {
-        "features": calibrated.schema.to_json(),
-        "behavior": calibrated.behavior.spec,
-        "horizon": calibrated.horizon,
-        "grid": calibrated.grid,
-        "seed": calibrated.seed,
-        "kind": calibrated.kind,
-        "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in calibrated.blocks],
-        "groups": None if calibrated.groups is None else list(calibrated.groups),
-        "min_calibration": calibrated.min_calibration,
-        "may_miss": calibrated.may_miss.tolist(),
-        "policy": calibrated.policy,
-        "sizes": dict(calibrated.sizes),
-        "columns": asdict(calibrated.roles),
+        **{
+            _block_name(index): model_arrays(model)
+            for index, model in enumerate(models)
+            if model is not None
+        },
+        "assure": _assure(fitted),
+        "episodes": {"fingerprints": fitted.trained.fingerprints},
+        "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
+        "ranks": fitted.ranks.to_arrays(),
     }
 
 
-def _assure(calibrated: Calibrated) -> dict[str, AnyArray]:
+def _header(fitted: Fitted) -> dict[str, Any]:
+    models = [fitted.models[block.index] for block in fitted.blocks]
+    trained = fitted.trained
+    return {
+        "features": fitted.schema.to_json(),
+        "behavior": fitted.behavior.spec,
+        "horizon": fitted.horizon,
+        "horizon_declared": fitted.horizon_declared,
+        "grid": fitted.grid,
+        "reward_bounds": [one if math.isfinite(one) else None for one in fitted.reward_bounds],
+        "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in fitted.blocks],
+        "kinds": [None if model is None else getattr(model, "kind", "") for model in models],
+        "groups": None if fitted.groups is None else list(fitted.groups),
+        "min_calibration": fitted.min_calibration,
+        "may_miss": fitted.may_miss.tolist(),
+        "parameters": dict(trained.parameters),
+        "seed": trained.seed,
+        "sizes": dict(trained.sizes),
+        "columns": asdict(trained.roles),
+    }
+
+
+def _opened(container: Container) -> Fitted:
+    header = container.header
+    try:
+        return _fitted(container, header)
+    except OntargetError as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{container.name}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(
+            f"{container.name}: its header does not describe a monitor ({error!r})"
+        ) from error
+
+
+def _fitted(container: Container, header: Mapping[str, Any]) -> Fitted:
+    schema, behavior = Schema.from_json(header["features"]), behavior_of(header["behavior"])
+    horizon, groups = _whole(header["horizon"]), header["groups"]
+    blocks = tuple(Block(i, *map(_whole, ends)) for i, ends in enumerate(header["blocks"]))
+    kinds = tuple(None if kind is None else str(kind) for kind in header["kinds"])
+    if len(kinds) != len(blocks) or not blocks:
+        raise ModelFileError("the header needs one kind per block")
+    low, high = header["reward_bounds"]
+    assure = container.section("assure")
+    return Fitted(
+        schema=schema,
+        behavior=behavior,
+        horizon=horizon,
+        horizon_declared=bool(header["horizon_declared"]),
+        grid=float(header["grid"]),
+        reward_bounds=(
+            -math.inf if low is None else float(low),
+            math.inf if high is None else float(high),
+        ),
+        blocks=blocks,
+        law=_law(container.section("law"), horizon, len(blocks)),
+        models=FiledModels(container, kinds),
+        ranks=RankTable.from_arrays(
+            container.section("ranks"), horizon, 1 if groups is None else len(groups)
+        ),
+        groups=None if groups is None else tuple(groups),
+        min_calibration=_whole(header["min_calibration"]),
+        may_miss=np.array([bool(flag) for flag in header["may_miss"]], dtype=np.bool_),
+        assure=_episodes(assure, header, schema, behavior),
+        excess=assure["excess"],
+        trained=Trained(
+            parameters=dict(header["parameters"]),
+            seed=int(header["seed"]),
+            sizes={str(name): int(size) for name, size in header["sizes"].items()},
+            roles=Roles(**header["columns"]),
+            fingerprints=container.section("episodes")["fingerprints"].astype(np.uint64),
+        ),
+    )
+
+
+def _law(arrays: Mapping[str, AnyArray], horizon: int, n_blocks: int) -> LawTable:
+    law = LawTable(arrays["starts"], arrays["blocks"], arrays["weights"])
+    if law.horizon != horizon:
+        raise ModelFileError(f"the law needs an entry for each of {horizon} steps")
+    if not np.all((law.blocks >= 0) & (law.blocks < n_blocks)):
+        raise ModelFileError(f"the law needs blocks from 0 to {n_blocks - 1}")
+    return law
+
+
+def _assure(fitted: Fitted) -> dict[str, AnyArray]:
     """The assure episodes: alarms are calibrated on them once the target is known (M8)."""
-    arrays: dict[str, AnyArray] = {"excess": calibrated.excess}
-    if calibrated.assure is not None:
-        store = calibrated.assure.compact()._store
+    arrays: dict[str, AnyArray] = {"excess": fitted.excess}
+    if fitted.assure is not None:
+        store = fitted.assure.compact()._store
         arrays |= {
             "states": store.states,
             "before": store.before,
             "outcomes": store.outcomes,
             "lengths": store.lengths,
-            "groups": calibrated.assure_groups,
+            "groups": fitted.assure_groups,
         }
+        if store.ahead is not None:
+            arrays["ahead"] = store.ahead
     return arrays
 
 
-def _episodes(arrays: dict[str, AnyArray], header: Any, schema: Schema) -> Episodes | None:
+def _episodes(
+    arrays: Mapping[str, AnyArray], header: Mapping[str, Any], schema: Schema, behavior: Behavior
+) -> Episodes | None:
     if "lengths" not in arrays:
         return None
     lengths, horizon = arrays["lengths"].astype(np.intp), _whole(header["horizon"])
@@ -116,15 +221,24 @@ def _episodes(arrays: dict[str, AnyArray], header: Any, schema: Schema) -> Episo
         raise ModelFileError(f"assure episodes need 1 to {horizon} steps")
     alive = [int(np.count_nonzero(lengths > t)) for t in range(int(lengths.max()))]
     rows, n = sum(alive), lengths.size
-    shapes = {"states": (len(schema), rows), "before": (rows,), "outcomes": (n,), "groups": (n,)}
+    shapes = {
+        "states": (len(schema), rows),
+        "before": (rows,),
+        "outcomes": (n,),
+        "groups": (n,),
+        "excess": (n,),
+    }
+    if "ahead" in arrays:
+        shapes["ahead"] = (rows,)
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ModelFileError(f"assure array {name!r} needs shape {shape}")
     groups = header["groups"]
     store = Store(
         schema=schema,
-        behavior=behavior_of(header["behavior"]),
+        behavior=behavior,
         horizon=horizon,
+        horizon_declared=bool(header["horizon_declared"]),
         roles=Roles(reward=None),
         ids=np.arange(n),
         groups=None if groups is None else np.array(groups)[arrays["groups"]],
@@ -135,23 +249,10 @@ def _episodes(arrays: dict[str, AnyArray], header: Any, schema: Schema) -> Episo
         states=arrays["states"],
         rewards=None,
         before=arrays["before"],
+        ahead=arrays.get("ahead"),
         outcomes=arrays["outcomes"],
     )
     return Episodes(store)
-
-
-def _fingerprints(container: Container) -> KeyArray:
-    if "episodes" not in container.sections:
-        return np.empty(0, dtype=np.uint64)
-    return container.section("episodes")["fingerprints"].astype(np.uint64)
-
-
-def _blocks(found: Any, horizon: int) -> tuple[Block, ...]:
-    blocks = tuple(Block(index, *map(_whole, ends)) for index, ends in enumerate(found))
-    covered = [step for block in blocks for step in block.steps]
-    if covered != list(range(horizon)):
-        raise ModelFileError(f"blocks need to cover the steps 0 to {horizon - 1} once each")
-    return blocks
 
 
 def _whole(value: Any) -> int:

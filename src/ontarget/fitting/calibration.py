@@ -1,0 +1,87 @@
+"""Phase two of a fit: the blocks' answers blended by step, the ranks, and each run's excess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget.conformal._ranks import draw_ranks
+from ontarget.episodes import Episodes
+from ontarget.fitted._inputs import bad_readings
+from ontarget.fitted._kernels import excess_of_rows
+from ontarget.fitted.blocks import LawTable
+from ontarget.fitted.ranks import RankTable
+from ontarget.fitting.tasks import BlockResult
+from ontarget.models._support import read_only
+
+__all__ = ["Part", "blended_limits", "rank_table", "whole_run_excess"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a split as phase two needs it: its name, episodes and groups."""
+
+    name: str
+    episodes: Episodes
+    groups: IndexArray
+    may_miss: BoolArray
+
+    def good(self, t: int) -> BoolArray:
+        """Which of the episodes alive at step t have a good reading there."""
+        return ~bad_readings(self.episodes.at(t).states, self.may_miss)
+
+
+def blended_limits(
+    results: Sequence[BlockResult], law: LawTable, part: str
+) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Both limits of each step's law at the part's outcomes: the mixture of its blocks'."""
+    by_block = [{one.step: one for one in result.limits[part]} for result in results]
+    found = {}
+    for t in range(law.horizon):
+        entries = [(weight, by_block[block].get(t)) for weight, block in law.at(t)]
+        if any(limits is None for _, limits in entries):
+            continue  # no episode of the part reaches the step, or none trained a block
+        left = sum(weight * limits.left for weight, limits in entries if limits is not None)
+        right = sum(weight * limits.right for weight, limits in entries if limits is not None)
+        found[t] = np.asarray(left), np.asarray(right)
+    return found
+
+
+def rank_table(
+    limits: dict[int, tuple[FloatArray, FloatArray]],
+    part: Part,
+    *,
+    horizon: int,
+    n_groups: int,
+    seed: int,
+) -> RankTable:
+    """The ranks of every step and group; only good readings count, as only those are answered."""
+    sets: list[FloatArray] = [np.empty(0)] * (horizon * n_groups)
+    for t, (left, right) in limits.items():
+        rows = part.episodes.at(t)
+        ranks = draw_ranks(left, right, rows.keys, seed=seed, step=t)
+        good = part.good(t)
+        for g in range(n_groups):
+            sets[t * n_groups + g] = np.sort(ranks[good & (part.groups[rows.index] == g)])
+    return RankTable.of(sets, n_groups)
+
+
+def whole_run_excess(
+    limits: dict[int, tuple[FloatArray, FloatArray]], part: Part, ranks: RankTable
+) -> FloatArray:
+    """M_i: the farthest that each episode's outcome ever lay from the middle of its law (M9)."""
+    excess = np.zeros(len(part.episodes))
+    for t, (left, right) in limits.items():
+        rows, groups = part.episodes.at(t), part.groups
+        good = part.good(t)  # a bad reading is passed over, as a live watch does (M8)
+        distance = np.zeros(len(rows))
+        for g in range(ranks.spans.shape[1]):
+            own = good & (groups[rows.index] == g)
+            found = np.empty(int(own.sum()))
+            excess_of_rows(ranks.at(t, g).values, left[own], right[own], found)
+            distance[own] = found
+        excess[rows.index] = np.maximum(excess[rows.index], distance)
+    return read_only(excess)

@@ -1,0 +1,351 @@
+"""One step of a watched run, compiled: what every face of the live room runs.
+
+`advance_rows` brings runs up to their next step and settles those that have nothing to ask;
+`look_rows` takes the law's limits for the others and judges them. A run is one row of two tables,
+whole numbers and real ones, whose columns are named here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.fitted._kernels import (
+    DECIDED,
+    NUMBERS,
+    holds,
+    outlook_of_row,
+    shift_row,
+    snap_value,
+)
+
+__all__ = [
+    "BAD",
+    "LOOK",
+    "N_FACTS",
+    "N_NEWS",
+    "N_REAL",
+    "N_STEP",
+    "N_TRIGGER",
+    "N_WHOLE",
+    "advance_rows",
+    "first_alarms_of_runs",
+    "judge",
+    "look_rows",
+]
+
+# Columns of the whole numbers of a run.
+T: Final = 0  # the step that its next call is for
+GROUP: Final = 1
+STREAK: Final = 2  # consecutive steps at which the rule was met
+ALARMED: Final = 3
+SINCE: Final = 4  # the step of the present or last alarm
+ENDED: Final = 5
+LOST: Final = 6  # the reason for which the behavior so far is unknown, or 0
+STATUS: Final = 7  # of the last call, with its step, episodes and reason
+LAST_T: Final = 8
+LAST_N: Final = 9
+CODE: Final = 10
+N_WHOLE: Final = 11
+
+# Columns of the real numbers of a run: first those of its last outlook.
+SO_FAR: Final = NUMBERS
+SNAPPED: Final = NUMBERS + 1  # the behavior so far on the grid, as models read it
+ONE: Final = NUMBERS + 2  # the details of the last reason
+OTHER: Final = NUMBERS + 3
+LOST_ONE: Final = NUMBERS + 4  # the details of the reason why it is lost
+LOST_OTHER: Final = NUMBERS + 5
+N_REAL: Final = NUMBERS + 6
+
+# Columns of what a call brings: the reward, the behavior as told and whether it was, the behavior
+# after the reward, what is wrong with the reading, its details, and whether the run ends.
+REWARD: Final = 0
+TOLD: Final = 1
+IS_TOLD: Final = 2
+UPDATED: Final = 3
+READING: Final = 4
+READING_ONE: Final = 5
+READING_OTHER: Final = 6
+ENDING: Final = 7
+N_NEWS: Final = 8
+
+# Columns of a step's table: why it is UNKNOWN by structure or 0, how many calibration episodes
+# stand behind it, and where its ranks, excesses and envelopes are.
+UNKNOWN_CODE: Final = 0
+COUNT: Final = 1
+SPANS: Final = 2
+N_STEP: Final = 8
+
+# What is the same for a whole contract.
+HORIZON: Final = 0
+TRANSLATION: Final = 1
+IS_READ: Final = 2  # the behavior is told, not computed from rewards
+FORGETS: Final = 3
+N_FACTS: Final = 4
+
+# Columns of an alarm rule: which number it compares (-1: a rule of the user's own), below what it
+# raises, where it clears, after how many steps.
+COMPARED: Final = 0
+RAISE: Final = 1
+CLEAR: Final = 2
+FOR_STEPS: Final = 3
+N_TRIGGER: Final = 4
+
+# What became of a row: nothing more to do, a bad reading, or a law to ask.
+SETTLED: Final = 0
+BAD: Final = 1
+LOOK: Final = 2
+
+_OK, _ALARM, _UNKNOWN, _DONE = 1, 2, 3, 4
+_REASON_ALARM, _REASON_DECIDED, _REASON_ENDED = 2, 3, 4
+_FEW, _OVER, _UNBEGUN, _EARLY, _BAD_REWARD, _BAD_BEHAVIOR = 6, 7, 8, 9, 10, 11
+_NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS = 12, 13, 14
+
+
+@inner_kernel
+def _say(whole: IndexArray, real: FloatArray, status: int, code: int, one: float, other: float) -> None:
+    """Write the status of this call and its reason."""
+    whole[STATUS], whole[CODE] = status, code
+    real[ONE], real[OTHER] = one, other
+
+
+@inner_kernel
+def _know_nothing(whole: IndexArray, real: FloatArray, code: int, one: float, other: float) -> None:
+    """No number for this step; an alarm stands until something is known again."""
+    for place in range(NUMBERS):
+        real[place] = np.nan
+    _say(whole, real, _ALARM if whole[ALARMED] else _UNKNOWN, code, one, other)
+
+
+@inner_kernel
+def _account(
+    whole: IndexArray, real: FloatArray, news: FloatArray, facts: IndexArray, amounts: FloatArray
+) -> int:
+    """Bring the behavior so far up to this step; the reason if it is unknown now, else 0."""
+    t, reward = whole[T], news[REWARD]
+    if news[IS_TOLD] > 0.0:
+        real[SO_FAR] = news[TOLD]
+        if whole[LOST] != _OUT_OF_BOUNDS:
+            whole[LOST] = 0 if np.isfinite(news[TOLD]) else _BAD_BEHAVIOR
+            real[LOST_ONE], real[LOST_OTHER] = news[TOLD], t
+    elif t == 0:
+        if reward != 0.0:
+            real[LOST_ONE], real[LOST_OTHER] = reward, t
+            return _EARLY
+    elif facts[IS_READ]:
+        whole[LOST] = _NOT_TOLD
+    elif not np.isfinite(reward):
+        if whole[LOST] != _OUT_OF_BOUNDS:
+            whole[LOST] = _BAD_REWARD
+            real[LOST_ONE], real[LOST_OTHER] = reward, t
+    elif reward < amounts[2] or reward > amounts[3]:
+        # The behavior so far breaks what was declared, so what is decided may be wrong (M18).
+        whole[LOST] = _OUT_OF_BOUNDS
+        real[LOST_ONE], real[LOST_OTHER] = reward, t
+    else:
+        if facts[FORGETS] and whole[LOST] != _OUT_OF_BOUNDS:
+            whole[LOST] = 0
+        real[SO_FAR] = news[UPDATED]
+        if whole[LOST] == 0 and not np.isfinite(real[SO_FAR]):
+            whole[LOST] = _BEHAVIOR_LOST  # finite rewards may add up to infinity
+    return int(whole[LOST])
+
+
+@inner_kernel
+def _close(
+    whole: IndexArray,
+    real: FloatArray,
+    trouble: int,
+    target: tuple[FloatArray, IndexArray],
+    amounts: FloatArray,
+) -> None:
+    """A run that ends now: exactly 0 or 1, if its outcome is known."""
+    whole[ENDED] = 1
+    sides, first = target
+    if trouble != 0 or not np.isfinite(real[SO_FAR]):
+        code = trouble if trouble != 0 else _BEHAVIOR_LOST
+        _know_nothing(whole, real, code, real[LOST_ONE], real[LOST_OTHER])
+        return
+    outcome, met = snap_value(real[SO_FAR], amounts), 0.0
+    for c in range(first[0], first[1]):
+        if holds(sides[c], outcome):
+            met = 1.0
+    for place in range(NUMBERS):
+        real[place] = met
+    _say(whole, real, _DONE, _REASON_ENDED, met, outcome)
+
+
+@inner_kernel
+def _advance(
+    run: tuple[IndexArray, FloatArray],
+    news: FloatArray,
+    steps: IndexArray,
+    contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray],
+) -> int:
+    """One call of one run, up to the law: what became of it."""
+    whole, real = run
+    facts, amounts, sides, first = contract
+    t = whole[T]
+    whole[LAST_T], whole[LAST_N] = min(t, facts[HORIZON]), 0
+    if whole[ENDED]:
+        whole[ALARMED] = 0
+        _know_nothing(whole, real, _OVER, 0.0, 0.0)
+        return SETTLED
+    if news[ENDING] > 0.0 and t == 0:
+        _know_nothing(whole, real, _UNBEGUN, 0.0, 0.0)
+        return SETTLED
+    trouble = _account(whole, real, news, facts, amounts)
+    whole[T] = t + 1
+    if news[ENDING] > 0.0 or t == facts[HORIZON]:
+        _close(whole, real, trouble, (sides, first), amounts)
+        return SETTLED
+    step = steps[t, whole[GROUP]]
+    whole[LAST_N] = step[COUNT]
+    if trouble != 0:
+        whole[STREAK] = 0
+        _know_nothing(whole, real, trouble, real[LOST_ONE], real[LOST_OTHER])
+        return BAD
+    if news[READING] > 0.0:
+        whole[STREAK] = 0
+        _know_nothing(whole, real, int(news[READING]), news[READING_ONE], news[READING_OTHER])
+        return BAD
+    if step[UNKNOWN_CODE] != 0:
+        # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
+        _know_nothing(whole, real, step[UNKNOWN_CODE], step[COUNT], 0.0)
+        return SETTLED
+    return LOOK
+
+
+@kernel
+def advance_rows(
+    runs: tuple[IndexArray, FloatArray],
+    at: IndexArray,
+    news: FloatArray,
+    steps: IndexArray,
+    scales: FloatArray,
+    facts: IndexArray,
+    amounts: FloatArray,
+    values: FloatArray,
+    sides: FloatArray,
+    first: IndexArray,
+    ends: FloatArray,
+    became: IndexArray,
+) -> None:
+    """Bring the runs in rows ``at`` up to their next step, and write what became of each.
+
+    Where a law is to be asked, ``ends`` hold what it is to be asked at.
+    """
+    contract = (facts, amounts, sides, first)
+    for k in range(at.size):
+        whole, real = runs[0][at[k]], runs[1][at[k]]
+        became[k] = _advance((whole, real), news[k], steps, contract)
+        if became[k] == LOOK:
+            real[SNAPPED] = snap_value(real[SO_FAR], amounts)
+            way = (facts[TRANSLATION], scales[whole[LAST_T], 0])
+            shift_row(values, real[SNAPPED], way, amounts, ends[k])
+
+
+@inner_kernel
+def judge(
+    compared: float, decided: float, trigger: FloatArray, streak: int, alarmed: int
+) -> tuple[int, int]:
+    """The streak and the alarm after one more known step (M8).
+
+    A run that can no longer meet its target is in alarm at once and for good.
+    """
+    streak = streak + 1 if compared < trigger[RAISE] else 0
+    if decided == 0.0 or streak >= trigger[FOR_STEPS]:
+        return streak, 1
+    if alarmed and compared >= trigger[CLEAR]:
+        return streak, 0
+    return streak, alarmed
+
+
+@inner_kernel
+def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None:
+    """Judge a run by its rule, once its numbers are known."""
+    compared = 1.0
+    if trigger[COMPARED] >= 0.0:
+        compared = real[int(trigger[COMPARED])]
+        before = whole[ALARMED]
+        streak, alarmed = judge(compared, real[DECIDED], trigger, whole[STREAK], before)
+        whole[STREAK], whole[ALARMED] = streak, alarmed
+        if alarmed and not before:
+            whole[SINCE] = whole[LAST_T]
+    if not whole[ALARMED]:
+        _say(whole, real, _OK, 0, 0.0, 0.0)
+    elif real[DECIDED] == 0.0:
+        _say(whole, real, _ALARM, _REASON_DECIDED, real[SO_FAR], 0.0)
+    else:
+        _say(whole, real, _ALARM, _REASON_ALARM, compared, trigger[RAISE])
+
+
+@kernel
+def look_rows(
+    runs: tuple[IndexArray, FloatArray],
+    at: IndexArray,
+    stored: tuple[FloatArray, FloatArray, FloatArray],
+    limits: tuple[FloatArray, FloatArray],
+    steps: IndexArray,
+    scales: FloatArray,
+    facts: IndexArray,
+    amounts: FloatArray,
+    target: tuple[IndexArray, FloatArray, IndexArray],
+    triggers: FloatArray,
+) -> None:
+    """Write the outlook of the runs in rows ``at`` from the law's limits, and judge them.
+
+    ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, all excesses
+    and all envelopes; ``steps`` say which part belongs to a step and group.
+    """
+    columns, sides, first = target
+    room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
+    for k in range(at.size):
+        whole, real = runs[0][at[k]], runs[1][at[k]]
+        t = whole[LAST_T]
+        spans = steps[t, whole[GROUP]]
+        own = (
+            stored[0][spans[SPANS] : spans[SPANS + 1]],
+            stored[1][spans[SPANS + 2] : spans[SPANS + 3]],
+            stored[2][:, spans[SPANS + 4] : spans[SPANS + 5]],
+        )
+        outlook_of_row(
+            own,
+            (limits[0][k], limits[1][k]),
+            (columns, sides, first, 0),
+            (facts[TRANSLATION], real[SNAPPED], scales[t, 1], scales[t, 2]),
+            amounts,
+            room,
+            real,
+        )
+        _judge_run(whole, real, triggers[whole[GROUP]])
+
+
+@kernel
+def first_alarms_of_runs(
+    compared: FloatArray,
+    decided: FloatArray,
+    broken: IndexArray,
+    trigger: FloatArray,
+    first: IndexArray,
+) -> None:
+    """Write the step of each run's first alarm, -1 where there is none, judged as live.
+
+    Panels are (steps, runs): what the rule compares, NaN where nothing is known; what is decided;
+    and whether a bad reading there starts the count anew.
+    """
+    for i in range(compared.shape[1]):
+        streak, alarmed = 0, 0
+        first[i] = -1
+        for t in range(compared.shape[0]):
+            if np.isnan(compared[t, i]):
+                if broken[t, i]:
+                    streak = 0
+                continue
+            streak, alarmed = judge(compared[t, i], decided[t, i], trigger, streak, alarmed)
+            if alarmed:
+                first[i] = t
+                break

@@ -1,0 +1,228 @@
+"""Recorded episodes asked as if live: every step's outlook, and what a rule would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget.episodes import Episodes
+from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, NUMBERS, PLAUSIBILITY, RAW, P
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.guarantee import alarm_scores
+from ontarget.fitted.question import Question
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.live._reasons import Reason, in_words
+from ontarget.live._run_kernel import first_alarms_of_runs
+from ontarget.live.outlook import Outlooks, Status
+from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.models._support import read_only
+from ontarget.target import Target
+from ontarget._progress import Reached
+
+__all__ = ["Answers", "answer_episodes", "outlooks_at"]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a monitor says of recorded episodes at every step, and what came of them.
+
+    Attributes
+    ----------
+    numbers
+        (numbers, steps, episodes): NaN where an episode is over or nothing is known.
+    broken
+        (steps, episodes): where a bad reading made the step unknown.
+    n
+        (steps, episodes): how many calibration episodes stand behind each answer; 1 where none is.
+    met
+        Which episodes met the target.
+    lengths
+        How many steps each has.
+    """
+
+    numbers: FloatArray
+    broken: BoolArray
+    n: IndexArray
+    met: BoolArray
+    lengths: IndexArray
+
+    @property
+    def p(self) -> FloatArray:
+        """(steps, episodes): the calibrated probabilities."""
+        return self.numbers[P]
+
+    @property
+    def low(self) -> FloatArray:
+        """Their lower bounds."""
+        return self.numbers[LOW]
+
+    @property
+    def high(self) -> FloatArray:
+        """Their upper bounds."""
+        return self.numbers[HIGH]
+
+    @property
+    def raw(self) -> FloatArray:
+        """The law's own probabilities, before calibration."""
+        return self.numbers[RAW]
+
+    @property
+    def plausibility(self) -> FloatArray:
+        """How plausible the target was (M9)."""
+        return self.numbers[PLAUSIBILITY]
+
+    @property
+    def assurance(self) -> FloatArray:
+        """How assured it was (M9)."""
+        return self.numbers[ASSURANCE]
+
+    @cached_property
+    def decided_at(self) -> IndexArray:
+        """The step at which each outcome was settled by arithmetic: its end, if not before (M18)."""
+        settled = self.numbers[DECIDED] >= 0.0
+        first = np.where(settled.any(axis=0), settled.argmax(axis=0), self.lengths)
+        return np.minimum(first, self.lengths).astype(np.intp)
+
+    def scores(self, for_steps: int) -> FloatArray:
+        """The threshold above which each episode would have raised an alarm (M8)."""
+        return alarm_scores(self.p, for_steps, resets=self.broken)
+
+    def take(self, episodes: IndexArray) -> Answers:
+        """The answers for some of the episodes."""
+        return Answers(
+            self.numbers[:, :, episodes],
+            self.broken[:, episodes],
+            self.n[:, episodes],
+            self.met[episodes],
+            self.lengths[episodes],
+        )
+
+    def first_alarms(self, rule: AlarmRule, trigger: Trigger) -> IndexArray:
+        """The step at which each episode would first have been in alarm, −1 where never."""
+        first = np.full(self.met.size, -1, dtype=np.int64)
+        if trigger.compared < 0:
+            return self._own_first_alarms(rule, first)
+        first_alarms_of_runs(
+            np.ascontiguousarray(self.numbers[trigger.compared]),
+            np.ascontiguousarray(self.numbers[DECIDED]),
+            self.broken.astype(np.int64),
+            read_only(np.array(trigger.numbers, dtype=np.float64)),
+            first,
+        )
+        return first
+
+    def _own_first_alarms(self, rule: AlarmRule, first: IndexArray) -> IndexArray:
+        """The same for a rule of the user's own, judged in Python."""
+        steps, episodes = self.p.shape
+        for i in range(episodes):
+            for t in range(steps):
+                one = self.numbers[:, t, i]
+                if np.isnan(one[P]):
+                    continue
+                outlook = _outlook(t, one, int(self.n[t, i]))
+                if rule.alarming(outlook) or one[DECIDED] == 0.0:
+                    first[i] = t
+                    break
+        return first
+
+
+def answer_episodes(
+    fitted: Fitted,
+    episodes: Episodes,
+    target: Target,
+    *,
+    calibration: TargetCalibration | None = None,
+    reached: Reached = lambda done: None,
+) -> Answers:
+    """What the monitor says of the episodes at every step."""
+    fitted.check_alike(episodes)
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
+    question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
+    shape = (fitted.horizon, len(episodes))
+    numbers = np.full((NUMBERS, *shape), np.nan)
+    broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
+    for t in range(fitted.horizon):
+        rows = episodes.at(t, grid=fitted.grid)
+        bad = fitted.bad_readings(rows.states)
+        broken[t, rows.index[bad]] = True
+        for g in np.unique(groups[rows.index]).tolist():
+            own = np.flatnonzero(~bad & (groups[rows.index] == g))
+            if not own.size or fitted.unknown(t, g):
+                continue
+            step, index = fitted.at(t, g, calibration), rows.index[own]
+            found = step.outlook(
+                rows.states[own], rows.behavior[own], question, fitted.sorted_excess[g]
+            )
+            numbers[:, t, index] = found[:, 0].T
+            n[t, index] = step.ranks.n
+        reached(t + 1)
+    met = question.targets[0].contains(episodes.outcomes, fitted.grid)
+    return Answers(numbers, broken, n, met, episodes.lengths)
+
+
+def outlooks_at(
+    fitted: Fitted,
+    t: int,
+    states: FloatArray,
+    so_far: FloatArray,
+    target: Target | Sequence[Target],
+    groups: IndexArray,
+    *,
+    calibration: TargetCalibration | None = None,
+) -> Outlooks:
+    """The outlook of each run at one step; states and behavior are checked and on the grid."""
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
+    question = Question.of(target, fitted.grid)
+    rows, n_targets = so_far.size, len(question.targets)
+    numbers = np.full((rows, n_targets, NUMBERS), np.nan)
+    status = np.full(rows, Status.UNKNOWN, dtype=np.int8)
+    n, codes = np.zeros(rows, dtype=np.intp), np.zeros(rows, dtype=np.intp)
+    details = np.zeros((rows, 2))
+    lost = ~np.isfinite(so_far)
+    if t == fitted.horizon:
+        met = np.stack([one.contains(so_far, fitted.grid) for one in question.targets], axis=1)
+        numbers[~lost] = met[~lost, :, None]
+        status[~lost] = Status.DONE
+    else:
+        lost &= not fitted.behavior.reads_so_far
+        bad = fitted.bad_readings(states)
+        for i in np.flatnonzero(bad).tolist():
+            codes[i], details[i] = Reason.BAD_FEATURE, fitted.bad_feature(states[i]) or (0, 0)
+        for g in np.unique(groups).tolist():
+            own = groups == g
+            n[own] = fitted.counts[t, g]
+            some = np.flatnonzero(own & ~bad & ~lost)
+            if fitted.unknown(t, g):
+                codes[some] = Reason.FEW if fitted.is_trained(t) else Reason.UNTRAINED
+                details[some, 0] = fitted.counts[t, g]
+            elif some.size:
+                step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
+                numbers[some] = step.outlook(states[some], so_far[some], question, excess)
+                status[some] = Status.OK
+    codes[lost] = Reason.LOST
+    fields = numbers[:, 0] if isinstance(target, Target) else numbers
+    return Outlooks(
+        t=np.full(rows, t, dtype=np.intp),
+        p=fields[..., P],
+        low=fields[..., LOW],
+        high=fields[..., HIGH],
+        plausibility=fields[..., PLAUSIBILITY],
+        assurance=fields[..., ASSURANCE],
+        n=n,
+        status=status,
+        words=lambda run: in_words(int(codes[run]), tuple(details[run]), fitted),
+    )
+
+
+def _outlook(t: int, numbers: NDArray[np.float64], n: int):
+    from ontarget.live.outlook import Outlook
+
+    p, low, high, plausibility, assurance = numbers[:DECIDED].tolist()
+    return Outlook(t, p, low, high, plausibility, assurance, n, Status.OK, "")

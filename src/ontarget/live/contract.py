@@ -1,0 +1,246 @@
+"""A contract: a monitor, a target and an alarm rule, opened, checked and compiled once.
+
+Watches, fleets and sessions are faces over a contract; making one more costs microseconds. The
+batch runs the same kernels, so that all of them give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ontarget._threads import run_blocks
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.law import NO_ENVELOPES
+from ontarget.fitted.question import Question
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.live import _run_kernel as k
+from ontarget.live._reasons import Reason
+from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.live.runs import RunTable
+from ontarget.models._entry import live_model
+from ontarget.models._support import read_only
+from ontarget.target import Target
+
+__all__ = ["Contract"]
+
+# Rows of one law that one thread answers before it takes the next ones.
+_BLOCK = 64
+
+
+class Contract:
+    """What a run is held to: a fitted monitor, a target, and when to be told.
+
+    Parameters
+    ----------
+    fitted
+        The monitor's contents.
+    target
+        What a run should end in.
+    rule
+        When a run is in alarm.
+    triggers
+        The rule as data, one per group.
+    calibration
+        The target's own calibration, if it has one.
+    """
+
+    def __init__(
+        self,
+        fitted: Fitted,
+        target: Target,
+        rule: AlarmRule,
+        triggers: Sequence[Trigger],
+        calibration: TargetCalibration | None = None,
+    ) -> None:
+        if calibration is not None:
+            calibration.check(target, fitted.grid)
+        self.fitted = fitted
+        self.target = target
+        self.rule = rule
+        self.triggers = tuple(triggers)
+        self.calibration = calibration
+        behavior = fitted.behavior
+        self.question = Question.of(target, fitted.grid)
+        self.steps = _steps(fitted, calibration)
+        self.scales: FloatArray = read_only(
+            np.column_stack([[behavior.scale(t) for t in range(fitted.horizon)], fitted.ahead])
+        )
+        facts = [fitted.horizon, int(behavior.translation), behavior.told, behavior.forgets]
+        self.facts: IndexArray = read_only(np.array(facts, dtype=np.int64))
+        self.numbers: FloatArray = read_only(
+            np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
+        )
+        self.stored = (
+            fitted.ranks.values,
+            read_only(np.concatenate(fitted.sorted_excess)),
+            NO_ENVELOPES if calibration is None else calibration.table,
+        )
+        self.laws = _laws(fitted)
+        self.reads_so_far = behavior.reads_so_far
+        self._warm_up()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made anew where it arrives, so that everything is compiled there before the first step."""
+        return Contract, (self.fitted, self.target, self.rule, self.triggers, self.calibration)
+
+    @property
+    def own_rule(self) -> bool:
+        """Whether the alarm is a rule of the user's own, judged in Python."""
+        return self.triggers[0].compared < 0
+
+    @property
+    def width(self) -> int:
+        """How many numbers the models read of a run."""
+        return len(self.fitted.schema) + self.reads_so_far + self.fitted.reads_step
+
+    def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
+        """(rows, width): what the models read of runs, each at a step of its own."""
+        columns = [states]
+        if self.reads_so_far:
+            columns.append(so_far[:, None])
+        if self.fitted.reads_step:
+            columns.append(times[:, None].astype(np.float64))
+        return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
+
+    def advance(
+        self, table: RunTable, at: IndexArray, news: FloatArray, ends: FloatArray, became: IndexArray
+    ) -> None:
+        """Bring runs up to their next step; see `advance_rows`."""
+        question = self.question
+        k.advance_rows(
+            (table.whole, table.real),
+            at,
+            news,
+            self.steps,
+            self.scales,
+            self.facts,
+            self.fitted.amounts,
+            question.values,
+            question.sides,
+            question.first,
+            ends,
+            became,
+        )
+
+    def look(
+        self, table: RunTable, at: IndexArray, limits: tuple[FloatArray, FloatArray]
+    ) -> None:
+        """Write the outlook of runs whose law is known, and judge them; see `look_rows`."""
+        k.look_rows(
+            (table.whole, table.real),
+            at,
+            self.stored,
+            limits,
+            self.steps,
+            self.scales,
+            self.facts,
+            self.fitted.amounts,
+            self.question.components,
+            self.numbers,
+        )
+
+    def ask(
+        self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
+    ) -> None:
+        """Write both limits of step t's law at each row's ends; trusts what it is given."""
+        left, right = limits
+        entries = self.laws[t]
+        if not ends.shape[1]:
+            return
+        (weight, live), *others = entries
+        live.limits(inputs, ends, left, right)
+        if weight != 1.0:
+            left *= weight
+            right *= weight
+        for weight, live in others:
+            more = np.empty_like(left), np.empty_like(right)
+            live.limits(inputs, ends, *more)
+            left += weight * more[0]
+            right += weight * more[1]
+
+    def look_at_many(
+        self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
+    ) -> None:
+        """The outlooks of runs at any steps, over all threads; rows follow ``at``."""
+        times = table.whole[at, k.LAST_T]
+        # Steps in order, so that a law and its ranks are read by all who need them while at hand.
+        order = np.argsort(times, kind="stable")
+        at, states, ends, times = at[order], states[order], ends[order], times[order]
+        left, right = np.empty_like(ends), np.empty_like(ends)
+        inputs = self.inputs(states, table.real[at, k.SNAPPED], times)
+        alone: list[tuple[int, slice]] = []  # models with threads of their own, or none
+        shared: list[tuple[int, slice]] = []
+        borders = np.flatnonzero(np.diff(self._law_numbers[times], prepend=-1, append=-1))
+        for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+            t = int(times[a])
+            if all(live.takes_threads for _, live in self.laws[t]):
+                shared += [(t, slice(c, min(c + _BLOCK, b))) for c in range(a, b, _BLOCK)]
+            else:
+                alone.append((t, slice(a, b)))
+
+        def answer(piece: tuple[int, slice]) -> None:
+            t, here = piece
+            limits = left[here], right[here]
+            self.ask(t, inputs[here], ends[here], limits)
+            self.look(table, at[here], limits)
+
+        for piece in alone:
+            answer(piece)
+        run_blocks(lambda a, b: [answer(piece) for piece in shared[a:b]], len(shared), block=1)
+
+    def _warm_up(self) -> None:
+        """Compile every kernel that a step runs, on a run that is thrown away."""
+        table, at = RunTable(self.fitted.behavior, 1), np.zeros(1, dtype=np.intp)
+        news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
+        became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
+        self.advance(table, at, news, ends, became)
+        inputs = np.zeros((1, self.width))
+        for number in np.unique(self._law_numbers).tolist():
+            t = int(np.argmax(self._law_numbers == number))
+            if self.laws[t]:
+                self.ask(t, inputs, ends, limits)
+        table.whole[0, k.LAST_T] = 0
+        self.look(table, at, limits)
+
+    @property
+    def _law_numbers(self) -> IndexArray:
+        """Steps with the same number share one law."""
+        return self.fitted.law.numbers
+
+
+def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
+    """The weighted live models of each step; empty where no episode trained one."""
+    live = [
+        None if (model := fitted.models[block.index]) is None else live_model(model)
+        for block in fitted.blocks
+    ]
+    shared: dict[int, tuple[tuple[float, Any], ...]] = {}
+    found = []
+    for t, number in enumerate(fitted.law.numbers.tolist()):
+        if number not in shared:
+            entries = [(weight, live[block]) for weight, block in fitted.law.at(t)]
+            shared[number] = tuple(entries) if all(one for _, one in entries) else ()
+        found.append(shared[number])
+    return found
+
+
+def _steps(fitted: Fitted, calibration: TargetCalibration | None) -> IndexArray:
+    """The table of steps and groups that the kernels read."""
+    found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
+    few = fitted.counts < fitted.min_calibration
+    found[few, k.UNKNOWN_CODE] = Reason.FEW
+    for t in range(fitted.horizon):
+        if not fitted.is_trained(t):
+            found[t, :, k.UNKNOWN_CODE] = Reason.UNTRAINED
+    found[:, :, k.COUNT] = fitted.counts
+    found[:, :, k.SPANS : k.SPANS + 2] = fitted.ranks.spans
+    sizes = [own.size for own in fitted.sorted_excess]
+    found[:, :, k.SPANS + 3] = np.cumsum(sizes)
+    found[:, :, k.SPANS + 2] = found[:, :, k.SPANS + 3] - sizes
+    if calibration is not None:
+        found[:, :, k.SPANS + 4 : k.SPANS + 6] = calibration.spans
+    return read_only(found)

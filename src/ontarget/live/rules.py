@@ -1,0 +1,256 @@
+"""When to be told: alarm rules as values, and what a rule becomes for one group's runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from ontarget._arguments import whole_number
+from ontarget._typing import BoolArray, FloatArray
+from ontarget.conformal._levels import Level, exact_rate
+from ontarget.errors import InputError
+from ontarget.fitted._kernels import PLAUSIBILITY, P
+from ontarget.fitted.guarantee import Threshold, promised_threshold
+from ontarget.live.outlook import Outlook
+
+__all__ = [
+    "AlarmRule",
+    "Assured",
+    "Below",
+    "Promised",
+    "RuledOut",
+    "Trigger",
+    "rule_of",
+]
+
+# How far above its threshold p must rise before an alarm clears by itself.
+_HYSTERESIS = 0.05
+# A live p may lie one rounding error below the p that the threshold was taken from (M8).
+_ROUNDING = 1e-9
+
+
+class Assured(Protocol):
+    """What the assure episodes of a group say of a target, for a rule that rests on them."""
+
+    @property
+    def met(self) -> BoolArray:
+        """Which episodes met the target."""
+        ...
+
+    def scores(self, for_steps: int) -> FloatArray:
+        """The threshold above which each episode would have raised an alarm (M8)."""
+        ...
+
+
+class Trigger(NamedTuple):
+    """A rule as data: what the compiled run machine compares.
+
+    Attributes
+    ----------
+    compared
+        The number of the outlook that is compared, by its place in `ontarget.fitted._kernels`; −1
+        for a rule of a user's own.
+    raise_below
+        The alarm is raised where that number lies below this, strictly.
+    clear_at
+        It ends where the number is at least this.
+    for_steps
+        For this many consecutive known steps.
+    threshold
+        The threshold to show: `raise_below` without what is taken off for rounding.
+    promised
+        The promise behind it, if there is one.
+    """
+
+    compared: int
+    raise_below: float
+    clear_at: float
+    for_steps: int
+    threshold: float
+    promised: Threshold | None = None
+
+    @property
+    def numbers(self) -> tuple[float, float, float, float]:
+        """What the kernels read."""
+        return self.compared, self.raise_below, self.clear_at, self.for_steps
+
+
+class AlarmRule:
+    """When a watched run is in alarm. `Below`, `Promised` and `RuledOut` are rules.
+
+    For a rule of your own, derive from this class and say either what `trigger` compares, which
+    runs at full speed, or, in Python, whether an outlook is `alarming`.
+
+    Examples
+    --------
+    >>> class Falling(AlarmRule):
+    ...     "Alarm where the lower bound is under one half."
+    ...     def alarming(self, outlook):
+    ...         return outlook.low < 0.5
+    """
+
+    compared_name: ClassVar[str] = "p"
+    needs_assure: ClassVar[bool] = False
+
+    def trigger(self, assured: Assured | None) -> Trigger:
+        """The rule as data, for a group whose assure episodes say this of the target."""
+        return Trigger(-1, math.nan, math.nan, 1, math.nan)
+
+    def alarming(self, outlook: Outlook) -> bool:
+        """Whether a known outlook raises the alarm, for a rule of your own."""
+        raise NotImplementedError(f"{type(self).__name__} needs trigger or alarming")
+
+    def clearing(self, outlook: Outlook) -> bool:
+        """Whether a known outlook ends it: where it is not alarming, unless you say otherwise."""
+        return not self.alarming(outlook)
+
+
+@dataclass(frozen=True)
+class Below(AlarmRule):
+    """Alarm where p stays below a threshold.
+
+    Parameters
+    ----------
+    threshold
+        Alarm below this probability, strictly.
+    for_steps
+        For this many consecutive known steps.
+    clear_above
+        The alarm ends where p is at least this: by default 5 percentage points above the
+        threshold, or halfway to 1 if that is less.
+
+    Examples
+    --------
+    >>> Below(0.5).trigger(None).clear_at
+    0.55
+    """
+
+    threshold: float = 0.9
+    for_steps: int = 1
+    clear_above: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold <= 1.0:
+            raise InputError(f"alarm_below needs a probability from 0 to 1, got {self.threshold!r}")
+        _check_steps(self.for_steps)
+        if self.clear_above is not None and not self.threshold <= self.clear_above:
+            raise InputError(
+                f"clear_above needs at least the threshold {self.threshold:g}, "
+                f"got {self.clear_above!r}"
+            )
+
+    def trigger(self, assured: Assured | None) -> Trigger:
+        """The rule as data."""
+        clear = _clear_at(self.threshold) if self.clear_above is None else self.clear_above
+        return Trigger(P, self.threshold, clear, self.for_steps, self.threshold)
+
+
+@dataclass(frozen=True)
+class Promised(AlarmRule):
+    """Alarm so that a run that meets its target raises any alarm with at most this probability.
+
+    The threshold comes from the assure episodes that met the target (M8).
+
+    Parameters
+    ----------
+    rate
+        The promised rate of false alarms.
+    for_steps, clear_above
+        As in `Below`. Both leave the promise intact.
+    """
+
+    rate: Level = 0.05
+    for_steps: int = 1
+    clear_above: float | None = None
+    needs_assure: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        exact_rate(self.rate)
+        _check_steps(self.for_steps)
+
+    def trigger(self, assured: Assured | None) -> Trigger:
+        """The rule as data: the threshold that these episodes promise."""
+        if assured is None:
+            raise InputError("this monitor has no assure episodes; fit with a split that has some")
+        promised = promised_threshold(assured.scores(self.for_steps), assured.met, self.rate)
+        threshold = promised.value
+        clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
+        if clear < threshold:
+            raise InputError(
+                f"clear_above needs at least the threshold {threshold:g}, got {self.clear_above!r}"
+            )
+        return Trigger(P, threshold - _ROUNDING, clear, self.for_steps, threshold, promised)
+
+
+@dataclass(frozen=True)
+class RuledOut(AlarmRule):
+    """Alarm where the target is ruled out: its plausibility is at most δ (M9).
+
+    A run that meets its target is ever ruled out with probability at most δ, at all steps taken
+    together and whatever the target. What is ruled out stays so: the alarm does not clear.
+
+    Parameters
+    ----------
+    delta
+        The error rate per run.
+    for_steps
+        For this many consecutive known steps.
+    """
+
+    delta: float = 0.05
+    for_steps: int = 1
+    compared_name: ClassVar[str] = "plausibility"
+    needs_assure: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        exact_rate(self.delta)
+        _check_steps(self.for_steps)
+
+    def trigger(self, assured: Assured | None) -> Trigger:
+        """The rule as data; it needs assure episodes, but not what they say of this target."""
+        if assured is None:
+            raise InputError("this monitor has no assure episodes; fit with a split that has some")
+        just_above = math.nextafter(float(self.delta), math.inf)
+        return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, float(self.delta))
+
+
+def rule_of(
+    alarm: Any = None,
+    *,
+    alarm_below: float | None = None,
+    false_alarm_rate: Level | None = None,
+    for_steps: int | None = None,
+    clear_above: float | None = None,
+) -> AlarmRule:
+    """The rule that was asked for: one as a value, or by the shorthands of `GoalMonitor.watch`."""
+    shorthands = {
+        "alarm_below": alarm_below,
+        "false_alarm_rate": false_alarm_rate,
+        "for_steps": for_steps,
+        "clear_above": clear_above,
+    }
+    given = [name for name, value in shorthands.items() if value is not None]
+    if alarm is not None:
+        if not isinstance(alarm, AlarmRule):
+            raise InputError(
+                f"alarm needs a rule such as Below(0.9), Promised(0.05) or RuledOut(0.05), "
+                f"got {alarm!r}"
+            )
+        if given:
+            raise InputError(f"pass alarm or {given[0]}, not both: the rule holds its own")
+        return alarm
+    if alarm_below is not None and false_alarm_rate is not None:
+        raise InputError("pass alarm_below or false_alarm_rate, not both")
+    steps = 1 if for_steps is None else for_steps
+    if false_alarm_rate is not None:
+        return Promised(false_alarm_rate, steps, clear_above)
+    return Below(0.9 if alarm_below is None else alarm_below, steps, clear_above)
+
+
+def _clear_at(threshold: float) -> float:
+    return threshold + min(_HYSTERESIS, (1.0 - threshold) / 2.0)
+
+
+def _check_steps(for_steps: object) -> None:
+    whole_number("for_steps", for_steps, least=1)

@@ -1,0 +1,223 @@
+"""The state of watched runs: one row each, and as a value that can be stored and resumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.episodes import Behavior
+from ontarget.errors import InputError
+from ontarget.fitted._kernels import NUMBERS
+from ontarget.live import _run_kernel as k
+from ontarget.live._reasons import Reason
+from ontarget.live.outlook import Status
+
+__all__ = ["RUN_FORMAT", "RunState", "RunTable"]
+
+RUN_FORMAT: Final = 1
+_TEXTS: Final = ("group", "target", "text", "regime")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Where a watched run stands: a plain value, to be stored, sent, and resumed elsewhere.
+
+    A watch that resumes it goes on bit for bit as the one that gave it would have.
+
+    Attributes
+    ----------
+    step
+        The step that the next call is for.
+    group
+        The run's group, None without groups.
+    target
+        What it should end in, as text.
+    behavior
+        The behavior's own state: a number, or a nested tuple of numbers.
+    so_far
+        The behavior so far; None where there is none.
+    lost
+        Why the behavior so far is unknown: a code and two details; 0 if it is not.
+    streak, alarmed, since
+        Consecutive steps at which the alarm rule was met, whether the run is in alarm, and the step
+        at which that began.
+    ended
+        Whether the run is over.
+    weight
+        How much the run counts; 1 where nothing else is known.
+    intervened_at
+        The step at which somebody took over; None if nobody did.
+    regime
+        What the run's promises rest on.
+    row
+        The state that was last read, None before the first.
+    outlook
+        What was last said: the step, how many episodes stand behind it, the status, the reason with
+        its details, and the numbers.
+    text
+        The words of a reason that has no code.
+    history
+        Earlier states, the latest last; empty unless the monitor reads them.
+    format
+        The version of this form.
+    """
+
+    step: int
+    group: Any
+    target: str
+    behavior: Any
+    so_far: float | None
+    lost: tuple[int, float | None, float | None]
+    streak: int
+    alarmed: bool
+    since: int
+    ended: bool
+    row: tuple[float | None, ...] | None
+    outlook: tuple[float | None, ...]
+    text: str = ""
+    weight: float = 1.0
+    intervened_at: int | None = None
+    regime: str = "exchangeable"
+    history: tuple[tuple[float | None, ...], ...] = ()
+    format: int = RUN_FORMAT
+
+    def to_json(self) -> dict[str, Any]:
+        """The state as plain JSON values: lists, numbers, None for NaN."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> RunState:
+        """The state that `to_json` gave."""
+        if not isinstance(found, Mapping) or found.get("format") != RUN_FORMAT:
+            shown = found.get("format") if isinstance(found, Mapping) else found
+            raise InputError(f"a run's state needs format {RUN_FORMAT}, got {shown!r}")
+        try:
+            return cls(
+                **{
+                    str(name): value if name in _TEXTS else _tuples(value)
+                    for name, value in found.items()
+                }
+            )
+        except TypeError as error:
+            raise InputError(f"this is no run's state: {error}") from error
+
+
+class RunTable:
+    """Watched runs as the run machine keeps them: two arrays, and what the behavior keeps.
+
+    Parameters
+    ----------
+    behavior
+        What the runs are judged by.
+    n
+        How many rows.
+    """
+
+    __slots__ = ("_initial", "_start", "behaviors", "real", "texts", "whole")
+
+    def __init__(self, behavior: Behavior, n: int) -> None:
+        self._start, self._initial = behavior.start(), float(behavior.initial)
+        self.whole: IndexArray = np.zeros((n, k.N_WHOLE), dtype=np.int64)
+        self.real: FloatArray = np.zeros((n, k.N_REAL))
+        # What a behavior keeps beyond its value; the value itself is a column.
+        self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
+        self.texts: dict[int, str] = {}
+        self.begin(slice(None))
+
+    def begin(self, rows: Any) -> None:
+        """New runs in these rows; each keeps its group."""
+        groups = self.whole[rows, k.GROUP].copy()
+        self.whole[rows] = 0
+        self.whole[rows, k.GROUP] = groups
+        self.whole[rows, k.STATUS] = Status.PENDING
+        self.whole[rows, k.CODE] = Reason.WAITING
+        self.real[rows] = 0.0
+        self.real[rows, :NUMBERS] = math.nan
+        self.real[rows, k.SO_FAR] = self._initial
+        for row in range(len(self.whole))[rows] if isinstance(rows, slice) else rows:
+            self.texts.pop(int(row), None)
+            if self.behaviors:
+                self.behaviors[row] = self._start
+
+    def state_of(
+        self, row: int, *, group: Any, target: str, reading: FloatArray | None
+    ) -> RunState:
+        """One row as a value."""
+        whole, real = self.whole[row].tolist(), self.real[row].tolist()
+        return RunState(
+            step=whole[k.T],
+            group=group,
+            target=target,
+            behavior=self.behaviors[row] if self.behaviors else _number(real[k.SO_FAR]),
+            so_far=_number(real[k.SO_FAR]),
+            lost=(whole[k.LOST], _number(real[k.LOST_ONE]), _number(real[k.LOST_OTHER])),
+            streak=whole[k.STREAK],
+            alarmed=bool(whole[k.ALARMED]),
+            since=whole[k.SINCE],
+            ended=bool(whole[k.ENDED]),
+            row=None if reading is None else tuple(_number(one) for one in reading.tolist()),
+            outlook=(
+                whole[k.LAST_T],
+                whole[k.LAST_N],
+                whole[k.STATUS],
+                whole[k.CODE],
+                _number(real[k.ONE]),
+                _number(real[k.OTHER]),
+                *(_number(one) for one in real[:NUMBERS]),
+            ),
+            text=self.texts.get(row, ""),
+        )
+
+    def restore(self, row: int, state: RunState) -> None:
+        """Put a run's state into a row; its group is already there."""
+        whole, real = self.whole[row], self.real[row]
+        last_t, last_n, status, code, one, other, *numbers = state.outlook
+        whole[k.T], whole[k.STREAK] = state.step, state.streak
+        whole[k.ALARMED], whole[k.SINCE] = state.alarmed, state.since
+        whole[k.ENDED], whole[k.LOST] = state.ended, state.lost[0]
+        whole[k.STATUS], whole[k.LAST_T] = status, last_t
+        whole[k.LAST_N], whole[k.CODE] = last_n, code
+        real[:NUMBERS] = [_float(value) for value in numbers]
+        real[k.SO_FAR] = _float(state.so_far)
+        real[k.ONE], real[k.OTHER] = _float(one), _float(other)
+        real[k.LOST_ONE], real[k.LOST_OTHER] = _float(state.lost[1]), _float(state.lost[2])
+        if self.behaviors:
+            self.behaviors[row] = _tuples(_unplain(state.behavior))
+        if state.text:
+            self.texts[row] = state.text
+        else:
+            self.texts.pop(row, None)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _plain(value: Any) -> Any:
+    """JSON has neither tuples nor NaN; infinities are kept as text."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else repr(value) if math.isinf(value) else value
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _unplain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_unplain(one) for one in value]
+    return math.nan if value is None else value
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_tuples(one) for one in value)
+    return float(value) if value in ("inf", "-inf") else value

@@ -1,0 +1,193 @@
+"""Agents that come and go, each with a watch of its own: messages in, answers out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
+
+from ontarget._arguments import whole_number
+from ontarget.errors import InputError, OntargetError
+from ontarget.live.contract import Contract
+from ontarget.live.outlook import Outlook, Status
+from ontarget.live.runs import RunState
+from ontarget.live.watch import Watch
+
+__all__ = ["Sessions"]
+
+
+class Sessions:
+    """One watch per agent in a run, made at its first message and forgotten at its end.
+
+    Parameters
+    ----------
+    contract
+        What every run is held to.
+    max_agents
+        How many agents are remembered. Beyond that the one that was silent longest is forgotten,
+        and its next message begins a new run.
+    idle_seconds
+        After how long a silent agent is forgotten; None never.
+    clock
+        What tells the time, in seconds.
+
+    Examples
+    --------
+    See `GoalMonitor.sessions`.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        *,
+        max_agents: int = 10_000,
+        idle_seconds: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.contract = contract
+        self._most = whole_number("max_agents", max_agents, least=1)
+        if idle_seconds is not None and not idle_seconds > 0.0:
+            raise InputError(f"idle_seconds needs a number above 0, got {idle_seconds!r}")
+        self._idle = math.inf if idle_seconds is None else idle_seconds
+        self._clock = clock
+        # The agent silent for longest comes first.
+        self._watches: OrderedDict[Hashable, tuple[Watch, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    def __contains__(self, agent: Hashable) -> bool:
+        return agent in self._watches
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._watches)
+
+    def step(
+        self,
+        agent: Hashable,
+        state: Any,
+        reward: Any = 0.0,
+        *,
+        behavior: Any = None,
+        group: Any = None,
+    ) -> Outlook:
+        """The outlook of an agent before it acts; its first call begins a run."""
+        return self._watch_of(agent, group).step(state, reward, behavior=behavior)
+
+    def end(self, agent: Hashable, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
+        """The outlook of an agent whose run ends; it is forgotten then.
+
+        A run that its last state brought to the horizon is over already: it is said once more.
+        """
+        watch = self._watch_of(agent, None)
+        found = (
+            watch.peek()
+            if watch.status is Status.DONE
+            else watch.end(reward, behavior=behavior)
+        )
+        self.forget(agent)
+        return found
+
+    def peek(self, agent: Hashable) -> Outlook:
+        """An agent's present outlook, without a step."""
+        return self._known(agent).peek()
+
+    def run_state(self, agent: Hashable) -> RunState:
+        """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
+        return self._known(agent).run_state
+
+    def resume(self, agent: Hashable, state: RunState) -> None:
+        """Go on with an agent's run where it stood elsewhere."""
+        watch = Watch(self.contract).resume(state)
+        self._watches[agent] = watch, self._clock()
+        self._watches.move_to_end(agent)
+        self._forget_some()
+
+    def forget(self, agent: Hashable) -> None:
+        """Forget an agent, whether or not it is known."""
+        self._watches.pop(agent, None)
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a message, both as plain JSON values.
+
+        A message holds ``agent`` (a name, "" if left out), ``state`` (a list, or an object by
+        feature; null is a missing value), ``reward``, ``behavior`` and ``group`` where they are
+        needed, and ``"end": true`` in place of a state where the run is over. The answer holds the
+        agent and the fields of its `Outlook`, null where a number is unknown.
+        """
+        agent = str(message.get("agent", ""))
+        try:
+            outlook = self._outlook(agent, message)
+        except OntargetError as error:
+            return {"agent": agent, "status": Status.UNKNOWN.name, "reason": str(error)}
+        closed = bool(message.get("end")) or outlook.status is Status.DONE
+        return {"agent": agent, **_json(outlook), **({"end": True} if closed else {})}
+
+    def _outlook(self, agent: str, message: Mapping[str, Any]) -> Outlook:
+        behavior, reward = message.get("behavior"), message.get("reward", 0.0)
+        known = self._watches.get(agent)
+        if known is not None and known[0].status is Status.DONE and not message.get("end"):
+            self.forget(agent)  # its last run is over: this message begins the next
+            known = None
+        if reward is None:  # unknown, but before the first step nothing is earned
+            reward = 0.0 if known is None else math.nan
+        if message.get("end"):
+            if known is None and message.get("group") is not None:
+                self._watch_of(agent, message.get("group"))
+            return self.end(agent, reward, behavior=behavior)
+        if "state" not in message:
+            raise InputError('a message needs a "state", or "end": true')
+        return self.step(
+            agent,
+            _reading(message["state"]),
+            reward,
+            behavior=behavior,
+            group=message.get("group"),
+        )
+
+    def _watch_of(self, agent: Hashable, group: Any) -> Watch:
+        found = self._watches.get(agent)
+        watch = found[0] if found is not None else self._made(group)
+        self._watches[agent] = watch, self._clock()
+        self._watches.move_to_end(agent)
+        self._forget_some()
+        return watch
+
+    def _made(self, group: Any) -> Watch:
+        if isinstance(group, list | dict):
+            raise InputError(f"group needs the name of one, got {group!r}")
+        return Watch(self.contract, group=self.contract.fitted.group_of(group))
+
+    def _known(self, agent: Hashable) -> Watch:
+        found = self._watches.get(agent)
+        if found is None:
+            raise InputError(f"agent {agent!r} has no run: it never began, ended or was forgotten")
+        return found[0]
+
+    def _forget_some(self) -> None:
+        now = self._clock()
+        while self._watches:
+            agent, (_, since) = next(iter(self._watches.items()))
+            if len(self._watches) <= self._most and now - since <= self._idle:
+                return
+            del self._watches[agent]
+
+
+def _reading(state: Any) -> Any:
+    """The state; null is a missing value, and the watch knows which features may miss one."""
+    if isinstance(state, Mapping):
+        return {name: math.nan if one is None else one for name, one in state.items()}
+    if isinstance(state, list):
+        return [math.nan if one is None else one for one in state]
+    return state
+
+
+def _json(outlook: Outlook) -> dict[str, Any]:
+    fields = outlook._asdict() | {"status": outlook.status.name}
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in fields.items()
+        if not (name == "reason" and not value)
+    }
