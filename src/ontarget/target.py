@@ -187,9 +187,10 @@ class Target:
         """The target with its ends on the grid, so that points of the grid compare alike (M1)."""
         if grid is None:
             return self
+        ends = [snap([c.lower, c.upper], grid).tolist() for c in self.components]
         return Target._of(
-            Component(*snap([c.lower, c.upper], grid).tolist(), c.lower_closed, c.upper_closed)
-            for c in self.components
+            c._replace(lower=lower, upper=upper)
+            for c, (lower, upper) in zip(self.components, ends, strict=True)
         )
 
     def shift(self, amount: float, grid: float | None = None) -> Target:
@@ -202,8 +203,7 @@ class Target:
         if not math.isfinite(moved):
             raise TargetError(f"shift needs a finite amount, got {moved}")
         return Target._of(
-            Component(c.lower + moved, c.upper + moved, c.lower_closed, c.upper_closed)
-            for c in self.snap(grid)
+            c._replace(lower=c.lower + moved, upper=c.upper + moved) for c in self.snap(grid)
         ).snap(grid)
 
     def complement(self) -> Target:

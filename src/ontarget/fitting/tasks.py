@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
@@ -125,12 +124,12 @@ def _rows(
     episodes: Episodes, t: int, pooled: bool, grid: float, groups: Sequence[Any] | None
 ) -> Rows:
     step = episodes.at(t, grid=grid)
-    behavior = None if step.remaining is not None else step.behavior
+    behavior = step.behavior if episodes.behavior.reads_so_far else None
     return Rows(
         step=t,
         X=inputs_of(step.states, behavior, t if pooled else None),
         y=step.response,
-        keys=keys_of(step.ids),
+        keys=step.keys,
         groups=_codes(step.groups, groups, len(step)),
         index=step.index,
     )
