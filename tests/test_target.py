@@ -32,20 +32,23 @@ def targets(draw: st.DrawFn) -> Target:
 unions = st.lists(targets(), min_size=1, max_size=4)
 
 
-@given(unions)
-def test_union_holds_what_any_part_holds(parts: list[Target]) -> None:
+def joined(parts: list[Target]) -> Target:
     whole = Target.empty()
     for part in parts:
         whole = whole | part
+    return whole
+
+
+@given(unions)
+def test_union_holds_what_any_part_holds(parts: list[Target]) -> None:
+    whole = joined(parts)
     expected = np.any([part.contains(POINTS) for part in parts], axis=0)
     assert whole.contains(POINTS).tolist() == expected.tolist()
 
 
 @given(unions)
 def test_components_are_sorted_disjoint_and_not_touching(parts: list[Target]) -> None:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole | part
+    whole = joined(parts)
     for left, right in zip(whole.components, whole.components[1:], strict=False):
         assert left.upper < right.lower or (
             left.upper == right.lower and not left.upper_closed and not right.lower_closed
@@ -65,17 +68,55 @@ def test_union_does_not_depend_on_order(parts: list[Target]) -> None:
 
 @given(unions)
 def test_complement_holds_exactly_the_rest(parts: list[Target]) -> None:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole | part
+    whole = joined(parts)
     assert (~whole).contains(POINTS).tolist() == (~whole.contains(POINTS)).tolist()
     assert ~~whole == whole
+
+
+@given(unions, unions)
+def test_intersection_holds_what_both_hold(one: list[Target], other: list[Target]) -> None:
+    first, second = joined(one), joined(other)
+    both = first & second
+    assert both.contains(POINTS).tolist() == (
+        (first.contains(POINTS) & second.contains(POINTS)).tolist()
+    )
+    assert both == ~(~first | ~second) == second & first
+    assert (first & Target(), first & ~first) == (first, Target.empty())
+
+
+@given(unions)
+def test_only_the_whole_line_is_everything(parts: list[Target]) -> None:
+    whole = joined(parts)
+    assert whole.is_everything == (whole == Target()) == (not ~whole)
+
+
+@given(unions, st.sampled_from([0.5, 1.0, 2.0, 4.0]))
+def test_a_target_on_the_grid_holds_the_same_points_of_it(parts: list[Target], grid: float) -> None:
+    target, points = joined(parts), grid * np.arange(-9, 9)
+    assert target.snap(grid).contains(points).tolist() == target.contains(points, grid).tolist()
+    assert target.snap(None) == target
+
+
+@given(unions, st.integers(-5, 5), st.sampled_from([1.0, 2.0, 4.0]))
+def test_on_a_grid_the_target_moves_with_its_points(
+    parts: list[Target], steps: int, grid: float
+) -> None:
+    # Ends at odd numbers lie halfway between points of the grid 2, where rounding is to even.
+    target, points, amount = joined(parts), grid * np.arange(-9, 9), steps * grid
+    moved = target.shift(amount, grid)
+    assert moved.contains(points + amount).tolist() == target.contains(points, grid).tolist()
 
 
 @given(targets(), st.integers(-5, 5).map(float))
 def test_shift_moves_the_target_with_the_values(target: Target, amount: float) -> None:
     moved = target.shift(amount)
     assert moved.contains(POINTS + amount).tolist() == target.contains(POINTS).tolist()
+
+
+def test_between_includes_both_ends() -> None:
+    assert Target.between(0, 5) == Target(0, 5, "both")
+    with pytest.raises(TargetError, match="lower <= upper"):
+        Target.between(5, 0)
 
 
 def test_complement_of_the_line_is_empty() -> None:
@@ -155,6 +196,8 @@ def test_target_is_an_immutable_value() -> None:
     assert target != (0, 1)
     with pytest.raises(TypeError):
         target | 3
+    with pytest.raises(TypeError):
+        target & 3
 
 
 def test_text_shows_every_component() -> None:

@@ -43,6 +43,9 @@ class Component(NamedTuple):
         return f"{left}{self.lower:g}, {self.upper:g}{right}"
 
 
+_LINE: Final = (Component(-math.inf, math.inf, lower_closed=False, upper_closed=False),)
+
+
 class Target:
     """The outcomes that count as success: an interval, or a union of intervals.
 
@@ -63,6 +66,8 @@ class Target:
     Target('[0, 5] | [10, inf)')
     >>> target.contains([5.0, 7.0, 12.0]).tolist()
     [True, False, True]
+    >>> target & Target.between(3, 12)
+    Target('[3, 5] | [10, 12]')
     >>> Target.parse("-40:").contains(-40.0)
     np.True_
     """
@@ -98,6 +103,11 @@ class Target:
     def at_most(cls, value: float) -> Target:
         """The target of outcomes ``<= value``."""
         return cls(upper=value)
+
+    @classmethod
+    def between(cls, lower: float, upper: float) -> Target:
+        """The target of outcomes from ``lower`` to ``upper``, both of them included."""
+        return cls(lower, upper)
 
     @classmethod
     def empty(cls) -> Target:
@@ -150,6 +160,11 @@ class Target:
             return "neither"
         return _CLOSED_NAME[self.components[0].lower_closed, self.components[-1].upper_closed]
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether every outcome meets the target."""
+        return self.components == _LINE
+
     def contains(self, values: ArrayLike, grid: float | None = None) -> BoolArray:
         """Whether each value lies in the target, compared on the grid where one is given (M1).
 
@@ -168,16 +183,28 @@ class Target:
                 inside = inside | (points == infinity)
         return inside
 
+    def snap(self, grid: float | None) -> Target:
+        """The target with its ends on the grid, so that points of the grid compare alike (M1)."""
+        if grid is None:
+            return self
+        ends = [snap([c.lower, c.upper], grid).tolist() for c in self.components]
+        return Target._of(
+            c._replace(lower=lower, upper=upper)
+            for c, (lower, upper) in zip(self.components, ends, strict=True)
+        )
+
     def shift(self, amount: float, grid: float | None = None) -> Target:
-        """The target moved by an amount, as for a remainder: ``target.shift(-behavior)``."""
-        moved = _number("amount", amount)
+        """The target moved by an amount, as for a remainder: ``target.shift(-behavior)``.
+
+        With a grid, ends and amount are put on it first: an end halfway between two of its points
+        then moves with the outcomes that it is compared with.
+        """
+        moved = float(snap(_number("amount", amount), grid))
         if not math.isfinite(moved):
             raise TargetError(f"shift needs a finite amount, got {moved}")
-        ends = [snap([c.lower + moved, c.upper + moved], grid).tolist() for c in self.components]
         return Target._of(
-            Component(low, high, c.lower_closed, c.upper_closed)
-            for (low, high), c in zip(ends, self.components, strict=True)
-        )
+            c._replace(lower=c.lower + moved, upper=c.upper + moved) for c in self.snap(grid)
+        ).snap(grid)
 
     def complement(self) -> Target:
         """The outcomes that miss the target."""
@@ -193,6 +220,11 @@ class Target:
         if not isinstance(other, Target):
             return NotImplemented
         return Target._of(self.components + other.components)
+
+    def __and__(self, other: Target) -> Target:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return Target._of(_overlap(mine, theirs) for mine in self for theirs in other)
 
     def __invert__(self) -> Target:
         return self.complement()
@@ -246,6 +278,14 @@ def _merged(components: Iterable[Component]) -> tuple[Component, ...]:
         upper, upper_closed = max((last.upper, last.upper_closed), (c.upper, c.upper_closed))
         merged[-1] = Component(last.lower, upper, last.lower_closed, upper_closed)
     return tuple(merged)
+
+
+def _overlap(one: Component, other: Component) -> Component:
+    """What two components share; an empty one where they share nothing."""
+    # At equal ends an open one cuts off more.
+    lower, lower_open = max((c.lower, not c.lower_closed) for c in (one, other))
+    upper, upper_closed = min((c.upper, c.upper_closed) for c in (one, other))
+    return Component(lower, upper, not lower_open, upper_closed)
 
 
 def _is_inhabited(component: Component) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.episodes import Column, DiscountedSum, Episodes, Sum, behavior_of
+from ontarget.episodes import Column, DiscountedSum, Episodes, Translation, behavior_of
 from ontarget.errors import EpisodesError
 
 rewards = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12)
@@ -59,23 +59,52 @@ def test_spec_names_the_behavior_it_came_from(spec: str) -> None:
     assert behavior_of(behavior_of(spec).spec) == behavior_of(spec)
 
 
-def test_only_amounts_that_pile_up_are_additive() -> None:
-    additive = {spec: behavior_of(spec).additive for spec in [*ALL, "column:h", "total:h"]}
-    assert [spec for spec, yes in additive.items() if yes] == ["sum", "discounted:0.9", "total:h"]
-    assert Sum().initial == 0.0
-    assert math.isnan(Column("h").initial)
+KINDS = {
+    "sum": Translation.SHIFT,
+    "discounted:0.9": Translation.SHIFT,
+    "last": Translation.KEEP,
+    "max": Translation.FLOOR,
+    "min": Translation.CEILING,
+    "mean": Translation.KEEP,
+    "column:h": Translation.KEEP,
+    "total:h": Translation.SHIFT,
+}
 
 
-def test_additive_behavior_leaves_a_remainder_and_others_the_outcome() -> None:
-    states, gains = np.zeros((3, 4, 2)), np.arange(12.0).reshape(3, 4)
-    step = Episodes.from_arrays(states, gains).at(2)
-    assert step.remaining.tolist() == [5.0, 13.0, 21.0]
-    assert step.response.tolist() == step.remaining.tolist()
-    assert step.inputs.shape == (3, 2)
+def test_models_read_the_behavior_so_far_unless_the_target_moves_by_it() -> None:
+    assert {spec: behavior_of(spec).translation for spec in KINDS} == KINDS
+    for spec, kind in KINDS.items():
+        behavior = behavior_of(spec)
+        adds_up = kind is Translation.SHIFT
+        assert (behavior.additive, behavior.reads_so_far) == (adds_up, not adds_up)
+        assert behavior.initial == 0.0 if adds_up else math.isnan(behavior.initial)
+        assert behavior.vectorised
+
+
+def test_a_behavior_says_what_it_reads_and_how_it_is_called() -> None:
+    found = [behavior_of(spec) for spec in KINDS]
+    assert [one.told for one in found] == [spec.endswith(":h") for spec in KINDS]
+    assert [one.column for one in found if one.told] == ["h", "h"]
+    assert [one.spec for one in found if one.forgets] == ["last"]
+    rewards = ["last reward", "largest reward", "smallest reward", "mean reward"]
+    sums = ["sum of rewards", "discounted sum of rewards"]
+    assert [one.label for one in found] == [*sums, *rewards, "h", "h"]
+
+
+def test_what_remains_is_the_rest_the_future_extreme_or_the_outcome() -> None:
+    states, gains = np.zeros((2, 4, 2)), np.array([[5.0, 1, 2, 3], [0, 7, 9, 8]])
+    remaining = {
+        spec: Episodes.from_arrays(states, gains, behavior=spec).at(2).remaining.tolist()
+        for spec in ("sum", "max", "min", "mean", "last")
+    }
+    assert remaining["sum"] == [5.0, 17.0]
+    assert remaining["max"] == [3.0, 9.0]
+    assert remaining["min"] == [2.0, 8.0]
+    assert remaining["mean"] == [2.75, 6.0]
+    assert remaining["last"] == [3.0, 8.0]
     step = Episodes.from_arrays(states, gains, behavior="max").at(2)
-    assert step.remaining is None
-    assert step.response.tolist() == [3.0, 7.0, 11.0]
-    assert step.inputs[:, 2].tolist() == [1.0, 5.0, 9.0]
+    assert step.response.tolist() == [3.0, 9.0]
+    assert step.outcomes.tolist() == [5.0, 9.0]
 
 
 def test_a_column_holds_the_value_after_its_row() -> None:
@@ -93,6 +122,17 @@ def test_a_total_starts_at_zero_and_leaves_a_remainder() -> None:
     )
     assert runs.at(0).behavior.tolist() == [0.0]
     assert runs.at(1).remaining.tolist() == [3.0]
+    named = Episodes.from_arrays(
+        np.zeros((1, 2, 1)), None, behavior="total:fuel", behavior_values=fuel
+    )
+    assert named.behavior == runs.behavior
+
+
+@pytest.mark.parametrize(("t", "scale"), [(0, 1.0), (1, 2.0), (10, 1024.0), (50, 1e12)])
+def test_late_discounted_remainders_are_scaled_up_but_not_without_end(t: int, scale: float) -> None:
+    assert behavior_of("discounted:0.5").scale(t) == scale
+    assert behavior_of("discounted:0.5").scale(5000) == 1e12
+    assert behavior_of("sum").scale(t) == 1.0
 
 
 @pytest.mark.parametrize("spec", ["median", "discounted:x", "discounted:1.5", "discounted:0", ""])
@@ -102,7 +142,7 @@ def test_an_unknown_behavior_is_refused_with_the_choices(spec: str) -> None:
 
 
 def test_sums_too_large_for_floats_are_refused() -> None:
-    with pytest.raises(EpisodesError, match="too large"):
+    with pytest.raises(EpisodesError, match=r"finite number, got inf for episode 0.*smaller scale"):
         Episodes.from_arrays(np.zeros((1, 2, 1)), np.full((1, 2), 1.7e308))
 
 

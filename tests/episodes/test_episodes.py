@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget import Episodes
+from ontarget._keyed import keys_of
+from ontarget.episodes._fingerprints import fingerprints
 from ontarget.errors import CensoredError, EpisodesError, InputError
 
 
@@ -43,21 +45,31 @@ def test_a_part_answers_as_if_it_had_been_recorded_alone(
 ) -> None:
     states, gains = ragged(lengths)
     chosen = data.draw(st.lists(st.sampled_from(range(len(lengths))), min_size=1, unique=True))
-    part = Episodes.from_arrays(states, gains, horizon=6).take(chosen)
+    judged = data.draw(st.sampled_from(["sum", "max", "min"]))
+    part = Episodes.from_arrays(states, gains, horizon=6, behavior=judged).take(chosen)
     alone = Episodes.from_arrays(
-        [states[i] for i in chosen], [gains[i] for i in chosen], ids=chosen, horizon=6
+        [states[i] for i in chosen],
+        [gains[i] for i in chosen],
+        ids=chosen,
+        horizon=6,
+        behavior=judged,
     )
     assert len(part) == len(alone)
     assert part.outcomes.tolist() == alone.outcomes.tolist()
     for t in range(6):
-        one, other = part.at(t), alone.at(t)
+        one, other, copied = part.at(t), alone.at(t), part.compact().at(t)
+        assert one.remaining.tolist() == other.remaining.tolist() == copied.remaining.tolist()
+        assert one.keys.tolist() == other.keys.tolist() == copied.keys.tolist()
         assert one.states.tolist() == other.states.tolist()
-        assert one.behavior.tolist() == other.behavior.tolist()
+        np.testing.assert_array_equal(one.behavior, other.behavior)
         assert one.ids.tolist() == other.ids.tolist()
         assert one.index.tolist() == other.index.tolist()
     assert part.to_frame().equals(alone.to_frame())
     assert part.compact().to_frame().equals(alone.to_frame())
     assert part.compact()._index is None
+    assert part.reward_range == alone.reward_range
+    values = [gain for i in chosen for gain in gains[i]]
+    assert part.reward_range == (min(values), max(values))
 
 
 def test_rectangular_and_listed_arrays_are_the_same_episodes() -> None:
@@ -87,6 +99,40 @@ def test_a_step_can_be_asked_on_the_grid() -> None:
     assert snapped.behavior[0] == 0.3
     assert snapped.remaining[0] == 0.3
     assert runs.grid == 1e-9
+
+
+def test_ids_are_hashed_once_whatever_is_asked_of_them(monkeypatch) -> None:
+    hashed = []
+    monkeypatch.setattr(
+        "ontarget.episodes._store.keys_of", lambda ids: hashed.append(ids.size) or keys_of(ids)
+    )
+    names = [f"run {i}" for i in range(10)]
+    runs = Episodes.from_arrays(np.zeros((10, 3, 1)), np.ones((10, 3)), ids=names)
+    for part in (runs, *runs.split(assure=0.2)[:3]):
+        for t in range(3):
+            assert part.at(t).keys.tolist() == keys_of(part.ids).tolist()
+    fingerprints(runs)
+    assert hashed == [10]
+
+
+def test_a_horizon_is_declared_only_where_someone_said_so() -> None:
+    arrays = ragged([2, 3])
+    seen, told = Episodes.from_arrays(*arrays), Episodes.from_arrays(*arrays, horizon=3)
+    assert (seen.horizon, told.horizon) == (3, 3)
+    assert (seen.horizon_declared, told.horizon_declared) == (False, True)
+    assert told.take([0]).compact().horizon_declared
+    table = told.to_frame()
+    assert not Episodes.from_frame(table).horizon_declared
+    assert Episodes.from_frame(table, horizon=4).horizon_declared
+    assert Episodes.from_frame(table, like=told).horizon_declared
+    assert not Episodes.from_frame(table, like=seen).horizon_declared
+    assert Episodes.from_frame(table, like=seen, horizon=5).horizon_declared
+    assert not Episodes.from_frame(table, like=told, horizon=None).horizon_declared
+
+
+def test_episodes_without_rewards_have_no_reward_range() -> None:
+    runs = Episodes.from_arrays(np.zeros((1, 2, 1)), None, behavior_values=np.ones((1, 2)))
+    assert runs.reward_range is None
 
 
 def test_horizon_beyond_the_longest_episode_leaves_empty_steps() -> None:

@@ -50,6 +50,20 @@ def test_writing_and_reading_gives_the_same_episodes(frame: pl.DataFrame, tmp_pa
             assert_frame_equal(again.to_frame(), runs.to_frame())
 
 
+def test_parquet_keeps_whether_the_horizon_was_declared(tmp_path: Path) -> None:
+    path = tmp_path / "runs.parquet"
+    for horizon in (None, 5):
+        Episodes.from_arrays(np.zeros((2, 5, 1)), np.ones((2, 5)), horizon=horizon).write(path)
+        again = Episodes.read(path)
+        assert (again.horizon, again.horizon_declared) == (5, horizon is not None)
+    assert Episodes.read(path, horizon=7).horizon_declared
+    # A file written before the flag existed says nothing, so nothing was declared.
+    text = json.loads(pl.read_parquet_metadata(path)["ontarget"])
+    del text["horizon_declared"]
+    pl.read_parquet(path).write_parquet(path, metadata={"ontarget": json.dumps(text)})
+    assert not Episodes.read(path).horizon_declared
+
+
 def walk(tmp_path: Path, ending: str = ".parquet") -> tuple[Episodes, Path]:
     rng = np.random.default_rng(0)
     runs = Episodes.from_arrays(rng.normal(size=(9, 5, 2)), rng.normal(size=(9, 5)))

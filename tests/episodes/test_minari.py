@@ -69,12 +69,14 @@ def test_a_discrete_observation_is_a_category(tmp_path: Path) -> None:
 def test_the_environments_time_limit_is_the_horizon(folder: Path) -> None:
     episodes = Episodes.read(folder)
     assert episodes.horizon == 5
+    assert episodes.horizon_declared
     assert episodes.truncated.tolist() == [False, True, False]
 
 
 def test_without_a_time_limit_the_longest_episode_is(tmp_path: Path) -> None:
     write_dataset(tmp_path / "walk", env_spec=None, lengths=(3, 4, 2))
     assert Episodes.read(tmp_path / "walk").horizon == 4
+    assert not Episodes.read(tmp_path / "walk").horizon_declared
 
 
 @pytest.mark.parametrize("end", ["truncations", ""])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from ontarget.episodes._frames import FrameOptions
+    from ontarget.episodes._layout import FrameOptions
 
 __all__ = [
     "AsJson",

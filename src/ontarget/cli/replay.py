@@ -55,20 +55,18 @@ class Replay:
 
     def _said(self, runs: Episodes, t: int) -> Iterator[dict[str, Any]]:
         """The messages of step t: the states there, and the ends of runs that are over by then."""
-        from ontarget.episodes import Column
-
         rows = runs.at(t) if t < runs.horizon else None
         states = {} if rows is None else dict(zip(rows.index.tolist(), rows.states, strict=True))
-        is_read = isinstance(runs.behavior, Column)
-        # A reward, or a behavior that is read, arrives with the next state.
-        earned = runs.rewards_at(t - 1).tolist() if t and not is_read else None
+        told = runs.behavior.told
+        # A reward, or a behavior that is told, arrives with the next state.
+        earned = runs.rewards_at(t - 1).tolist() if t and not told else None
         for place, i in enumerate(runs.at(t - 1).index.tolist() if t else range(len(runs))):
             message: dict[str, Any] = {"agent": str(runs.ids[i])}
             if self._grouped and runs.groups is not None:
                 message["group"] = runs.groups[i : i + 1].tolist()[0]
             if earned is not None:
                 message["reward"] = earned[place]
-            elif t and is_read:
+            elif t and told:
                 message["behavior"] = _after(runs.take([i]), t - 1)
             yield message | ({"state": states[i]} if i in states else {"end": True})
 

@@ -1,7 +1,7 @@
 """What happened: recorded episodes, what they are judged by, and how they are divided."""
 
-from ontarget.episodes.behavior import (
-    Behavior,
+from ontarget.episodes.behavior import Behavior, Translation
+from ontarget.episodes.builtin_behaviors import (
     Column,
     DiscountedSum,
     Last,
@@ -11,9 +11,9 @@ from ontarget.episodes.behavior import (
     Sum,
     behavior_of,
 )
-from ontarget.episodes.episodes import Episodes, Step
+from ontarget.episodes.episodes import Episodes, Split
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.episodes.splits import Split
+from ontarget.episodes.step import Step
 
 __all__ = [
     "Behavior",
@@ -29,5 +29,6 @@ __all__ = [
     "Split",
     "Step",
     "Sum",
+    "Translation",
     "behavior_of",
 ]

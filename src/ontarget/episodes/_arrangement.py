@@ -13,7 +13,7 @@ from ontarget.errors import EpisodesError
 
 __all__ = ["Arrangement", "arrange"]
 
-Column = TypeVar("Column", bound=AnyArray)
+Values = TypeVar("Values", bound=AnyArray)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Arrangement:
     lengths: IndexArray
     offsets: IndexArray
 
-    def place(self, column: Column) -> Column:
+    def place(self, column: Values) -> Values:
         """The column's values in time-major order."""
         return column if self.order is None else column[self.order]  # type: ignore[return-value]
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from ontarget.episodes._arrangement import Arrangement, arrange
-from ontarget.episodes._building import Recording
+from ontarget.episodes._building import RawEpisodes
 from ontarget.episodes._store import Roles
-from ontarget.episodes.behavior import Behavior, Column, behavior_of
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import EpisodesError
 
@@ -29,11 +30,9 @@ def record_arrays(
     behavior_values: Any,
     features: Sequence[str] | None,
     categorical: Sequence[str],
-) -> Recording:
+) -> RawEpisodes:
     """The recording that these arrays hold; see `Episodes.from_arrays`."""
-    judged = behavior_of("column:behavior" if behavior_values is not None else behavior)
-    if isinstance(behavior, Behavior):
-        judged = behavior
+    judged = _judged(behavior, told=behavior_values is not None)
     whole, lengths, dtype = _states(states)
     n, d = lengths.size, whole.shape[-1]
     names = _names(features, d)
@@ -58,7 +57,7 @@ def record_arrays(
         if whole.ndim == 3
         else np.array(arrangement.place(whole).T, dtype=np.float64, order="C")
     )
-    return Recording(
+    return RawEpisodes(
         arrangement=arrangement,
         schema=schema,
         behavior=judged,
@@ -73,10 +72,15 @@ def record_arrays(
         terminated=None,
         states=columns,
         rewards=rows(rewards, "rewards"),
-        behavior_values=rows(behavior_values, "behavior_values")
-        if isinstance(judged, Column)
-        else None,
+        behavior_values=rows(behavior_values, "behavior_values") if judged.told else None,
     )
+
+
+def _judged(behavior: str | Behavior, *, told: bool) -> Behavior:
+    """The behavior; where its values are told, a name of no column stands for them."""
+    if told and isinstance(behavior, str) and not behavior.startswith(("column:", "total:")):
+        behavior = "column:behavior"
+    return behavior_of(behavior)
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:

@@ -9,18 +9,19 @@ import numpy as np
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
-from ontarget.episodes._store import Roles, Store, behavior_before
-from ontarget.episodes.behavior import Behavior, Column
+from ontarget.episodes._store import Roles, Store
+from ontarget.episodes._walk import walk
+from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import CensoredError, EpisodesError
 
-__all__ = ["Censored", "Recording", "build"]
+__all__ = ["Censored", "RawEpisodes", "build"]
 
 Censored: TypeAlias = Literal["refuse", "drop"]
 
 
 @dataclass(frozen=True)
-class Recording:
+class RawEpisodes:
     """Columns in time-major order, not yet checked for what they hold."""
 
     arrangement: Arrangement
@@ -42,9 +43,12 @@ class Recording:
 
 
 def build(
-    recording: Recording, *, horizon: int | None, censored: Censored
+    recording: RawEpisodes, *, horizon: int | None, censored: Censored, declared: bool = True
 ) -> tuple[Store, IndexArray | None]:
-    """The checked store, and the positions of the episodes to keep (None: all of them)."""
+    """The checked store, and the positions of the episodes to keep (None: all of them).
+
+    ``declared`` is False for a horizon that someone else inferred from the longest run.
+    """
     if censored not in ("refuse", "drop"):
         raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
     _check_states(recording)
@@ -52,7 +56,7 @@ def build(
         column = recording.roles.reward or "reward"
         _check_finite(recording, recording.rewards, f"reward (column {column!r})")
     values = recording.rewards
-    if isinstance(recording.behavior, Column):
+    if recording.behavior.told:
         values = recording.behavior_values
         if values is not None:
             _check_finite(recording, values, f"behavior (column {recording.behavior.column!r})")
@@ -62,9 +66,8 @@ def build(
             "column that holds the behavior"
         )
     arrangement = recording.arrangement
-    before, outcomes = behavior_before(
-        recording.behavior, values, arrangement.lengths, arrangement.offsets
-    )
+    found = walk(recording.behavior, values, arrangement.lengths, arrangement.offsets)
+    _check_outcomes(recording, found.outcomes)
     store = Store(
         schema=recording.schema,
         behavior=recording.behavior,
@@ -78,13 +81,15 @@ def build(
         offsets=arrangement.offsets,
         states=recording.states,
         rewards=recording.rewards,
-        before=before,
-        outcomes=outcomes,
+        before=found.before,
+        outcomes=found.outcomes,
+        ahead=found.ahead,
+        horizon_declared=horizon is not None and declared,
     )
     return _settle_censored(store, censored)
 
 
-def _check_finite(recording: Recording, values: FloatArray, what: str) -> None:
+def _check_finite(recording: RawEpisodes, values: FloatArray, what: str) -> None:
     bad = ~np.isfinite(values)
     if bad.any():
         row = int(np.argmax(bad))
@@ -92,11 +97,22 @@ def _check_finite(recording: Recording, values: FloatArray, what: str) -> None:
         others = f" and in {more:,} more row{'s' * (more > 1)}" if more else ""
         raise EpisodesError(
             f"{what} needs finite numbers, got {values[row]} at {recording.where(row)}{others}; "
-            "mend the row, or leave the episode out"
+            "correct the row, or leave the episode out"
         )
 
 
-def _check_states(recording: Recording) -> None:
+def _check_outcomes(recording: RawEpisodes, outcomes: FloatArray) -> None:
+    bad = ~np.isfinite(outcomes)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise EpisodesError(
+            f"an outcome needs to be a finite number, got {outcomes[first]} for episode "
+            f"{recording.ids[first]!s} (behavior {recording.behavior.spec!r}); use rewards of a "
+            "smaller scale, or a behavior whose value is finite when a run ends"
+        )
+
+
+def _check_states(recording: RawEpisodes) -> None:
     """NaN is a missing reading and allowed; an infinite one is not."""
     for feature, column in zip(recording.schema.features, recording.states, strict=True):
         if np.isinf(column).any():
@@ -107,7 +123,7 @@ def _check_states(recording: Recording) -> None:
             )
 
 
-def _checked_horizon(recording: Recording, horizon: int | None) -> int:
+def _checked_horizon(recording: RawEpisodes, horizon: int | None) -> int:
     lengths = recording.arrangement.lengths
     longest = int(np.argmax(lengths))
     if horizon is None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ontarget.episodes.episodes import Episodes
-    from ontarget.episodes.schema import Feature, Schema
+from ontarget.episodes._recorded import Recorded
+from ontarget.episodes.schema import Feature, Schema
 
 __all__ = ["describe", "listed"]
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
-def describe(episodes: Episodes) -> str:
+def describe(episodes: Recorded) -> str:
     """How many episodes, how long, of what, and what they came to."""
     lengths, outcomes = episodes.lengths, episodes.outcomes
     steps = f"{int(lengths.sum()):,} steps in all"
@@ -83,7 +81,7 @@ def _follows(one: Feature, other: Feature) -> bool:
     return alike and int(second[2]) == int(first[2]) + 1
 
 
-def _ends(episodes: Episodes) -> str:
+def _ends(episodes: Recorded) -> str:
     early = int(np.count_nonzero(episodes.lengths < episodes.horizon))
     if not early:
         text = "all reached the horizon"
@@ -97,6 +95,6 @@ def _ends(episodes: Episodes) -> str:
     return text
 
 
-def _counting(episodes: Episodes) -> str:
+def _counting(episodes: Recorded) -> str:
     first = episodes.roles.first_step
     return f"; steps count from {first}" if first else ""

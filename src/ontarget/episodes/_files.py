@@ -7,19 +7,20 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from ontarget._whole_file import replacing
-from ontarget.episodes._building import Recording
-from ontarget.episodes._frames import FrameOptions, Layout, frame_of, layout_of, record_frame
-from ontarget.episodes.behavior import behavior_of
+from ontarget.episodes._building import RawEpisodes
+from ontarget.episodes._frames import record_frame
+from ontarget.episodes._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes._recorded import Recorded
+from ontarget.episodes._table import frame_of
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesFileError, OntargetError
-
-if TYPE_CHECKING:
-    from ontarget.episodes.episodes import Episodes
+from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
 
 __all__ = ["record_file", "write"]
 
@@ -27,7 +28,7 @@ _KEY = "ontarget"
 _VERSION = 1
 
 
-def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
+def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
     """The recording in a file or a Minari dataset folder, and the layout by which it was read."""
     if path.is_dir():
         from ontarget.episodes._minari import record_minari
@@ -37,7 +38,7 @@ def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
         raise EpisodesFileError(f"{path}: no such file or folder")
     with _explained(path):
         if path.suffix == ".parquet":
-            layout = layout_of(options, _layout_in(path))
+            layout = layout_of(options, _layout_in(path, options))
             table = pl.scan_parquet(path, glob=False)
         elif path.suffix == ".csv":
             layout = layout_of(options)
@@ -49,7 +50,7 @@ def record_file(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
         return record_frame(table, layout), layout
 
 
-def write(episodes: Episodes, path: Path) -> None:
+def write(episodes: Recorded, path: Path) -> None:
     """Write the episodes; the file appears whole or not at all."""
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
@@ -63,13 +64,14 @@ def write(episodes: Episodes, path: Path) -> None:
             table.cast({pl.Float32: pl.Float64}).sink_csv(part)
 
 
-def _described(episodes: Episodes) -> str:
+def _described(episodes: Recorded) -> str:
     """What the columns alone do not say, as sorted JSON."""
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
         "behavior": episodes.behavior.spec,
         "horizon": episodes.horizon,
+        "horizon_declared": episodes.horizon_declared,
         "features": episodes.schema.to_json(),
         "roles": {
             "episode": roles.episode,
@@ -84,7 +86,7 @@ def _described(episodes: Episodes) -> str:
     return json.dumps(found, sort_keys=True)
 
 
-def _layout_in(path: Path) -> Layout | None:
+def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
     """The layout that `write` left in a Parquet file, or None in a file of other making."""
     text = pl.read_parquet_metadata(path).get(_KEY)
     if text is None:
@@ -100,14 +102,29 @@ def _layout_in(path: Path) -> Layout | None:
         return Layout(
             features=schema.names,
             schema=schema,
-            behavior=behavior_of(found["behavior"]),
+            behavior=_judged(str(found["behavior"]), path, options),
             horizon=int(found["horizon"]),
+            declared=bool(found.get("horizon_declared", False)),
             **found["roles"],
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, OntargetError):
             raise
         raise EpisodesFileError(f"{path.name}: its description is damaged ({error})") from error
+
+
+def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
+    """The behavior that the file names, unless the user passes one."""
+    passed = options.get("behavior") or getattr(options.get("like"), "behavior", None)
+    if passed is not None:
+        return passed
+    try:
+        return behavior_of(spec)
+    except EpisodesError as error:
+        raise EpisodesFileError(
+            f"{path.name}: its episodes are judged by {spec!r}, a class that the file cannot "
+            "hold; pass it as behavior="
+        ) from error
 
 
 def _scan_csv(path: Path) -> pl.LazyFrame:
@@ -128,7 +145,7 @@ def _refuse_uneven_lines(path: Path) -> None:
             if row and len(row) != width:
                 raise EpisodesFileError(
                     f"{path.name}, line {reader.line_num}: {len(row)} fields where the header has "
-                    f"{width}: {','.join(row)[:80]!r}; mend or remove the line"
+                    f"{width}: {','.join(row)[:80]!r}; correct or remove the line"
                 )
 
 

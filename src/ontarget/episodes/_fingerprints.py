@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from ontarget._keyed import keyed_hash, keys_of
+from ontarget._keyed import keyed_hash
 from ontarget._typing import AnyArray, IndexArray, KeyArray
-
-if TYPE_CHECKING:
-    from ontarget.episodes.episodes import Episodes
+from ontarget.episodes._recorded import Recorded
 
 __all__ = ["fingerprints", "seen_before"]
 
 
-def fingerprints(episodes: Episodes) -> KeyArray:
+def fingerprints(episodes: Recorded) -> KeyArray:
     """One word per episode, of its id, its states, its behavior at every step and its outcome."""
     return _named(episodes, _contents(episodes))
 
 
-def seen_before(episodes: Episodes, known: AnyArray) -> IndexArray:
+def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
     """The positions of the episodes whose fingerprints are known; none where that may be chance.
 
-    In a world of few possible runs, two recordings that number theirs alike hold equal ones by
-    chance, as often as two runs of one recording are equal. Only more than that tells anything.
+    Where only a few different runs are possible, two logs that number their runs alike agree in
+    some of them by chance: as often as two runs of one log do. Only more than that tells anything.
 
     Examples
     --------
@@ -42,11 +38,11 @@ def seen_before(episodes: Episodes, known: AnyArray) -> IndexArray:
     return found if found.size > 4.0 * alike * len(episodes) else found[:0]
 
 
-def _named(episodes: Episodes, contents: KeyArray) -> KeyArray:
-    return keyed_hash(contents ^ keys_of(episodes.ids), 0, "episode")
+def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
+    return keyed_hash(contents ^ episodes.keys, 0, "episode")
 
 
-def _contents(episodes: Episodes) -> KeyArray:
+def _contents(episodes: Recorded) -> KeyArray:
     """One word per episode, of everything but its id."""
     words = keyed_hash(_bits(episodes.outcomes), 0, "outcome")
     for t in range(int(episodes.lengths.max())):

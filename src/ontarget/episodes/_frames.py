@@ -1,10 +1,10 @@
-"""Episodes from a table with one row per episode and step, and back."""
+"""Episodes from a table with one row per episode and step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -12,9 +12,8 @@ import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement, arrange
-from ontarget.episodes._building import Censored, Recording
+from ontarget.episodes._building import RawEpisodes
 from ontarget.episodes._columns import (
-    decoded,
     encoded,
     feature_of,
     flags,
@@ -23,105 +22,12 @@ from ontarget.episodes._columns import (
     numbers,
     whole_numbers,
 )
-from ontarget.episodes._store import Roles, Store
-from ontarget.episodes.behavior import Behavior, Column, behavior_of
+from ontarget.episodes._layout import Layout, feature_names, named_alike, roles_of
+from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import EpisodesError
 
-if TYPE_CHECKING:
-    from ontarget.episodes.episodes import Episodes
-
-__all__ = ["Alike", "FrameOptions", "Layout", "frame_of", "layout_of", "record_frame", "table_of"]
-
-
-class Alike(Protocol):
-    """What new episodes can be read like: earlier ones, or a monitor that was fitted on some."""
-
-    @property
-    def schema(self) -> Schema:
-        """The features of a state, with their dictionaries."""
-        ...
-
-    @property
-    def behavior(self) -> Behavior:
-        """What an episode is judged by."""
-        ...
-
-    @property
-    def horizon(self) -> int:
-        """The number of steps after which an episode is complete."""
-        ...
-
-    @property
-    def roles(self) -> Roles:
-        """Which column plays which part."""
-        ...
-
-
-class FrameOptions(TypedDict, total=False):
-    """The options of `Episodes.from_frame` and `Episodes.read`."""
-
-    episode: str
-    step: str | None
-    reward: str | None
-    features: Sequence[str] | None
-    behavior: str | Behavior
-    truncated: str | None
-    terminated: str | None
-    group: str | None
-    horizon: int | None
-    categorical: Sequence[str]
-    censored: Censored
-    first_step: int | None
-    like: Alike | None
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What `FrameOptions` leave open, filled in."""
-
-    episode: str = "episode"
-    step: str | None = "step"
-    reward: str | None = "reward"
-    features: Sequence[str] | None = None
-    behavior: str | Behavior = "sum"
-    truncated: str | None = "truncated"
-    terminated: str | None = "terminated"
-    group: str | None = "group"
-    horizon: int | None = None
-    categorical: Sequence[str] = ()
-    censored: Censored = "refuse"
-    first_step: int | None = None
-    like: Alike | None = None
-    # Features known beforehand, with their dictionaries: from the file, or from `like`.
-    schema: Schema | None = None
-
-
-def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
-    """The layout that the options describe, on top of what a file says of itself."""
-    allowed = {item.name for item in fields(Layout)} - {"schema"}
-    unknown = sorted(set(options) - allowed)
-    if unknown:
-        raise EpisodesError(
-            f"no option {unknown[0]!r}; the options are {', '.join(sorted(allowed))}"
-        )
-    layout = replace(known or Layout(), **options)
-    like = layout.like
-    if like is not None:
-        if not all(hasattr(like, part) for part in ("schema", "behavior", "horizon", "roles")):
-            raise EpisodesError(
-                f"like needs episodes or a fitted monitor, got {type(like).__name__}"
-            )
-        layout = replace(
-            layout,
-            schema=like.schema,
-            features=like.schema.names,
-            behavior=options.get("behavior", like.behavior),
-            horizon=options.get("horizon", like.horizon),
-        )
-    elif "features" in options or "categorical" in options:
-        layout = replace(layout, schema=None)
-    return layout
+__all__ = ["record_frame", "table_of"]
 
 
 def table_of(frame: Any) -> pl.LazyFrame:
@@ -155,13 +61,13 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     return pl.Series(column.name, values)
 
 
-def record_frame(table: pl.LazyFrame, layout: Layout) -> Recording:
+def record_frame(table: pl.LazyFrame, layout: Layout) -> RawEpisodes:
     """The recording that a table holds, one column read at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
-    layout = _named_alike(layout, columns)
-    roles = _roles(layout, columns, behavior)
-    names = _feature_names(layout, columns, roles, behavior)
+    layout = named_alike(layout, columns)
+    roles = roles_of(layout, columns, behavior)
+    names = feature_names(layout, columns, roles, behavior)
 
     def read(name: str) -> pl.Series:
         return table.select(name).collect().to_series()
@@ -179,7 +85,7 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> Recording:
     reader = _Reader(read, arrangement, own_ids, roles.first_step)
     groups = None if roles.group is None else reader.per_episode(roles.group)
     features, states = _states(reader, names, layout)
-    return Recording(
+    return RawEpisodes(
         arrangement=replace(arrangement, order=None),
         schema=Schema(features),
         behavior=behavior,
@@ -190,9 +96,7 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> Recording:
         terminated=reader.at_end(roles.terminated, "terminated"),
         states=states,
         rewards=reader.per_row(roles.reward, "reward"),
-        behavior_values=reader.per_row(
-            behavior.column if isinstance(behavior, Column) else None, "behavior"
-        ),
+        behavior_values=reader.per_row(behavior.column, "behavior"),
     )
 
 
@@ -273,153 +177,8 @@ def _states(
     return tuple(features), states
 
 
-def frame_of(episodes: Episodes) -> pl.DataFrame:
-    """The episodes as a table, sorted by step and then by episode."""
-    store, chosen = episodes._store, episodes._index
-    steps = store.offsets.size - 1
-    parts = [store.rows(t, chosen) for t in range(steps)]
-    index = np.concatenate([part for _, part in parts])
-    counts = [part.size for _, part in parts]
-    rows: slice | IndexArray = slice(None)
-    if chosen is not None:
-        rows = np.concatenate([np.asarray(part) for part, _ in parts])
-    time = np.repeat(np.arange(steps), counts)
-    roles = store.roles
-    columns = [
-        _label_series(roles.episode, episodes.ids[index]),
-        pl.Series(roles.step, time + roles.first_step, dtype=pl.Int64),
-    ]
-    taken = {roles.episode, roles.step}
-    for j, feature in enumerate(store.schema.features):
-        if feature.name not in taken:
-            columns.append(decoded(store.states[j, rows], feature))
-            taken.add(feature.name)
-    if roles.reward is not None and store.rewards is not None:
-        columns.append(pl.Series(roles.reward, store.rewards[rows]))
-    if isinstance(store.behavior, Column):
-        columns.append(pl.Series(store.behavior.column, _after(store)[rows]))
-    is_last = time == episodes.lengths[index] - 1
-    for name, ends in (
-        (roles.truncated, episodes.truncated),
-        (roles.terminated, episodes.terminated),
-    ):
-        if name is not None and ends is not None:
-            columns.append(pl.Series(name, is_last & ends[index]))
-    if roles.group is not None and roles.group not in taken and episodes.groups is not None:
-        columns.append(_label_series(roles.group, episodes.groups[index]))
-    return pl.DataFrame(columns)
-
-
-def _after(store: Store) -> FloatArray:
-    """A column behavior's values after each row: the next row's before, or the outcome."""
-    after = np.empty_like(store.before)
-    for t in range(store.offsets.size - 1):
-        now, alive = store.rows(t, None)
-        after[now] = store.outcomes[alive]
-        later, still = store.rows(t + 1, None)
-        after[np.arange(store.before.size)[now][np.searchsorted(alive, still)]] = store.before[
-            later
-        ]
-    return after
-
-
-def _label_series(name: str, values: AnyArray) -> pl.Series:
-    if values.dtype.kind in "iu":
-        return pl.Series(name, values)
-    return pl.Series(name, values.tolist(), dtype=pl.String)
-
-
-def _roles(layout: Layout, columns: tuple[str, ...], behavior: Behavior) -> Roles:
-    """Which column plays which part; the flags and the group only where they are there."""
-    usual = Layout()
-    found: dict[str, str | None] = {}
-    for part in ("episode", "step", "reward", "truncated", "terminated", "group"):
-        name = getattr(layout, part)
-        optional = name == getattr(usual, part) and (
-            part in ("truncated", "terminated", "group")
-            or (part == "reward" and isinstance(behavior, Column))
-        )
-        if name is None or name in columns:
-            found[part] = name
-        elif optional:
-            found[part] = None
-        else:
-            hint = " (or step=None if the rows stand in order)" if part == "step" else ""
-            raise EpisodesError(
-                f"no {part} column {name!r} among {', '.join(columns)}; pass {part}=NAME{hint}"
-            )
-    if found["reward"] is None and not isinstance(behavior, Column):
-        raise EpisodesError(f"behavior {behavior.spec!r} needs a reward column; pass reward=NAME")
-    if isinstance(behavior, Column) and behavior.column not in columns:
-        raise EpisodesError(
-            f"no behavior column {behavior.column!r} among {', '.join(columns)}; pass behavior=NAME"
-        )
-    return Roles(
-        episode=layout.episode,
-        step=layout.step or "step",
-        reward=found["reward"],
-        truncated=found["truncated"],
-        terminated=found["terminated"],
-        group=found["group"],
-    )
-
-
-def _named_alike(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """Where no column has the usual name of a part, that of the episodes these are read like."""
-    if layout.like is None:
-        return layout
-    usual, theirs = Layout(), layout.like.roles
-    parts = ("episode", "step", "reward", "truncated", "terminated", "group")
-    named = {
-        part: getattr(theirs, part)
-        for part in parts
-        if getattr(layout, part) == getattr(usual, part)
-        and getattr(layout, part) not in columns
-        and getattr(theirs, part) in columns
-    }
-    return replace(layout, **named)
-
-
 def _first_step(layout: Layout, steps: IndexArray | None) -> int:
     """The number that steps count from: as told, else 1 where no row has 0, as in many logs."""
     if layout.first_step is not None:
         return int(layout.first_step)
     return 1 if steps is not None and steps.min() == 1 else 0
-
-
-def _feature_names(
-    layout: Layout, columns: tuple[str, ...], roles: Roles, behavior: Behavior
-) -> tuple[str, ...]:
-    parts = {
-        roles.episode,
-        layout.step,
-        roles.reward,
-        roles.truncated,
-        roles.terminated,
-        roles.group,
-    }
-    if isinstance(behavior, Column):
-        parts.add(behavior.column)
-    names = (
-        tuple(name for name in columns if name not in parts)
-        if layout.features is None
-        else tuple(layout.features)
-    )
-    for name in (*names, *layout.categorical):
-        if name not in columns:
-            raise EpisodesError(f"no feature column {name!r} among {', '.join(columns)}")
-    stray = [name for name in layout.categorical if name not in names]
-    if stray:
-        raise EpisodesError(
-            f"categorical needs names of features ({', '.join(names)}), got {stray[0]!r}"
-        )
-    spent = {roles.reward, roles.truncated, roles.terminated}
-    if isinstance(behavior, Column):
-        spent.add(behavior.column)
-    late = [name for name in names if name in spent]
-    if late:
-        raise EpisodesError(
-            f"feature {late[0]!r} is known only after acting, so no state may hold it; "
-            "leave it out of features"
-        )
-    return names

@@ -20,8 +20,8 @@ import numpy as np
 from ontarget._extras import require
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.episodes._arrays import record_arrays
-from ontarget.episodes._building import Recording
-from ontarget.episodes._frames import FrameOptions, Layout, layout_of
+from ontarget.episodes._building import RawEpisodes
+from ontarget.episodes._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes._minari_space import layout_in_file, layout_of_json
 from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
@@ -43,7 +43,7 @@ class _Episode(NamedTuple):
     truncated: bool
 
 
-def record_minari(path: Path, options: FrameOptions) -> tuple[Recording, Layout]:
+def record_minari(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
     """The recording in a Minari dataset folder, and the options by which it was read."""
     unfit = sorted(set(options) - set(_OPTIONS))
     if unfit:
@@ -64,13 +64,14 @@ def record_minari(path: Path, options: FrameOptions) -> tuple[Recording, Layout]
     if layout.horizon is None:
         limit = _time_limit(metadata)
         longest = max(one.rewards.size for one in found)
-        layout = replace(layout, horizon=limit if limit and limit >= longest else None)
+        known = limit if limit and limit >= longest else None
+        layout = replace(layout, horizon=known, declared=True)
     return recording, layout
 
 
 def _recording(
     found: list[_Episode], ids: list[int], seen: ObservationLayout, layout: Layout
-) -> Recording:
+) -> RawEpisodes:
     names = seen.names
     columns = np.arange(len(names))
     if layout.features is not None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes.behavior import Behavior, Column
+from ontarget._keyed import keys_of
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError
 
-__all__ = ["Roles", "Store", "behavior_before"]
+__all__ = ["Roles", "Store"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Store:
     rewards: FloatArray | None
     before: FloatArray  # behavior before acting, one per row
     outcomes: FloatArray
+    ahead: FloatArray | None = None  # for a maximum or minimum: that of each row and all later ones
+    horizon_declared: bool = False
     dropped: int = 0
 
     def __post_init__(self) -> None:
@@ -58,6 +60,13 @@ class Store:
             value = getattr(self, item.name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    @cached_property
+    def keys(self) -> KeyArray:
+        """One key per id, hashed once."""
+        keys = keys_of(self.ids)
+        keys.setflags(write=False)
+        return keys
 
     @cached_property
     def censored(self) -> BoolArray:
@@ -90,6 +99,7 @@ class Store:
             states=self.states[:, rows],
             rewards=None if self.rewards is None else self.rewards[rows],
             before=self.before[rows],
+            ahead=None if self.ahead is None else self.ahead[rows],
             outcomes=self.outcomes[episodes],
         )
 
@@ -108,34 +118,3 @@ class Store:
             return start + episodes[kept], kept
         alive = np.flatnonzero(self.lengths > step)
         return start + np.searchsorted(alive, episodes[kept]), kept
-
-
-def behavior_before(
-    behavior: Behavior,
-    values: FloatArray,
-    lengths: IndexArray,
-    offsets: IndexArray,
-) -> tuple[FloatArray, FloatArray]:
-    """The behavior before acting at each row, and each episode's outcome.
-
-    ``values`` are the rewards, or the column's own values after each row, in time-major order.
-    """
-    before = np.empty(values.size)
-    outcomes = np.full(lengths.size, behavior.initial)
-    alive = np.arange(lengths.size)
-    for step in range(offsets.size - 1):
-        rows = slice(int(offsets[step]), int(offsets[step + 1]))
-        if rows.stop - rows.start != alive.size:
-            alive = np.flatnonzero(lengths > step)
-        so_far = outcomes[alive]
-        before[rows] = so_far
-        if isinstance(behavior, Column):
-            outcomes[alive] = values[rows]
-        else:
-            with np.errstate(over="ignore"):  # refused below
-                outcomes[alive] = behavior.update(so_far, values[rows], step)
-    if not np.all(np.isfinite(outcomes)):
-        raise EpisodesError(
-            "an episode's outcome is too large for float64; use rewards of a smaller scale"
-        )
-    return before, outcomes

@@ -1,202 +1,197 @@
-"""What a run is judged by: a number that summarises it so far, updated reward by reward (M1).
-
-One ``update`` serves arrays (recorded episodes) and floats (a live run), so both give the same
-bits: sums go left to right, one step at a time.
-"""
+"""What a run is judged by: a number that sums it up so far, updated reward by reward (M1, M18)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ontarget._typing import FloatArray
-from ontarget.errors import EpisodesError
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.target import Target
 
-__all__ = [
-    "Behavior",
-    "Column",
-    "DiscountedSum",
-    "Last",
-    "Max",
-    "Mean",
-    "Min",
-    "Sum",
-    "behavior_of",
-]
+__all__ = ["Behavior", "Bounds", "State", "Translation"]
 
-Number = TypeVar("Number", float, FloatArray)
+# A float, or a tuple of floats, whole numbers, booleans and such tuples. Typed loosely, since the
+# built-in behaviors take arrays of floats too.
+State: TypeAlias = Any
+# The least and the greatest reward of one step; None or an infinity where there is no bound.
+Bounds: TypeAlias = tuple[float | None, float | None]
 
 
-@dataclass(frozen=True)
-class Behavior:
+class Translation(IntEnum):
+    """How a target for the outcome becomes a target for the remainder, what is still to come.
+
+    With `KEEP` the remainder is the outcome itself. With `SHIFT` it is the outcome less the
+    behavior so far, and the target moves by that. With `FLOOR` the outcome is the larger of the
+    behavior so far and what follows, with `CEILING` the smaller. With `OWN` the remainder is the
+    outcome, and the behavior has a `translate` of its own.
+    """
+
+    KEEP = 0
+    SHIFT = 1
+    FLOOR = 2
+    CEILING = 3
+    OWN = 4
+
+
+class Behavior(ABC):
     """A summary of a run through time t. Its value at the end of the run is the outcome.
 
-    An *additive* behavior splits into what was earned and what remains: models learn the remainder
-    given the state, and the target moves by what was earned. For any other behavior models learn
-    the outcome given the state and the behavior so far.
+    Models learn the distribution of the *remainder*: what is still to come. `translate` turns a
+    target for the outcome into one for the remainder, given the behavior so far.
+
+    For a summary of your own, subclass this and write `update`, and where needed `start`, `value`
+    and `translate`. A frozen dataclass names itself with its settings. The outcome needs to be a
+    finite number.
+
+    Attributes
+    ----------
+    column
+        The column whose values the behavior takes as they are; None where it is computed from
+        rewards, as in every class of your own.
+    vectorised
+        Whether the state is a float, and `update` and `value` take arrays of them.
+
+    Examples
+    --------
+    The first step with a negative reward, or 20 if there is none:
+
+    >>> class FirstLoss(Behavior):
+    ...     def start(self):
+    ...         return (False, 20.0)
+    ...
+    ...     def update(self, state, reward, t):
+    ...         lost, _ = state
+    ...         return state if lost or reward >= 0 else (True, float(t))
+    ...
+    ...     def value(self, state):
+    ...         return state[1]
+    >>> from ontarget import Episodes
+    >>> rewards = np.array([[1.0, -1.0, -2.0], [3.0, 0.0, 1.0]])
+    >>> print(Episodes.from_arrays(np.zeros((2, 3, 1)), rewards, behavior=FirstLoss()).outcomes)
+    [ 1. 20.]
     """
+
+    vectorised: ClassVar[bool] = False
+    column: str | None = None
+
+    @property
+    def spec(self) -> str:
+        """The text that names the behavior; `behavior_of` turns a built-in one's back into it."""
+        this: Any = self  # a subclass may be a dataclass
+        settings = [one.name for one in fields(this)] if is_dataclass(this) else []
+        shown = ", ".join(f"{name}={getattr(this, name)!r}" for name in settings)
+        return f"own:{type(self).__name__}({shown})"
+
+    @property
+    def label(self) -> str:
+        """What people call the outcome."""
+        return "outcome"
+
+    @property
+    def told(self) -> bool:
+        """Whether the value is read from a column rather than computed from rewards."""
+        return self.column is not None
+
+    @property
+    def forgets(self) -> bool:
+        """Whether one good reward makes the value known again after a bad one."""
+        return False
+
+    @property
+    def translation(self) -> Translation:
+        """How targets are translated."""
+        return Translation.KEEP if type(self).translate is Behavior.translate else Translation.OWN
 
     @property
     def additive(self) -> bool:
         """Whether the outcome is what was earned plus what remains."""
-        return False
+        return self.translation is Translation.SHIFT
+
+    @property
+    def reads_so_far(self) -> bool:
+        """Whether models read the behavior so far beside the state (M1)."""
+        return self.translation is not Translation.SHIFT
 
     @property
     def initial(self) -> float:
-        """The value before the first step: 0 for an amount that adds up, else unknown."""
-        return 0.0 if self.additive else math.nan
+        """The value before the first step; NaN where there is none yet."""
+        return float(self.value(self.start()))
 
-    @property
-    def spec(self) -> str:
-        """The text that `behavior_of` turns back into this behavior."""
-        return type(self).__name__.lower()
+    def start(self) -> State:
+        """The state before the first step: a float, or a tuple of plain values, nested or not."""
+        return math.nan
 
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:
-        """The behavior through ``step + 1``, from that through ``step`` and the step's reward."""
-        raise TypeError(f"{self.spec} is not computed from rewards")
+    @abstractmethod
+    def update(self, state: State, reward: Any, t: int) -> State:
+        """The state after step t, from the state before it and the step's reward.
 
+        A behavior that is told its value takes that in place of the reward.
+        """
 
-@dataclass(frozen=True)
-class Sum(Behavior):
-    """The sum of the rewards: the default."""
+    def value(self, state: State) -> Any:
+        """The behavior so far, b_t; NaN where there is none yet."""
+        return state
 
-    @property
-    def additive(self) -> bool:  # noqa: D102
-        return True
+    def scale(self, t: int) -> float:
+        """What remainders at step t are multiplied by inside a model, so that steps are alike."""
+        return 1.0
 
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:  # noqa: D102
-        return behavior + reward
+    def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
+        """The remainders that lead into the target, given the behavior so far at step t (M18).
 
+        Where it is empty the run cannot meet the target any more; where it is everything the run
+        cannot miss it.
 
-@dataclass(frozen=True)
-class DiscountedSum(Behavior):
-    """The sum of γ^t times the reward of step t.
+        Examples
+        --------
+        >>> from ontarget import Target
+        >>> from ontarget.episodes import Max, Sum
+        >>> Sum().translate(Target.at_least(10), 4.0, t=3)
+        Target('[6, inf)')
+        >>> Max().translate(Target(2, 8), 4.0, t=3)
+        Target('(-inf, 8]')
+        >>> Max().translate(Target(2, 8), 9.0, t=3)
+        Target('empty')
+        """
+        wanted, had = target.snap(grid), float(snap(so_far, grid))
+        if self.translation is Translation.SHIFT:
+            return wanted.shift(-had, grid)
+        if self.translation in (Translation.KEEP, Translation.OWN) or math.isnan(had):
+            return wanted
+        ends = (had, math.inf) if self.translation is Translation.FLOOR else (-math.inf, had)
+        beyond = Target(*ends, "neither")
+        ahead = wanted & beyond
+        # What does not go beyond the behavior so far leaves it as the outcome.
+        return ahead | ~beyond if wanted.contains(had) else ahead
 
-    Parameters
-    ----------
-    gamma
-        The discount γ, above 0 and at most 1.
-    """
+    def combine(self, so_far: ArrayLike, remainder: ArrayLike) -> FloatArray:
+        """The outcome that a remainder leads to from the behavior so far."""
+        had, ahead = np.asarray(so_far, np.float64), np.asarray(remainder, np.float64)
+        if self.translation is Translation.SHIFT:
+            return had + ahead
+        if self.translation is Translation.FLOOR:
+            return np.fmax(had, ahead)
+        if self.translation is Translation.CEILING:
+            return np.fmin(had, ahead)
+        return np.broadcast_arrays(had, ahead)[1]
 
-    gamma: float
+    def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
+        """The closed range that holds the remainder at step t, given bounds of every reward (M18).
 
-    def __post_init__(self) -> None:
-        if not 0.0 < self.gamma <= 1.0:
-            raise EpisodesError(f"discounted needs a gamma above 0 and at most 1, got {self.gamma}")
-
-    @property
-    def additive(self) -> bool:  # noqa: D102
-        return True
-
-    @property
-    def spec(self) -> str:  # noqa: D102
-        return f"discounted:{self.gamma!r}"
-
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:  # noqa: D102
-        # The power is Python's for arrays too: NumPy's may differ from it in the last bit.
-        return behavior + float(self.gamma) ** step * reward
-
-
-@dataclass(frozen=True)
-class Last(Behavior):
-    """The last reward."""
-
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:  # noqa: D102
-        return reward
-
-
-@dataclass(frozen=True)
-class Max(Behavior):
-    """The largest reward."""
-
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:  # noqa: D102
-        largest: Number = np.fmax(behavior, reward)
-        return largest
-
-
-@dataclass(frozen=True)
-class Min(Behavior):
-    """The smallest reward."""
-
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:  # noqa: D102
-        smallest: Number = np.fmin(behavior, reward)
-        return smallest
-
-
-@dataclass(frozen=True)
-class Mean(Behavior):
-    """The mean reward."""
-
-    def update(self, behavior: Number, reward: Number, step: int) -> Number:  # noqa: D102
-        return reward if step == 0 else behavior + (reward - behavior) / (step + 1)
-
-
-@dataclass(frozen=True)
-class Column(Behavior):
-    """A number that the user's own data hold: its value **after** each step.
-
-    Parameters
-    ----------
-    column
-        The column's name.
-    accumulates
-        True for an amount that starts at 0 and piles up (energy used so far), so that what remains
-        does not depend on what was used; False for a reading (height, temperature).
-    """
-
-    column: str
-    accumulates: bool = False
-
-    @property
-    def additive(self) -> bool:  # noqa: D102
-        return self.accumulates
-
-    @property
-    def spec(self) -> str:  # noqa: D102
-        return f"{'total' if self.accumulates else 'column'}:{self.column}"
-
-
-_NAMED: dict[str, Behavior] = {b.spec: b for b in (Sum(), Last(), Max(), Min(), Mean())}
-
-
-def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
-    """The behavior that a text names.
-
-    Parameters
-    ----------
-    spec
-        ``"sum"``, ``"last"``, ``"max"``, ``"min"``, ``"mean"``, ``"discounted:0.99"``, a column's
-        name, ``"column:NAME"`` for a column named like one of these, or ``"total:NAME"`` for a
-        column that piles up from 0.
-    columns
-        The columns at hand.
-
-    Examples
-    --------
-    >>> behavior_of("discounted:0.9")
-    DiscountedSum(gamma=0.9)
-    >>> behavior_of("height", columns=("height", "speed"))
-    Column(column='height', accumulates=False)
-    """
-    if isinstance(spec, Behavior):
-        return spec
-    if spec in _NAMED:
-        return _NAMED[spec]
-    kind, _, rest = spec.partition(":")
-    if kind == "discounted" and rest:
-        try:
-            return DiscountedSum(float(rest))
-        except ValueError as error:
-            if isinstance(error, EpisodesError):
-                raise
-            raise EpisodesError(f"discounted needs a number as gamma, got {rest!r}") from error
-    if kind in ("column", "total") and rest:
-        return Column(rest, accumulates=kind == "total")
-    if spec in columns:
-        return Column(spec)
-    known = ", ".join([*_NAMED, "discounted:GAMMA", "column:NAME", "total:NAME"])
-    at_hand = f" or a column ({', '.join(columns)})" if columns else ""
-    raise EpisodesError(f"behavior needs one of {known}{at_hand}, got {spec!r}")
+        Parameters
+        ----------
+        t
+            The step; the run is alive there, so it earns at least once more.
+        bounds
+            The least and the greatest reward of one step; None or an infinity for no bound.
+        horizon, declared
+            The number of steps after which a run is complete, and whether that was declared. One
+            that was only inferred from the longest run seen bounds nothing.
+        """
+        return -math.inf, math.inf

@@ -3,81 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ontarget._grid import grid_of, snap
-from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.episodes._building import Censored, build
-from ontarget.episodes._store import Roles, Store
+from ontarget._typing import ArrayLike
+from ontarget.episodes._building import Censored, RawEpisodes, build
+from ontarget.episodes._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes._recorded import Recorded
+from ontarget.episodes._splits import ByGroup, divide
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ontarget.episodes._frames import FrameOptions
-    from ontarget.episodes.splits import ByGroup, Split
-
-__all__ = ["Episodes", "Step"]
-
-Kind = TypeVar("Kind", bound=np.generic)
+__all__ = ["Episodes", "Split"]
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """The episodes that are alive at one step.
+class Split(NamedTuple):
+    """Disjoint parts of some episodes; a part that was asked to be empty is None."""
 
-    Attributes
-    ----------
-    t
-        The step.
-    states
-        Their states, (n, d), before acting.
-    behavior
-        Their behavior so far, b_t.
-    remaining
-        What is still to come, ``outcomes - behavior``; None where the behavior does not add up.
-    outcomes
-        Their outcomes.
-    ids, groups
-        Who they are; groups are None where the episodes have none.
-    index
-        Their positions among all episodes.
-    """
-
-    t: int
-    states: FloatArray
-    behavior: FloatArray
-    remaining: FloatArray | None
-    outcomes: FloatArray
-    ids: AnyArray
-    groups: AnyArray | None
-    index: IndexArray
-
-    def __len__(self) -> int:
-        return int(self.index.size)
-
-    @property
-    def inputs(self) -> FloatArray:
-        """What a model reads: the states, and the behavior so far where it does not add up (M1)."""
-        if self.remaining is not None:
-            return self.states
-        return np.column_stack([self.states, self.behavior])
-
-    @property
-    def response(self) -> FloatArray:
-        """What a model learns: the remainder where the behavior adds up, else the outcome (M1)."""
-        return self.outcomes if self.remaining is None else self.remaining
+    train: Episodes
+    calibrate: Episodes
+    assure: Episodes | None
+    rest: Episodes | None
 
 
-class Episodes:
+class Episodes(Recorded):
     """Recorded runs of one fixed policy: states, rewards, and what each run came to.
 
     Build them with `from_arrays`, `from_frame` or `read`; take parts with `split` and `take`, which
@@ -93,12 +47,6 @@ class Episodes:
     >>> step.states.shape, bool(np.allclose(step.behavior + step.remaining, walks.outcomes))
     ((100, 2), True)
     """
-
-    __slots__ = ("__dict__", "_index", "_store")
-
-    def __init__(self, store: Store, index: IndexArray | None = None) -> None:
-        self._store = store
-        self._index = index
 
     @classmethod
     def from_arrays(
@@ -192,11 +140,10 @@ class Episodes:
         >>> print(runs.outcomes, runs.schema.names)
         [0.75 1.  ] ('speed', 'mode')
         """
-        from ontarget.episodes._frames import layout_of, record_frame, table_of
+        from ontarget.episodes._frames import record_frame, table_of
 
         layout = layout_of(options)
-        recording = record_frame(table_of(frame), layout)
-        return cls(*build(recording, horizon=layout.horizon, censored=layout.censored))
+        return cls._built(record_frame(table_of(frame), layout), layout)
 
     @classmethod
     def read(cls, path: str | Path, **options: Unpack[FrameOptions]) -> Episodes:
@@ -208,8 +155,18 @@ class Episodes:
         """
         from ontarget.episodes._files import record_file
 
-        recording, layout = record_file(Path(path), options)
-        return cls(*build(recording, horizon=layout.horizon, censored=layout.censored))
+        return cls._built(*record_file(Path(path), options))
+
+    @classmethod
+    def _built(cls, recording: RawEpisodes, layout: Layout) -> Episodes:
+        return cls(
+            *build(
+                recording,
+                horizon=layout.horizon,
+                declared=layout.declared,
+                censored=layout.censored,
+            )
+        )
 
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole."""
@@ -219,95 +176,9 @@ class Episodes:
 
     def to_frame(self) -> pl.DataFrame:
         """The episodes as a polars frame: one row per episode and step, sorted by step."""
-        from ontarget.episodes._frames import frame_of
+        from ontarget.episodes._table import frame_of
 
         return frame_of(self)
-
-    @property
-    def schema(self) -> Schema:
-        """The features of a state."""
-        return self._store.schema
-
-    @property
-    def behavior(self) -> Behavior:
-        """What the episodes are judged by."""
-        return self._store.behavior
-
-    @property
-    def horizon(self) -> int:
-        """The number of steps after which an episode is complete."""
-        return self._store.horizon
-
-    @property
-    def roles(self) -> Roles:
-        """Which column of the user's data plays which part."""
-        return self._store.roles
-
-    @property
-    def dropped(self) -> int:
-        """How many censored episodes were left out when these were built."""
-        return self._store.dropped
-
-    @cached_property
-    def ids(self) -> AnyArray:
-        """Who the episodes are."""
-        return self._own(self._store.ids)
-
-    @cached_property
-    def groups(self) -> AnyArray | None:
-        """The episodes' groups, or None."""
-        return None if self._store.groups is None else self._own(self._store.groups)
-
-    @cached_property
-    def truncated(self) -> BoolArray | None:
-        """Which episodes were flagged as cut off; None where nothing says so."""
-        return None if self._store.truncated is None else self._own(self._store.truncated)
-
-    @cached_property
-    def terminated(self) -> BoolArray | None:
-        """Which episodes were flagged as ended by themselves; None where nothing says so."""
-        return None if self._store.terminated is None else self._own(self._store.terminated)
-
-    @cached_property
-    def lengths(self) -> IndexArray:
-        """The episodes' numbers of steps."""
-        return self._own(self._store.lengths)
-
-    @cached_property
-    def outcomes(self) -> FloatArray:
-        """What each episode came to: its behavior at the end."""
-        return self._own(self._store.outcomes)
-
-    @cached_property
-    def grid(self) -> float:
-        """The spacing on which these outcomes are compared (M1)."""
-        return grid_of(self.outcomes)
-
-    def at(self, t: int, *, grid: float | None = None) -> Step:
-        """The episodes that are alive at step t, their numbers snapped to the grid if one is given.
-
-        An episode that ended before t is not alive; its outcome is known.
-        """
-        if not 0 <= t < self.horizon:
-            raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
-        store = self._store
-        rows, alive = store.rows(t, self._index)
-        states = store.states[:, rows].T
-        behavior = snap(store.before[rows], grid)
-        outcomes = snap(self.outcomes[alive], grid)
-        remaining = snap(outcomes - behavior, grid) if store.behavior.additive else None
-        groups = None if self.groups is None else self.groups[alive]
-        return Step(t, states, behavior, remaining, outcomes, self.ids[alive], groups, alive)
-
-    def rewards_at(self, t: int) -> FloatArray:
-        """The rewards that the episodes alive at step t received there."""
-        if self._store.rewards is None:
-            raise EpisodesError(
-                f"these episodes have no rewards: their behavior is {self.behavior.spec}"
-            )
-        rows, _ = self._store.rows(t, self._index)
-        rewards: FloatArray = self._store.rewards[rows]
-        return rewards
 
     def take(self, index: ArrayLike) -> Episodes:
         """Some of the episodes, by position or by a mask; nothing is copied."""
@@ -359,18 +230,18 @@ class Episodes:
         >>> len(parts.train), len(parts.calibrate), parts.assure, len(parts.rest)
         (5, 3, None, 2)
         """
-        from ontarget.episodes.splits import split
-
-        return split(self, (train, calibrate, assure), seed=seed, by_group=by_group)
+        asked = (train, calibrate, assure)
+        chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
+        first, second, third, rest = (self.take(np.sort(i)) if i.size else None for i in chosen)
+        assert first is not None
+        assert second is not None
+        return Split(first, second, third, rest)
 
     def describe(self) -> str:
         """A few lines for people: how many, how long, what they came to, what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)
-
-    def __len__(self) -> int:
-        return int(self._store.lengths.size if self._index is None else self._index.size)
 
     def __repr__(self) -> str:
         longest = int(self.lengths.max())
@@ -380,10 +251,3 @@ class Episodes:
             f"step{'s' * (longest != 1)}, {len(self.schema)} "
             f"feature{'s' * (len(self.schema) != 1)}, behavior {self.behavior.spec}>"
         )
-
-    def _own(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        if self._index is None:
-            return values
-        own: NDArray[Kind] = values[self._index]
-        own.setflags(write=False)
-        return own

@@ -9,7 +9,7 @@ import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray
-from ontarget.episodes import Behavior, Column, Episodes, behavior_of
+from ontarget.episodes import Behavior, Episodes, behavior_of
 from ontarget.episodes._building import Censored
 from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import EpisodesError, InputError
@@ -133,7 +133,7 @@ class Recorder:
         runs = sorted(self._finished, key=lambda run: run.number)
         judged = behavior_of(behavior)
         values = [run.values for run in runs if run.values is not None]
-        if isinstance(judged, Column) and len(values) < len(runs):
+        if judged.told and len(values) < len(runs):
             raise InputError(
                 f"behavior {judged.spec!r} is read, not computed from rewards; pass "
                 "behavior_value, a function of the observation and info, when recording"
@@ -145,7 +145,7 @@ class Recorder:
             truncated=[run.truncated for run in runs],
             horizon=self.horizon,
             behavior=judged,
-            behavior_values=values if isinstance(judged, Column) else None,
+            behavior_values=values if judged.told else None,
             features=self._features,
             categorical=self._categorical,
             censored=censored,

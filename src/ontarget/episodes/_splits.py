@@ -2,94 +2,73 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
-from ontarget._typing import AnyArray, IndexArray
+from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.errors import EpisodesError
 
-if TYPE_CHECKING:
-    from ontarget.episodes.episodes import Episodes
-
-__all__ = ["ByGroup", "Split", "split"]
+__all__ = ["ByGroup", "divide"]
 
 ByGroup: TypeAlias = Literal["stratify", "whole"]
+Parts: TypeAlias = tuple[float, float, float]
 
 _PARTS = ("train", "calibrate", "assure")
 
 
-class Split(NamedTuple):
-    """Disjoint parts of some episodes; a part that was asked to be empty is None."""
-
-    train: Episodes
-    calibrate: Episodes
-    assure: Episodes | None
-    rest: Episodes | None
-
-
-def split(
-    episodes: Episodes,
-    parts: tuple[float, float, float],
+def divide(
+    ids: AnyArray,
+    keys: KeyArray,
+    groups: AnyArray | None,
+    parts: Parts,
     *,
     seed: int,
     by_group: ByGroup | None,
-) -> Split:
-    """The division of episodes into train, calibrate and assure; see `Episodes.split`."""
+) -> list[IndexArray]:
+    """Positions of train, calibrate, assure and the rest; see `Episodes.split`."""
     if by_group not in (None, "stratify", "whole"):
         raise EpisodesError(f"by_group needs 'stratify', 'whole' or None, got {by_group!r}")
+
+    def cut(among: IndexArray) -> list[IndexArray]:
+        """These episodes divided in the order of a hash of their ids."""
+        order = np.lexsort((ids[among], keyed_hash(keys[among], seed, "split")))
+        return np.split(among[order], np.cumsum(_counts(parts, among.size)))
+
     if by_group is None:
-        chosen = _divide(episodes, np.arange(len(episodes)), parts, seed)
-    elif episodes.groups is None:
+        chosen = cut(np.arange(ids.size))
+    elif groups is None:
         raise EpisodesError(f"by_group={by_group!r} needs episodes with groups; these have none")
     elif by_group == "stratify":
-        chosen = _stratify(episodes, episodes.groups, parts, seed)
+        chosen = _stratify(cut, groups, parts)
     else:
-        chosen = _keep_whole(episodes, episodes.groups, parts, seed)
+        chosen = _keep_whole(groups, parts, seed)
     for name, part, asked in zip(_PARTS, chosen, parts, strict=False):
         if not part.size and (asked or name != "assure"):
             raise EpisodesError(
-                f"{name} would be empty: {asked} of {len(episodes)} episodes; ask for more of them"
+                f"{name} would be empty: {asked} of {ids.size} episodes; ask for more of them"
             )
-    train, calibrate, assure, rest = (
-        episodes.take(np.sort(part)) if part.size else None for part in chosen
-    )
-    assert train is not None
-    assert calibrate is not None
-    return Split(train, calibrate, assure, rest)
-
-
-def _divide(
-    episodes: Episodes, among: IndexArray, parts: tuple[float, float, float], seed: int
-) -> list[IndexArray]:
-    """Positions of train, calibrate, assure and the rest, in the order of a hash of the ids."""
-    ids = episodes.ids[among]
-    order = among[np.lexsort((ids, keyed_hash(keys_of(ids), seed, "split")))]
-    counts = _counts(parts, among.size)
-    return np.split(order, np.cumsum(counts))
+    return chosen
 
 
 def _stratify(
-    episodes: Episodes, groups: AnyArray, parts: tuple[float, float, float], seed: int
+    cut: Callable[[IndexArray], list[IndexArray]], groups: AnyArray, parts: Parts
 ) -> list[IndexArray]:
     if any(isinstance(part, int) and part > 1 for part in parts):
         raise EpisodesError(f"by_group='stratify' needs fractions, got counts {parts}")
     _, which = np.unique(groups, return_inverse=True)
-    divided = [
-        _divide(episodes, np.flatnonzero(which == g), parts, seed) for g in range(which.max() + 1)
-    ]
+    divided = [cut(np.flatnonzero(which == g)) for g in range(which.max() + 1)]
     return [np.concatenate(same) for same in zip(*divided, strict=True)]
 
 
-def _keep_whole(
-    episodes: Episodes, groups: AnyArray, parts: tuple[float, float, float], seed: int
-) -> list[IndexArray]:
+def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
     """Groups in the order of a hash, each to the part that lacks most of its share."""
     names, which = np.unique(groups, return_inverse=True)
     sizes = np.bincount(which)
-    counts = _counts(parts, len(episodes))
-    wanted = np.array([*counts, len(episodes) - sum(counts)], dtype=np.float64)
+    counts = _counts(parts, groups.size)
+    wanted = np.array([*counts, groups.size - sum(counts)], dtype=np.float64)
     given: list[list[int]] = [[], [], [], []]
     lacking = wanted.copy()
     for group in np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable"):
@@ -99,7 +78,7 @@ def _keep_whole(
     return [np.flatnonzero(np.isin(which, own)) for own in given]
 
 
-def _counts(parts: tuple[float, float, float], n: int) -> list[int]:
+def _counts(parts: Parts, n: int) -> list[int]:
     """How many episodes each part gets: a fraction of n, or the count itself."""
     counts = []
     for name, part in zip(_PARTS, parts, strict=True):

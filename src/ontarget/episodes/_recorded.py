@@ -1,0 +1,154 @@
+"""What recorded episodes hold, for all or some of a store; `Episodes` adds how they are made."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._grid import grid_of, snap
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes._store import Roles, Store
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.schema import Schema
+from ontarget.episodes.step import Step
+from ontarget.errors import EpisodesError, InputError
+
+__all__ = ["Recorded"]
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+class Recorded:
+    """The episodes of a store, or those at some positions in it."""
+
+    def __init__(self, store: Store, index: IndexArray | None = None) -> None:
+        self._store = store
+        self._index = index
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a state."""
+        return self._store.schema
+
+    @property
+    def behavior(self) -> Behavior:
+        """What the episodes are judged by."""
+        return self._store.behavior
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps after which an episode is complete."""
+        return self._store.horizon
+
+    @property
+    def horizon_declared(self) -> bool:
+        """Whether the horizon was declared; otherwise it is the longest run seen, and no limit."""
+        return self._store.horizon_declared
+
+    @property
+    def roles(self) -> Roles:
+        """Which column of the user's data plays which part."""
+        return self._store.roles
+
+    @property
+    def dropped(self) -> int:
+        """How many censored episodes were left out when these were built."""
+        return self._store.dropped
+
+    @cached_property
+    def ids(self) -> AnyArray:
+        """Who the episodes are."""
+        return self._own(self._store.ids)
+
+    @cached_property
+    def keys(self) -> KeyArray:
+        """One 64-bit key per id, for randomness that does not depend on the episodes' order."""
+        return self._own(self._store.keys)
+
+    @cached_property
+    def groups(self) -> AnyArray | None:
+        """The episodes' groups, or None."""
+        return None if self._store.groups is None else self._own(self._store.groups)
+
+    @cached_property
+    def truncated(self) -> BoolArray | None:
+        """Which episodes were flagged as cut off; None where nothing says so."""
+        return None if self._store.truncated is None else self._own(self._store.truncated)
+
+    @cached_property
+    def terminated(self) -> BoolArray | None:
+        """Which episodes were flagged as ended by themselves; None where nothing says so."""
+        return None if self._store.terminated is None else self._own(self._store.terminated)
+
+    @cached_property
+    def lengths(self) -> IndexArray:
+        """The episodes' numbers of steps."""
+        return self._own(self._store.lengths)
+
+    @cached_property
+    def outcomes(self) -> FloatArray:
+        """What each episode came to: its behavior at the end."""
+        return self._own(self._store.outcomes)
+
+    @cached_property
+    def grid(self) -> float:
+        """The spacing on which these outcomes are compared (M1)."""
+        return grid_of(self.outcomes)
+
+    @cached_property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The least and the greatest reward of all steps; None without rewards."""
+        if self._store.rewards is None:
+            return None
+        by_step = [self.rewards_at(t) for t in range(int(self.lengths.max()))]
+        return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
+
+    def at(self, t: int, *, grid: float | None = None) -> Step:
+        """The episodes that are alive at step t, their numbers snapped to the grid if one is given.
+
+        An episode that ended before t is not alive; its outcome is known.
+        """
+        if not 0 <= t < self.horizon:
+            raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
+        store = self._store
+        rows, alive = store.rows(t, self._index)
+        behavior, outcomes = snap(store.before[rows], grid), snap(self.outcomes[alive], grid)
+        remaining = outcomes
+        if store.ahead is not None:
+            remaining = snap(store.ahead[rows], grid)
+        elif store.behavior.additive:
+            remaining = snap(outcomes - behavior, grid)
+        return Step(
+            t=t,
+            states=store.states[:, rows].T,
+            behavior=behavior,
+            remaining=remaining,
+            outcomes=outcomes,
+            ids=self.ids[alive],
+            groups=None if self.groups is None else self.groups[alive],
+            keys=self.keys[alive],
+            index=alive,
+        )
+
+    def rewards_at(self, t: int) -> FloatArray:
+        """The rewards that the episodes alive at step t received there."""
+        if self._store.rewards is None:
+            raise EpisodesError(
+                f"these episodes have no rewards: their behavior is {self.behavior.spec}"
+            )
+        rows, _ = self._store.rows(t, self._index)
+        rewards: FloatArray = self._store.rewards[rows]
+        return rewards
+
+    def __len__(self) -> int:
+        return int(self._store.lengths.size if self._index is None else self._index.size)
+
+    def _own(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        if self._index is None:
+            return values
+        own: NDArray[Kind] = values[self._index]
+        own.setflags(write=False)
+        return own

@@ -1,0 +1,80 @@
+"""A behavior followed along many runs at once, whether or not it takes arrays itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes.behavior import Behavior, Translation
+
+__all__ = ["Walk", "advance", "begin", "values_of", "walk"]
+
+
+class Walk(NamedTuple):
+    """What a behavior comes to along recorded rows."""
+
+    before: FloatArray  # the behavior so far, before acting, one per row
+    outcomes: FloatArray  # one per episode
+    ahead: FloatArray | None  # the extreme of a row's reward and all later ones (M18)
+
+
+def begin(behavior: Behavior, n: int) -> AnyArray:
+    """The states of n runs before their first step; objects where the behavior takes no arrays."""
+    states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
+    states.fill(behavior.start())
+    return states
+
+
+def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
+    """The states after step t, from those before it and the step's rewards."""
+    if behavior.vectorised:
+        return np.asarray(behavior.update(states, rewards, t))
+    one_by_one = np.frompyfunc(lambda state, reward: behavior.update(state, reward, t), 2, 1)
+    return np.asarray(one_by_one(states, rewards), dtype=np.object_)
+
+
+def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
+    """The behavior so far of many runs."""
+    if behavior.vectorised:
+        return np.asarray(behavior.value(states), dtype=np.float64)
+    return np.asarray(np.frompyfunc(behavior.value, 1, 1)(states), dtype=np.float64)
+
+
+def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> Walk:
+    """The behavior along recorded rows in time-major order.
+
+    ``values`` are the rewards, or the column's own values after each row.
+    """
+    before = np.empty(values.size)
+    states = begin(behavior, lengths.size)
+    with np.errstate(over="ignore", invalid="ignore"):  # an outcome that is no number is refused
+        for t, rows, alive in _steps(lengths, offsets):
+            own = states[alive]
+            before[rows] = values_of(behavior, own)
+            states[alive] = advance(behavior, own, values[rows], t)
+    outcomes = values_of(behavior, states)
+    if behavior.translation not in (Translation.FLOOR, Translation.CEILING):
+        return Walk(before, outcomes, None)
+    # An extreme does not depend on the order of the rewards, so the future is walked backwards.
+    ahead = np.empty(values.size)
+    states = begin(behavior, lengths.size)
+    for t, rows, alive in _steps(lengths, offsets, backwards=True):
+        states[alive] = own = advance(behavior, states[alive], values[rows], t)
+        ahead[rows] = values_of(behavior, own)
+    return Walk(before, outcomes, ahead)
+
+
+def _steps(
+    lengths: IndexArray, offsets: IndexArray, *, backwards: bool = False
+) -> Iterator[tuple[int, slice, IndexArray]]:
+    """Each step, its rows, and the positions of the episodes alive there."""
+    alive: IndexArray = np.arange(lengths.size)
+    steps = range(offsets.size - 1)
+    for t in reversed(steps) if backwards else steps:
+        rows = slice(int(offsets[t]), int(offsets[t + 1]))
+        if rows.stop - rows.start != alive.size:
+            alive = np.flatnonzero(lengths > t)
+        yield t, rows, alive

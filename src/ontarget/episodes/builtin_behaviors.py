@@ -1,0 +1,245 @@
+"""The behaviors that come with the library, and the texts that name them.
+
+One ``update`` serves arrays (recorded episodes) and floats (a live run), so both give the same
+bits: sums go left to right, one step at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from ontarget._typing import FloatArray
+from ontarget.episodes.behavior import Behavior, Bounds, Translation
+from ontarget.errors import EpisodesError
+
+__all__ = ["Column", "DiscountedSum", "Last", "Max", "Mean", "Min", "Sum", "behavior_of"]
+
+Number = TypeVar("Number", float, FloatArray)
+
+# A late step's weight is far below the grid; scaling it up further would only blow up rounding.
+_LARGEST_SCALE = 1e12
+
+
+class _BuiltIn(Behavior):
+    """A behavior whose state is its value."""
+
+    vectorised: ClassVar[bool] = True
+
+    @property
+    def spec(self) -> str:
+        return type(self).__name__.lower()
+
+
+class _Reward(_BuiltIn):
+    """A behavior whose value, and every remainder, lies where single rewards lie."""
+
+    def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
+        return _ends(bounds)
+
+
+@dataclass(frozen=True)
+class Sum(_BuiltIn):
+    """The sum of the rewards: the default."""
+
+    label = "sum of rewards"
+    translation = Translation.SHIFT
+
+    def start(self) -> float:  # noqa: D102
+        return 0.0
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        return state + reward
+
+    def ahead(  # noqa: D102
+        self, t: int, *, bounds: Bounds, horizon: int, declared: bool
+    ) -> tuple[float, float]:
+        return _span(1.0, horizon - t if declared else math.inf, bounds)
+
+
+@dataclass(frozen=True)
+class DiscountedSum(Sum):
+    """The sum of γ^t times the reward of step t.
+
+    Parameters
+    ----------
+    gamma
+        The discount γ, above 0 and at most 1.
+    """
+
+    gamma: float
+    label = "discounted sum of rewards"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.gamma <= 1.0:
+            raise EpisodesError(f"discounted needs a gamma above 0 and at most 1, got {self.gamma}")
+
+    @property
+    def spec(self) -> str:  # noqa: D102
+        return f"discounted:{self.gamma!r}"
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        return state + self._weight(t) * reward
+
+    def scale(self, t: int) -> float:  # noqa: D102
+        weight = self._weight(t)
+        return 1.0 / weight if weight * _LARGEST_SCALE > 1.0 else _LARGEST_SCALE
+
+    def ahead(  # noqa: D102
+        self, t: int, *, bounds: Bounds, horizon: int, declared: bool
+    ) -> tuple[float, float]:
+        if self.gamma == 1.0:
+            return super().ahead(t, bounds=bounds, horizon=horizon, declared=declared)
+        steps = horizon - t if declared else math.inf
+        first = self._weight(t)
+        # 1 + γ + … + γ^(steps − 1), exact to the last digits for a γ near 1 too; at most 1/(1 − γ).
+        whole = first * -math.expm1(steps * math.log(self.gamma)) / (1.0 - self.gamma)
+        return _span(first, whole, bounds)
+
+    def _weight(self, t: int) -> float:
+        # The power is Python's for arrays too: NumPy's may differ from it in the last bit.
+        return float(self.gamma) ** t
+
+
+@dataclass(frozen=True)
+class Last(_Reward):
+    """The last reward."""
+
+    label = "last reward"
+    forgets = True
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        return reward
+
+
+@dataclass(frozen=True)
+class Max(_Reward):
+    """The largest reward."""
+
+    label = "largest reward"
+    translation = Translation.FLOOR
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        largest: Number = np.fmax(state, reward)
+        return largest
+
+
+@dataclass(frozen=True)
+class Min(_Reward):
+    """The smallest reward."""
+
+    label = "smallest reward"
+    translation = Translation.CEILING
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        smallest: Number = np.fmin(state, reward)
+        return smallest
+
+
+@dataclass(frozen=True)
+class Mean(_Reward):
+    """The mean reward."""
+
+    label = "mean reward"
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        return reward if t == 0 else state + (reward - state) / (t + 1)
+
+
+@dataclass(frozen=True)
+class Column(_BuiltIn):
+    """A number that the user's own data hold: its value **after** each step.
+
+    Parameters
+    ----------
+    column
+        The column's name.
+    accumulates
+        True for an amount that starts at 0 and piles up (energy used so far), so that what remains
+        does not depend on what was used; False for a reading (height, temperature).
+    """
+
+    column: str = field()  # the base class's None is no default here
+    accumulates: bool = False
+
+    @property
+    def spec(self) -> str:  # noqa: D102
+        return f"{'total' if self.accumulates else 'column'}:{self.column}"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return self.column
+
+    @property
+    def translation(self) -> Translation:  # noqa: D102
+        return Translation.SHIFT if self.accumulates else Translation.KEEP
+
+    def start(self) -> float:  # noqa: D102
+        return 0.0 if self.accumulates else math.nan
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        return reward  # the column's own value
+
+
+_NAMED: dict[str, Behavior] = {b.spec: b for b in (Sum(), Last(), Max(), Min(), Mean())}
+
+
+def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
+    """The behavior that a text names; a behavior stands for itself.
+
+    Parameters
+    ----------
+    spec
+        ``"sum"``, ``"last"``, ``"max"``, ``"min"``, ``"mean"``, ``"discounted:0.99"``, a column's
+        name, ``"column:NAME"`` for a column named like one of these, or ``"total:NAME"`` for a
+        column that piles up from 0.
+    columns
+        The columns at hand.
+
+    Examples
+    --------
+    >>> behavior_of("discounted:0.9")
+    DiscountedSum(gamma=0.9)
+    >>> behavior_of("height", columns=("height", "speed"))
+    Column(column='height', accumulates=False)
+    """
+    if isinstance(spec, Behavior):
+        return spec
+    if spec in _NAMED:
+        return _NAMED[spec]
+    kind, _, rest = spec.partition(":")
+    if kind == "discounted" and rest:
+        try:
+            gamma = float(rest)
+        except ValueError as error:
+            raise EpisodesError(f"discounted needs a number as gamma, got {rest!r}") from error
+        return DiscountedSum(gamma)
+    if kind in ("column", "total") and rest:
+        return Column(rest, accumulates=kind == "total")
+    if spec in columns:
+        return Column(spec)
+    if kind == "own" and rest:
+        raise EpisodesError(
+            f"behavior {spec!r} is a class of your own, which its name cannot bring back; pass "
+            f"behavior={rest}"
+        )
+    known = ", ".join([*_NAMED, "discounted:GAMMA", "column:NAME", "total:NAME"])
+    at_hand = f" or a column ({', '.join(columns)})" if columns else ""
+    raise EpisodesError(f"behavior needs one of {known}{at_hand}, got {spec!r}")
+
+
+def _ends(bounds: Bounds) -> tuple[float, float]:
+    low, high = bounds
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
+    """The range of a weighted sum of rewards: the first weight counts, at most all of them."""
+    low, high = _ends(bounds)
+    # The weights of late steps may vanish, and 0 times an infinite bound is no number.
+    lower = first * low if low >= 0.0 else whole * low if math.isfinite(low) else low
+    upper = first * high if high <= 0.0 else whole * high if math.isfinite(high) else high
+    return lower, upper

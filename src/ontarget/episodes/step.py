@@ -1,0 +1,53 @@
+"""`Step`: the episodes that are alive at one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+
+__all__ = ["Step"]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The episodes that are alive at one step.
+
+    Attributes
+    ----------
+    t
+        The step.
+    states
+        Their states, (n, d), before acting.
+    behavior
+        Their behavior so far, b_t.
+    remaining
+        What was still to come: for a sum the rest of it, for a maximum or minimum that of the
+        rewards from here on, otherwise the outcome.
+    outcomes
+        Their outcomes.
+    ids, groups
+        Who they are; groups are None where the episodes have none.
+    keys
+        One 64-bit key per id, for randomness that does not depend on the order of the episodes.
+    index
+        Their positions among all episodes.
+    """
+
+    t: int
+    states: FloatArray
+    behavior: FloatArray
+    remaining: FloatArray
+    outcomes: FloatArray
+    ids: AnyArray
+    groups: AnyArray | None
+    keys: KeyArray
+    index: IndexArray
+
+    def __len__(self) -> int:
+        return int(self.index.size)
+
+    @property
+    def response(self) -> FloatArray:
+        """What a model learns: what was still to come (M18)."""
+        return self.remaining
