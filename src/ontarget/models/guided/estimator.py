@@ -13,12 +13,12 @@ from ontarget.errors import InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.forest._growing import canonical_order
-from ontarget.models.forest._live import LiveForest
 from ontarget.models.forest._store import require
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GUIDES, Guide, GuidePlan, fit_guides, guide_rows
 from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.guided._live import LiveGuidedForest
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 
 __all__ = ["GuidedForest"]
@@ -177,10 +177,10 @@ class GuidedForest(DistributionEstimator):
         rows = self._guided(X)
         return self.forest_.predict(rows)
 
-    def live(self) -> LiveForest:
+    def live(self) -> LiveGuidedForest:
         """The model for rows that come live, without checks."""
         self._check_fitted()
-        return LiveForest(self.forest_.table_, self.guides_)
+        return LiveGuidedForest(self.guides_, self.forest_.table_)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted model needs to answer, as flat read-only arrays."""
