@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
@@ -123,6 +123,17 @@ class TrainingRows:
             steps=np.unique(of_step, return_inverse=True)[1],
             has_ids=ids is not None,
             keys=None if ids is None else np.unique(keys_of(of_episode)),
+        )
+
+    def take(self, order: IndexArray) -> Self:
+        """The same rows in this order."""
+        return replace(
+            self,
+            X=self.X[order],
+            y=self.y[order],
+            weight=None if self.weight is None else self.weight[order],
+            episodes=self.episodes[order],
+            steps=self.steps[order],
         )
 
 

@@ -22,7 +22,12 @@ from ontarget.models.forest._batch_kernel import (
     quantiles_of_rows,
 )
 from ontarget.models.forest._binning import MAX_BINS
-from ontarget.models.forest._growing import SPLIT_SCORES, GrowthPlan, grow_forest
+from ontarget.models.forest._growing import (
+    SPLIT_SCORES,
+    GrowthPlan,
+    grow_forest,
+    in_canonical_order,
+)
 from ontarget.models.forest._live import LiveForest
 from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
 from ontarget.models.forest._sklearn_trees import table_of_sklearn
@@ -146,7 +151,8 @@ class QuantileForest(DistributionEstimator):
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
-        self.table_ = grow_forest(rows, plan, check_categorical(categorical, rows.X.shape[1]))
+        columns = check_categorical(categorical, rows.X.shape[1])
+        self.table_ = grow_forest(in_canonical_order(rows), plan, columns)
         return self
 
     @classmethod
@@ -263,10 +269,12 @@ class QuantileForest(DistributionEstimator):
 
     @classmethod
     def _of_table(cls, table: ForestTable, *, smooth: bool) -> Self:
-        model = cls(n_trees=table.roots.size, smooth=smooth)
-        model.table_ = table
-        model.n_features_in_ = table.bins.categorical.size
-        return model
+        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table)
+
+    def _hold(self, table: ForestTable) -> Self:
+        self.table_ = table
+        self.n_features_in_ = table.bins.categorical.size
+        return self
 
     def _plan(self, n_features: int) -> GrowthPlan:
         """The constructor's arguments, checked."""

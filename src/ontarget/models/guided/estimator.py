@@ -12,7 +12,7 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import Side, check_categorical
-from ontarget.models.forest._growing import canonical_order
+from ontarget.models.forest._growing import grow_forest, in_canonical_order
 from ontarget.models.forest._store import require
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._boosting_kernel import BoostingRules
@@ -138,25 +138,15 @@ class GuidedForest(DistributionEstimator):
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         columns = check_categorical(categorical, rows.X.shape[1])
-        forest, plan = self._unfitted_forest(), self._plan()
-        order = canonical_order(rows)
-        rows = replace(
-            rows,
-            X=rows.X[order],
-            y=rows.y[order],
-            weight=None if rows.weight is None else rows.weight[order],
-            episodes=rows.episodes[order],
-            steps=rows.steps[order],
-        )
+        plan, forest = self._plan(), self._unfitted_forest()
+        growth = forest._plan(rows.X.shape[1] + len(plan.guides))
+        rows = in_canonical_order(rows)
         self.guides_, guided = fit_guides(rows, plan, columns)
-        self.forest_ = forest.fit(
-            guided,
-            rows.y,
-            rows.weight,
-            ids=rows.episodes if rows.has_ids else None,
-            steps=rows.steps,
-            categorical=columns,
-        )
+        rows = replace(rows, X=guided)
+        if not rows.has_ids:
+            # Equal rows may stand in different folds; then only their guides tell them apart.
+            rows = in_canonical_order(rows)
+        self.forest_ = forest._hold(grow_forest(rows, growth, columns))
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
