@@ -6,8 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from ontarget import _threads
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import GuidedForest, QuantileForest
 from ontarget.models.base import TrainingRows
@@ -62,6 +64,24 @@ def test_threads_do_not_change_the_model(monkeypatch: pytest.MonkeyPatch) -> Non
         models.append(GuidedForest(**SMALL).fit(X, Y))
     assert arrays_equal(*models)
     assert not arrays_equal(models[0], GuidedForest(**SMALL, seed=1).fit(X, Y))
+
+
+@pytest.mark.parametrize("model", [QuantileForest(10), GuidedForest(**SMALL)])
+def test_the_number_of_jobs_bounds_the_threads_and_changes_no_answer(
+    model: GuidedForest | QuantileForest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.tile(QUERIES, (20, 1))
+    free = model.fit(X, Y)
+    wanted = [free.cdf_limits(rows, 0.0), free.quantile(rows, 0.5), free.predict(rows)]
+    monkeypatch.setenv("ONTARGET_THREADS", "8")
+    monkeypatch.setattr(_threads, "_threads", lambda size: pytest.fail("a thread was asked for"))
+    alone = clone(model).set_params(n_jobs=1).fit(X, Y)
+    assert arrays_equal(alone, free)
+    found = [alone.cdf_limits(rows, 0.0), alone.quantile(rows, 0.5), alone.predict(rows)]
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+    free.set_params(n_jobs=1).predict(rows)
+    with pytest.raises(InputError, match="n_jobs needs a whole number from 1 up, got 0"):
+        clone(model).set_params(n_jobs=0).fit(X, Y)
 
 
 def test_guides_bring_the_mean_nearer_than_a_plain_forest() -> None:
