@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 
+from ontarget._arguments import whole_number
 from ontarget.errors import InputError
 
-__all__ = ["n_threads", "run_blocks"]
+__all__ = ["n_threads", "run_blocks", "threads_at_most"]
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
+_limit: ContextVar[int | None] = ContextVar("threads_at_most", default=None)
 
 
 def n_threads() -> int:
@@ -28,6 +32,23 @@ def n_threads() -> int:
     return int(asked)
 
 
+@contextmanager
+def threads_at_most(n_jobs: int | None) -> Iterator[None]:
+    """A context in which `run_blocks` uses at most this many threads; None and -1 set no limit.
+
+    A limit within another can only lower it.
+    """
+    limit = _limit.get()
+    if n_jobs is not None and n_jobs != -1:
+        asked = whole_number("n_jobs", n_jobs, least=1)
+        limit = asked if limit is None else min(asked, limit)
+    token = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
 def run_blocks(task: Callable[[int, int], object], n_items: int, *, block: int) -> None:
     """Call ``task(start, stop)`` over blocks that cover ``range(n_items)``.
 
@@ -39,13 +60,18 @@ def run_blocks(task: Callable[[int, int], object], n_items: int, *, block: int) 
             task(0, n_items)
         return
     starts = range(0, n_items, max(1, block))
-    threads = n_threads()
-    if threads == 1:
-        for start in starts:
+    threads, limit = n_threads(), _limit.get()
+
+    def run(some: range) -> None:
+        for start in some:
             task(start, min(start + block, n_items))
+
+    if threads == 1 or limit == 1:
+        run(starts)
         return
+    lanes = len(starts) if limit is None else min(limit, len(starts))
     pool = _threads(threads)
-    futures = [pool.submit(task, start, min(start + block, n_items)) for start in starts]
+    futures = [pool.submit(run, starts[lane::lanes]) for lane in range(lanes)]
     for future in futures:
         future.result()
 

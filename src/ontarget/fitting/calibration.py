@@ -15,6 +15,7 @@ from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.tasks import BlockResult
+from ontarget.models._mixture import weighted
 from ontarget.models._support import read_only
 
 __all__ = ["Part", "blended_limits", "rank_table", "whole_run_excess"]
@@ -44,9 +45,11 @@ def blended_limits(
         entries = [(weight, by_block[block].get(t)) for weight, block in law.at(t)]
         if any(limits is None for _, limits in entries):
             continue  # no episode of the part reaches the step, or none trained a block
-        left = sum(weight * limits.left for weight, limits in entries if limits is not None)
-        right = sum(weight * limits.right for weight, limits in entries if limits is not None)
-        found[t] = np.asarray(left), np.asarray(right)
+        weights, known = [weight for weight, _ in entries], [one for _, one in entries if one]
+        found[t] = (
+            weighted(weights, [limits.left for limits in known]),
+            weighted(weights, [limits.right for limits in known]),
+        )
     return found
 
 

@@ -22,6 +22,7 @@ from ontarget.live._reasons import Reason
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunTable
 from ontarget.models._entry import live_model
+from ontarget.models._mixture import weighted
 from ontarget.models._support import read_only
 from ontarget.target import Target
 
@@ -147,20 +148,19 @@ class Contract:
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
         """Write both limits of step t's law at each row's ends; trusts what it is given."""
-        left, right = limits
         entries = self.laws[t]
         if not ends.shape[1]:
             return
-        (weight, live), *others = entries
-        live.limits(inputs, ends, left, right)
-        if weight != 1.0:
-            left *= weight
-            right *= weight
-        for weight, live in others:
-            more = np.empty_like(left), np.empty_like(right)
-            live.limits(inputs, ends, *more)
-            left += weight * more[0]
-            right += weight * more[1]
+        if len(entries) == 1:
+            entries[0][1].limits(inputs, ends, *limits)
+            return
+        found = []
+        for _, live in entries:
+            found.append((np.empty_like(ends), np.empty_like(ends)))
+            live.limits(inputs, ends, *found[-1])
+        weights = [weight for weight, _ in entries]
+        for side, limit in enumerate(limits):
+            limit[...] = weighted(weights, [one[side] for one in found])
 
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray

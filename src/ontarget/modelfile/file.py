@@ -19,7 +19,6 @@ from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.modelfile.container import Container, container_bytes, write_container
 from ontarget.models._entry import model_arrays
-from ontarget.models._support import read_only
 from ontarget.models.registry import model_of_kind
 
 __all__ = ["fitted_bytes", "fitted_from_bytes", "inspect_file", "load", "save"]

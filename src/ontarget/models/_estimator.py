@@ -11,6 +11,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ontarget._typing import ArrayLike, FloatArray, KeyArray
 from ontarget.errors import InputError, UnfittedError
+from ontarget.models._support import read_only
 from ontarget.models.base import TrainingRows, check_features
 
 __all__ = ["DistributionEstimator"]
@@ -92,6 +93,11 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             raise _NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit before asking it"
             )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Copies of arrays come back writable, and the kernels would compile once more for them.
+        arrays = {n: read_only(a) for n, a in state.items() if isinstance(a, np.ndarray)}
+        super().__setstate__({**state, **arrays})
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,10 @@ class Support:
             read_only(np.asarray(atoms, np.bool_)),
             read_only(np.asarray(tail, np.float64)),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies of arrays come back writable, and the kernels would compile once more for them.
+        return type(self).from_arrays, (self.to_arrays(),)
 
     def as_tuple(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         """The arrays in the order the kernels take them."""

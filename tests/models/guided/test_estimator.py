@@ -6,11 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from ontarget import _threads
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import GuidedForest, QuantileForest
 from ontarget.models.base import TrainingRows
+from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GuidePlan, fit_guides, guide_rows
 
@@ -21,7 +24,7 @@ QUERIES = RNG.normal(size=(50, 5))
 SMALL = {"n_trees": 10, "n_boosted": 12}
 
 
-def arrays_equal(a: GuidedForest, b: GuidedForest) -> bool:
+def arrays_equal(a: GuidedForest | QuantileForest, b: GuidedForest | QuantileForest) -> bool:
     first, second = a.to_arrays(), b.to_arrays()
     return all(np.array_equal(first[key], second[key]) for key in first)
 
@@ -63,6 +66,24 @@ def test_threads_do_not_change_the_model(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not arrays_equal(models[0], GuidedForest(**SMALL, seed=1).fit(X, Y))
 
 
+@pytest.mark.parametrize("model", [QuantileForest(10), GuidedForest(**SMALL)])
+def test_the_number_of_jobs_bounds_the_threads_and_changes_no_answer(
+    model: GuidedForest | QuantileForest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.tile(QUERIES, (20, 1))
+    free = model.fit(X, Y)
+    wanted = [free.cdf_limits(rows, 0.0), free.quantile(rows, 0.5), free.predict(rows)]
+    monkeypatch.setenv("ONTARGET_THREADS", "8")
+    monkeypatch.setattr(_threads, "_threads", lambda size: pytest.fail("a thread was asked for"))
+    alone = clone(model).set_params(n_jobs=1).fit(X, Y)
+    assert arrays_equal(alone, free)
+    found = [alone.cdf_limits(rows, 0.0), alone.quantile(rows, 0.5), alone.predict(rows)]
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+    free.set_params(n_jobs=1).predict(rows)
+    with pytest.raises(InputError, match="n_jobs needs a whole number from 1 up, got 0"):
+        clone(model).set_params(n_jobs=0).fit(X, Y)
+
+
 def test_guides_bring_the_mean_nearer_than_a_plain_forest() -> None:
     truth = QUERIES @ [1.0, -1.0, 0.5, 2.0, 0.0]
     plain = np.abs(QuantileForest(50).fit(X, Y).predict(QUERIES) - truth).mean()
@@ -98,6 +119,34 @@ def test_training_rows_are_guided_by_models_that_never_saw_their_episode(
     # The change is of nine spreads; splits that gain the same may fall another way by rounding.
     assert moved == pytest.approx(guided[ids == 7, 2:] * scale, abs=0.05)
     assert np.ptp(fit_guides(other, plan(), categorical)[1][ids != 7, 2:], axis=0).min() > 0.1
+
+
+CATEGORIES = np.column_stack([np.tile([0.0, 1.0, 2.0, 1.0], 100), np.repeat([3.0, 4.0], 200)])
+EPISODES = {"ids": np.arange(400) % 80, "steps": np.arange(400) // 80}
+
+
+@pytest.mark.parametrize("weight", [None, np.tile([0.0, 1.0, 2.0, 2.0], 100)])
+@pytest.mark.parametrize("episodes", [{}, EPISODES], ids=["rows", "episodes"])
+@pytest.mark.parametrize(
+    ("features", "categorical"), [(X, ()), (CATEGORIES, (0,))], ids=["numbers", "equal rows"]
+)
+def test_its_forest_is_one_fitted_on_rows_that_carry_their_guides(
+    features: np.ndarray, categorical: tuple[int, ...], episodes: dict, weight: np.ndarray | None
+) -> None:
+    y = np.round(Y)
+    model = GuidedForest(**SMALL).fit(features, y, weight, categorical=categorical, **episodes)
+    parts = {"ids": None, "steps": None, **episodes}
+    rows = in_canonical_order(TrainingRows.of(features, y, weight, **parts))
+    _, guided = fit_guides(rows, model._plan(), categorical)
+    alone = QuantileForest(10, max_features=0.5, max_bins=255).fit(
+        guided,
+        rows.y,
+        rows.weight,
+        ids=rows.episodes if rows.has_ids else None,
+        steps=rows.steps,
+        categorical=categorical,
+    )
+    assert arrays_equal(model.forest_, alone)
 
 
 def test_features_that_say_nothing_give_guides_that_say_nothing() -> None:
@@ -165,6 +214,7 @@ def test_a_copy_through_pickle_answers_alike() -> None:
         ("boosted_rate", 0.0),
         ("min_leaf", 0),
         ("seed", -1),
+        ("seed", ()),
     ],
 )
 def test_bad_arguments_are_named(argument: str, value: object) -> None:

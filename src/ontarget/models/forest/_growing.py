@@ -20,7 +20,7 @@ from ontarget.models.forest._growing_kernel import grow_tree
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble
 
-__all__ = ["SPLIT_SCORES", "GrowthPlan", "canonical_order", "grow_forest"]
+__all__ = ["SPLIT_SCORES", "GrowthPlan", "grow_forest", "in_canonical_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,11 @@ class GrowthPlan:
 
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]) -> ForestTable:
-    """The fitted forest. The order of the rows does not matter, nor how many threads grow it."""
-    order = canonical_order(rows)
-    X, y = rows.X[order], rows.y[order]
-    weight = np.empty(0) if rows.weight is None else rows.weight[order]
+    """The fitted forest of rows in their canonical order, whatever the number of threads."""
+    X, y = rows.X, rows.y
+    weight = np.empty(0) if rows.weight is None else rows.weight
     # Without ids each row is an episode; its place in the sorted order is what identifies it.
-    episodes = rows.episodes[order] if rows.has_ids else np.arange(y.size)
+    episodes = rows.episodes if rows.has_ids else np.arange(y.size)
     values, ranks = np.unique(y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
     bins = choose_bins(X, y, categorical, max_bins=plan.max_bins)
@@ -58,7 +57,7 @@ def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]
         ranks=read_only(ranks.astype(np.uint32)),
     )
     trees = _grow_trees(table, episodes if rows.has_ids else None, plan)
-    atoms = find_atoms(ranks, episodes, rows.steps[order])
+    atoms = find_atoms(ranks, episodes, rows.steps)
     support = Support.of(values, atoms, mass, smooth=plan.smooth)
     return assemble(trees, bins, support)
 
@@ -88,16 +87,16 @@ def _grow_trees(table: TrainingTable, episodes: IndexArray | None, plan: GrowthP
     return [tree for tree in trees if tree is not None]
 
 
-def canonical_order(rows: TrainingRows) -> IndexArray:
+def in_canonical_order(rows: TrainingRows) -> TrainingRows:
     """Rows by outcome; among equal outcomes by everything else that tells two rows apart."""
     order: IndexArray = np.argsort(rows.y, kind="stable")
     ordered = rows.y[order]
     if (ordered[1:] > ordered[:-1]).all():
-        return order
+        return rows.take(order)
     keys: list[AnyArray] = [] if rows.weight is None else [rows.weight]
     keys += [rows.X[:, f] for f in reversed(range(rows.X.shape[1]))]
     keys += [rows.steps, rows.episodes] if rows.has_ids else [rows.steps]
-    return np.lexsort([*keys, rows.y])
+    return rows.take(np.lexsort([*keys, rows.y]))
 
 
 def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:

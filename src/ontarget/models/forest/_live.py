@@ -1,17 +1,19 @@
-"""Forests asked live: rows without checks, into arrays that the caller keeps."""
+"""A forest asked live: rows without checks, into arrays that the caller keeps."""
 
 from __future__ import annotations
+
+from typing import Any, ClassVar
 
 from ontarget._typing import FloatArray
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._batch_kernel import limits_of_rows
-from ontarget.models.guided._guides_kernel import Guides, limits_of_guided_rows
+from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 
 __all__ = ["LiveForest"]
 
 
 class LiveForest:
-    """A forest, guided or not, that answers without checks; any thread may ask it.
+    """A forest that answers without checks; any thread may ask it.
 
     Examples
     --------
@@ -25,18 +27,24 @@ class LiveForest:
     [[1.]]
     """
 
-    __slots__ = ("_forest", "_guides")
+    __slots__ = ("_forest",)
 
-    def __init__(self, forest: ForestTable, guides: Guides | None = None) -> None:
+    takes_threads: ClassVar[bool] = True
+
+    def __init__(self, forest: ForestTable) -> None:
         self._forest = forest
-        self._guides = guides
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
         """Write both limits of the CDF of each row at each of its values.
 
         X is (rows, features), the others (rows, values); all contiguous float64.
         """
-        if self._guides is None:
-            limits_of_rows(self._forest, X, y, (left, right))
-        else:
-            limits_of_guided_rows((self._guides, self._forest), X, y, (left, right))
+        limits_of_rows(self._forest, X, y, (left, right))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies of arrays come back writable, and the kernel would compile once more for them.
+        return _from_arrays, (table_to_arrays(self._forest),)
+
+
+def _from_arrays(arrays: dict[str, Any]) -> LiveForest:
+    return LiveForest(table_from_arrays(arrays))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from ontarget._threads import run_blocks
+from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._batch_kernel import (
@@ -22,7 +21,13 @@ from ontarget.models.forest._batch_kernel import (
     quantiles_of_rows,
 )
 from ontarget.models.forest._binning import MAX_BINS
-from ontarget.models.forest._growing import SPLIT_SCORES, GrowthPlan, grow_forest
+from ontarget.models.forest._estimator import ForestEstimator
+from ontarget.models.forest._growing import (
+    SPLIT_SCORES,
+    GrowthPlan,
+    grow_forest,
+    in_canonical_order,
+)
 from ontarget.models.forest._live import LiveForest
 from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
 from ontarget.models.forest._sklearn_trees import table_of_sklearn
@@ -41,7 +46,7 @@ _BLOCK = 256
 _NO_LIMIT = 2**31 - 1
 
 
-class QuantileForest(DistributionEstimator):
+class QuantileForest(ForestEstimator):
     """A random forest that answers with the whole distribution of the outcome.
 
     The CDF of a row is the mean over trees of the share of its leaf's training outcomes up to y
@@ -52,7 +57,8 @@ class QuantileForest(DistributionEstimator):
     n_trees
         How many trees.
     min_leaf
-        The fewest different training rows that a leaf may hold.
+        The fewest different training rows that a leaf may hold. Inside a monitor it counts
+        episodes: where a model pools several steps, it grows by their number (`pooled_over`).
     max_features
         Features to try at each split: a whole number, or a share of all features. Features that
         are constant in a node do not count.
@@ -74,9 +80,16 @@ class QuantileForest(DistributionEstimator):
         How many bins a feature may have, at most 65,535. A feature with no more distinct values
         than that is cut exactly, any other at its quantiles. With 255 a fit on very many rows is
         faster and the store a little smaller.
+    n_jobs
+        At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
+        allows. The forest and its answers are the same with any number.
 
     Notes
     -----
+    In scikit-learn's forests n_trees is called ``n_estimators``, min_leaf ``min_samples_leaf`` and
+    seed ``random_state``; max_features, max_depth, bootstrap, max_samples and n_jobs keep their
+    names.
+
     The same rows in any order give the same forest, whatever the number of threads: rows are
     sorted before anything is drawn. With ids, whole episodes are drawn. Missing features (NaN) go
     to the side that a split learned for them; a category that was never seen counts as missing.
@@ -109,6 +122,7 @@ class QuantileForest(DistributionEstimator):
         bootstrap: bool = True,
         max_samples: float = 1.0,
         max_bins: int = 65_535,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
@@ -120,6 +134,7 @@ class QuantileForest(DistributionEstimator):
         self.bootstrap = bootstrap
         self.max_samples = max_samples
         self.max_bins = max_bins
+        self.n_jobs = n_jobs
 
     def fit(
         self,
@@ -146,7 +161,9 @@ class QuantileForest(DistributionEstimator):
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
-        self.table_ = grow_forest(rows, plan, check_categorical(categorical, rows.X.shape[1]))
+        columns = check_categorical(categorical, rows.X.shape[1])
+        with threads_at_most(self.n_jobs):
+            self.table_ = grow_forest(in_canonical_order(rows), plan, columns)
         return self
 
     @classmethod
@@ -189,7 +206,7 @@ class QuantileForest(DistributionEstimator):
         def answer(a: int, b: int) -> None:
             limits_of_rows(table, rows[a:b], values[a:b], (left[a:b], right[a:b]))
 
-        run_blocks(answer, rows.shape[0], block=_BLOCK)
+        self._answer(answer, rows.shape[0])
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
@@ -207,7 +224,7 @@ class QuantileForest(DistributionEstimator):
         def answer(a: int, b: int) -> None:
             quantiles_of_rows(table, rows[a:b], (levels, strictly), found[a:b])
 
-        run_blocks(answer, rows.shape[0], block=_BLOCK)
+        self._answer(answer, rows.shape[0])
         return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
@@ -223,7 +240,7 @@ class QuantileForest(DistributionEstimator):
         def answer(a: int, b: int) -> None:
             means_of_rows(table, rows[a:b], of_nodes, means[a:b])
 
-        run_blocks(answer, rows.shape[0], block=_BLOCK)
+        self._answer(answer, rows.shape[0])
         return means
 
     def leaf_weights(self, X: ArrayLike) -> csr_array:
@@ -236,9 +253,7 @@ class QuantileForest(DistributionEstimator):
         rows = self._query_rows(X)
         table, n_trees = self.table_, self.table_.roots.size
         leaves = np.empty((rows.shape[0], n_trees), dtype=np.uint32)
-        run_blocks(
-            lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0], block=_BLOCK
-        )
+        self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
         nodes = table.nodes[leaves.ravel()]
         start, size = nodes & LOW32, (nodes >> 32) & LOW31
         ends = np.cumsum(size)
@@ -263,10 +278,16 @@ class QuantileForest(DistributionEstimator):
 
     @classmethod
     def _of_table(cls, table: ForestTable, *, smooth: bool) -> Self:
-        model = cls(n_trees=table.roots.size, smooth=smooth)
-        model.table_ = table
-        model.n_features_in_ = table.bins.categorical.size
-        return model
+        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table)
+
+    def _hold(self, table: ForestTable) -> Self:
+        self.table_ = table
+        self.n_features_in_ = table.bins.categorical.size
+        return self
+
+    def _answer(self, task: Callable[[int, int], object], n_rows: int) -> None:
+        with threads_at_most(self.n_jobs):
+            run_blocks(task, n_rows, block=_BLOCK)
 
     def _plan(self, n_features: int) -> GrowthPlan:
         """The constructor's arguments, checked."""

@@ -8,17 +8,18 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from ontarget._arguments import whole_number
+from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import Side, check_categorical
-from ontarget.models.forest._growing import canonical_order
-from ontarget.models.forest._live import LiveForest
+from ontarget.models.forest._estimator import ForestEstimator
+from ontarget.models.forest._growing import grow_forest, in_canonical_order
 from ontarget.models.forest._store import require
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GUIDES, Guide, GuidePlan, fit_guides, guide_rows
 from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.guided._live import LiveGuidedForest
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 
 __all__ = ["GuidedForest"]
@@ -28,7 +29,7 @@ _DEEPEST = 8
 _LEAST_WEIGHT, _PULL = 20.0, 1.0
 
 
-class GuidedForest(DistributionEstimator):
+class GuidedForest(ForestEstimator):
     """A quantile forest whose rows carry, beside their features, predictions of their mean.
 
     A tree finds only slowly what many features add up to; a guide tells it. Guides are a linear
@@ -39,8 +40,9 @@ class GuidedForest(DistributionEstimator):
     Parameters
     ----------
     n_trees, min_leaf, max_features, smooth, seed, max_depth, split
-        As in `QuantileForest`; guides count as features.
-    bootstrap, max_samples, max_bins
+        As in `QuantileForest`; guides count as features. Inside a monitor ``min_leaf`` counts
+        episodes.
+    bootstrap, max_samples, max_bins, n_jobs
         As in `QuantileForest` too.
     guides
         Some of ``"ridge"`` and ``"boosted"``.
@@ -97,6 +99,7 @@ class GuidedForest(DistributionEstimator):
         bootstrap: bool = True,
         max_samples: float = 1.0,
         max_bins: int = 255,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
@@ -113,6 +116,7 @@ class GuidedForest(DistributionEstimator):
         self.bootstrap = bootstrap
         self.max_samples = max_samples
         self.max_bins = max_bins
+        self.n_jobs = n_jobs
 
     def fit(
         self,
@@ -138,25 +142,16 @@ class GuidedForest(DistributionEstimator):
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         columns = check_categorical(categorical, rows.X.shape[1])
-        forest, plan = self._unfitted_forest(), self._plan()
-        order = canonical_order(rows)
-        rows = replace(
-            rows,
-            X=rows.X[order],
-            y=rows.y[order],
-            weight=None if rows.weight is None else rows.weight[order],
-            episodes=rows.episodes[order],
-            steps=rows.steps[order],
-        )
-        self.guides_, guided = fit_guides(rows, plan, columns)
-        self.forest_ = forest.fit(
-            guided,
-            rows.y,
-            rows.weight,
-            ids=rows.episodes if rows.has_ids else None,
-            steps=rows.steps,
-            categorical=columns,
-        )
+        plan, forest = self._plan(), self._unfitted_forest()
+        growth = forest._plan(rows.X.shape[1] + len(plan.guides))
+        rows = in_canonical_order(rows)
+        with threads_at_most(self.n_jobs):
+            self.guides_, guided = fit_guides(rows, plan, columns)
+            rows = replace(rows, X=guided)
+            if not rows.has_ids:
+                # Equal rows may stand in different folds; then only their guides tell them apart.
+                rows = in_canonical_order(rows)
+            self.forest_ = forest._hold(grow_forest(rows, growth, columns))
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -164,23 +159,26 @@ class GuidedForest(DistributionEstimator):
 
         One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
         """
-        rows = self._guided(X)
-        return self.forest_.cdf_limits(rows, y)
+        with threads_at_most(self.n_jobs):
+            rows = self._guided(X)
+            return self.forest_.cdf_limits(rows, y)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
         """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m); as `QuantileForest`."""
-        rows = self._guided(X)
-        return self.forest_.quantile(rows, q, side=side)
+        with threads_at_most(self.n_jobs):
+            rows = self._guided(X)
+            return self.forest_.quantile(rows, q, side=side)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The conditional mean of each row, that of the training outcomes in its leaves."""
-        rows = self._guided(X)
-        return self.forest_.predict(rows)
+        with threads_at_most(self.n_jobs):
+            rows = self._guided(X)
+            return self.forest_.predict(rows)
 
-    def live(self) -> LiveForest:
+    def live(self) -> LiveGuidedForest:
         """The model for rows that come live, without checks."""
         self._check_fitted()
-        return LiveForest(self.forest_.table_, self.guides_)
+        return LiveGuidedForest(self.guides_, self.forest_.table_)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted model needs to answer, as flat read-only arrays."""

@@ -1,0 +1,40 @@
+"""A guided forest asked live: rows without checks, into arrays that the caller keeps."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ontarget._typing import FloatArray
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._store import table_from_arrays, table_to_arrays
+from ontarget.models.guided._guides_kernel import Guides, limits_of_guided_rows
+from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays
+
+__all__ = ["LiveGuidedForest"]
+
+
+class LiveGuidedForest:
+    """A guided forest that answers without checks; any thread may ask it."""
+
+    __slots__ = ("_model",)
+
+    takes_threads: ClassVar[bool] = True
+
+    def __init__(self, guides: Guides, forest: ForestTable) -> None:
+        self._model = (guides, forest)
+
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write both limits of the CDF of each row at each of its values.
+
+        X is (rows, features), the others (rows, values); all contiguous float64.
+        """
+        limits_of_guided_rows(self._model, X, y, (left, right))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies of arrays come back writable, and the kernel would compile once more for them.
+        guides, forest = self._model
+        return _from_arrays, ({**table_to_arrays(forest), **guides_to_arrays(guides)},)
+
+
+def _from_arrays(arrays: dict[str, Any]) -> LiveGuidedForest:
+    return LiveGuidedForest(guides_from_arrays(arrays), table_from_arrays(arrays))
