@@ -14,56 +14,87 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
+    from ontarget.live.fleet import FleetWatch
+    from ontarget.live.outlook import Outlook, Outlooks, Status
+    from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut
+    from ontarget.live.runs import RunState
+    from ontarget.live.sessions import Sessions
+    from ontarget.live.watch import Watch
     from ontarget.models.forest.estimator import QuantileForest
     from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.monitor.monitor import GoalMonitor
+    from ontarget.report.evaluation import Evaluation
     from ontarget.target import Target
 
 __all__ = [
     "CQR",
     "PCQR",
+    "AlarmRule",
+    "Below",
     "ConformalPredictiveSystem",
     "Episodes",
+    "Evaluation",
+    "FleetWatch",
     "GoalMonitor",
     "GroupedPCQR",
     "GuidedForest",
     "Interval",
     "LinearQuantiles",
     "OntargetError",
+    "Outlook",
+    "Outlooks",
     "Probability",
+    "Promised",
     "QuantileForest",
     "QuantileRegression",
     "RawInverse",
     "RegressorQuantiles",
+    "RuledOut",
+    "RunState",
+    "Sessions",
     "SplitConformal",
+    "Status",
     "Target",
     "VennAbers",
+    "Watch",
     "__version__",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "__version__": "ontarget._version",
-        "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
+        "AlarmRule": "ontarget.live.rules",
+        "Below": "ontarget.live.rules",
         "CQR": "ontarget.conformal.rivals",
+        "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
         "Episodes": "ontarget.episodes.episodes",
+        "Evaluation": "ontarget.report.evaluation",
+        "FleetWatch": "ontarget.live.fleet",
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",
         "GuidedForest": "ontarget.models.guided.estimator",
         "Interval": "ontarget.conformal.results",
         "LinearQuantiles": "ontarget.models.linear",
         "OntargetError": "ontarget.errors",
+        "Outlook": "ontarget.live.outlook",
+        "Outlooks": "ontarget.live.outlook",
         "PCQR": "ontarget.conformal.pcqr",
         "Probability": "ontarget.conformal.results",
+        "Promised": "ontarget.live.rules",
         "QuantileForest": "ontarget.models.forest.estimator",
         "QuantileRegression": "ontarget.conformal.rivals",
         "RawInverse": "ontarget.conformal.rivals",
         "RegressorQuantiles": "ontarget.models.quantiles",
+        "RuledOut": "ontarget.live.rules",
+        "RunState": "ontarget.live.runs",
+        "Sessions": "ontarget.live.sessions",
         "SplitConformal": "ontarget.conformal.rivals",
+        "Status": "ontarget.live.outlook",
         "Target": "ontarget.target",
         "VennAbers": "ontarget.conformal.venn_abers",
+        "Watch": "ontarget.live.watch",
+        "__version__": "ontarget._version",
     },
 )

@@ -117,9 +117,7 @@ class AlarmCurve:
         return AlarmPoint(float(self.threshold[i]), *rates, (low, middle, high))
 
 
-def sustained(
-    p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None
-) -> FloatArray:
+def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
     """What an alarm after several consecutive steps compares: the largest of the last known p.
 
     Parameters

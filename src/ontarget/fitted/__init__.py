@@ -5,27 +5,40 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.fitted.blocks import Block
-    from ontarget.fitted.fitted import Calibrated
+    from ontarget.fitted.blocks import Block, LawTable
+    from ontarget.fitted.calibrating import calibrate_target
+    from ontarget.fitted.fitted import Fitted, Trained
     from ontarget.fitted.guarantee import Threshold
-    from ontarget.fitted.law import StepDistribution
+    from ontarget.fitted.law import StepLaw
+    from ontarget.fitted.question import Question
+    from ontarget.fitted.ranks import RankTable
     from ontarget.fitted.target_calibration import TargetCalibration
 
 __all__ = [
     "Block",
-    "Calibrated",
-    "StepDistribution",
+    "Fitted",
+    "LawTable",
+    "Question",
+    "RankTable",
+    "StepLaw",
     "TargetCalibration",
     "Threshold",
+    "Trained",
+    "calibrate_target",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Block": "ontarget.fitted.blocks",
-        "Calibrated": "ontarget.fitted.fitted",
-        "StepDistribution": "ontarget.fitted.law",
+        "Fitted": "ontarget.fitted.fitted",
+        "LawTable": "ontarget.fitted.blocks",
+        "Question": "ontarget.fitted.question",
+        "RankTable": "ontarget.fitted.ranks",
+        "StepLaw": "ontarget.fitted.law",
         "TargetCalibration": "ontarget.fitted.target_calibration",
         "Threshold": "ontarget.fitted.guarantee",
+        "Trained": "ontarget.fitted.fitted",
+        "calibrate_target": "ontarget.fitted.calibrating",
     },
 )

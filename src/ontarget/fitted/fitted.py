@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ontarget._grid import scale_of
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._store import Roles
 from ontarget.errors import EpisodesError, GroupError, InputError
@@ -245,4 +245,3 @@ class Fitted:
         return tuple(
             read_only(np.sort(self.excess[self.assure_groups == g])) for g in range(self.n_groups)
         )
-

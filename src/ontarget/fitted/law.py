@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class StepLaw:
     reads_step: bool
     amounts: FloatArray
     ahead: tuple[float, float]
-    envelopes: FloatArray = NO_ENVELOPES
+    envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
 
     @property
     def scale(self) -> float:

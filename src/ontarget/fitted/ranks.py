@@ -36,15 +36,15 @@ class RankTable:
         return cls._spanned(np.concatenate(sets), np.cumsum([one.size for one in sets]), n_groups)
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int
-    ) -> RankTable:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> RankTable:
         """The table that `to_arrays` wrote, checked."""
         values, ends = arrays["values"], arrays["ends"]
         if values.ndim != 1 or values.dtype != np.float64:
             raise ModelFileError("ranks need one flat array of numbers")
         if ends.shape != (horizon * n_groups,) or ends.dtype != np.int64:
-            raise ModelFileError(f"ranks need an end for each of {horizon} steps and {n_groups} groups")
+            raise ModelFileError(
+                f"ranks need an end for each of {horizon} steps and {n_groups} groups"
+            )
         before = np.concatenate([[0], ends[:-1]])
         if not (np.all(ends >= before) and ends[0] >= 0 and ends[-1] == values.size):
             raise ModelFileError(f"ranks need ends that rise to their number, {values.size}")

@@ -5,31 +5,39 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.fitting.engines import Checkpoint, Engine, run_tasks
+    from ontarget.fitting.calibration import rank_table
+    from ontarget.fitting.checkpoints import Checkpoint
+    from ontarget.fitting.engines import Engine, Executor, run_tasks
     from ontarget.fitting.fit import Preset, Recipe, fit_monitor
-    from ontarget.fitting.tasks import BlockTask, fit_block
+    from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block
 
 __all__ = [
+    "BlockResult",
     "BlockTask",
     "Checkpoint",
     "Engine",
+    "Executor",
     "Preset",
     "Recipe",
     "fit_block",
     "fit_monitor",
+    "rank_table",
     "run_tasks",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "BlockResult": "ontarget.fitting.tasks",
         "BlockTask": "ontarget.fitting.tasks",
-        "Checkpoint": "ontarget.fitting.engines",
+        "Checkpoint": "ontarget.fitting.checkpoints",
         "Engine": "ontarget.fitting.engines",
+        "Executor": "ontarget.fitting.engines",
         "Preset": "ontarget.fitting.fit",
         "Recipe": "ontarget.fitting.fit",
         "fit_block": "ontarget.fitting.tasks",
         "fit_monitor": "ontarget.fitting.fit",
+        "rank_table": "ontarget.fitting.calibration",
         "run_tasks": "ontarget.fitting.engines",
     },
 )

@@ -64,7 +64,7 @@ class BlockResult:
 def fit_block(task: BlockTask) -> BlockResult:
     """The fitted block: phase one of a fit. The caller blends the limits and forms the ranks."""
     if not task.train:
-        return BlockResult(None, {part: () for part in task.asked})
+        return BlockResult(None, dict.fromkeys(task.asked, ()))
     model = fit_model(
         task.model,
         np.concatenate([rows.X for rows in task.train]),

@@ -1,36 +1,60 @@
-"""Runs as they happen: one run, a fleet of them, and what each step says."""
+"""Runs as they happen: one run, a fleet, sessions by name; one run machine behind all of them."""
 
 from typing import TYPE_CHECKING
 
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.live.alarms import AlarmRule, PromisedAlarms
+    from ontarget.live.alarms import PromisedAlarms
+    from ontarget.live.assured import Contracts
+    from ontarget.live.batch import Answers
+    from ontarget.live.contract import Contract
     from ontarget.live.fleet import FleetWatch
-    from ontarget.live.outlook import Change, Outlook, Outlooks, State
+    from ontarget.live.outlook import Change, Outlook, Outlooks, Status
+    from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
+    from ontarget.live.runs import RunState
+    from ontarget.live.sessions import Sessions
     from ontarget.live.watch import Watch
 
 __all__ = [
     "AlarmRule",
+    "Answers",
+    "Below",
     "Change",
+    "Contract",
+    "Contracts",
     "FleetWatch",
     "Outlook",
     "Outlooks",
+    "Promised",
     "PromisedAlarms",
-    "State",
+    "RuledOut",
+    "RunState",
+    "Sessions",
+    "Status",
+    "Trigger",
     "Watch",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "AlarmRule": "ontarget.live.alarms",
+        "AlarmRule": "ontarget.live.rules",
+        "Answers": "ontarget.live.batch",
+        "Below": "ontarget.live.rules",
         "Change": "ontarget.live.outlook",
+        "Contract": "ontarget.live.contract",
+        "Contracts": "ontarget.live.assured",
         "FleetWatch": "ontarget.live.fleet",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",
+        "Promised": "ontarget.live.rules",
         "PromisedAlarms": "ontarget.live.alarms",
-        "State": "ontarget.live.outlook",
+        "RuledOut": "ontarget.live.rules",
+        "RunState": "ontarget.live.runs",
+        "Sessions": "ontarget.live.sessions",
+        "Status": "ontarget.live.outlook",
+        "Trigger": "ontarget.live.rules",
         "Watch": "ontarget.live.watch",
     },
 )

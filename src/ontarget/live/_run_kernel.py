@@ -106,7 +106,9 @@ _NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS = 12, 13, 14
 
 
 @inner_kernel
-def _say(whole: IndexArray, real: FloatArray, status: int, code: int, one: float, other: float) -> None:
+def _say(
+    whole: IndexArray, real: FloatArray, status: int, code: int, one: float, other: float
+) -> None:
     """Write the status of this call and its reason."""
     whole[STATUS], whole[CODE] = status, code
     real[ONE], real[OTHER] = one, other

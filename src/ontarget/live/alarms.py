@@ -68,7 +68,9 @@ class PromisedAlarms:
         n = self.false_alarm_rate.size
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
         decided = "" if self._ends_decide else ", before it was decided"
-        head = f"promised   alarm below   failures caught   steps before the end (quartiles){decided}"
+        head = (
+            f"promised   alarm below   failures caught   steps before the end (quartiles){decided}"
+        )
         return "\n".join([head, *(self._row(int(i)) for i in shown)])
 
     @property

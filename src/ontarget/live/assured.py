@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ontarget.errors import InputError
+from ontarget.errors import FewEpisodesError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.live.alarms import warn_of_silence
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.live.contract import Contract
-from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.live.rules import NO_ASSURE, AlarmRule, Trigger
 from ontarget.target import Target
 
 __all__ = ["Contracts"]
@@ -60,7 +60,7 @@ class Contracts:
         """What the monitor says of the group's assure episodes at every step."""
         assure = self.fitted.assure
         if assure is None:
-            raise InputError("this monitor has no assure episodes; fit with a split that has some")
+            raise FewEpisodesError(NO_ASSURE)
         answers: Answers = self._kept(
             self._answers,
             (target, calibration),
@@ -101,9 +101,7 @@ class Contracts:
         if np.any(some.first_alarms(contract.rule, contract.triggers[0]) >= 0):
             return
         for g, trigger in enumerate(contract.triggers):
-            warn_of_silence(
-                contract.rule, trigger, self.assured(target, contract.calibration, g)
-            )
+            warn_of_silence(contract.rule, trigger, self.assured(target, contract.calibration, g))
 
     def _kept(
         self,

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ontarget._progress import Reached
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, NUMBERS, PLAUSIBILITY, RAW, P
@@ -22,7 +23,6 @@ from ontarget.live.outlook import Outlooks, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.models._support import read_only
 from ontarget.target import Target
-from ontarget._progress import Reached
 
 __all__ = ["Answers", "answer_episodes", "outlooks_at"]
 

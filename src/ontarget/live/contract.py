@@ -108,7 +108,12 @@ class Contract:
         return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
 
     def advance(
-        self, table: RunTable, at: IndexArray, news: FloatArray, ends: FloatArray, became: IndexArray
+        self,
+        table: RunTable,
+        at: IndexArray,
+        news: FloatArray,
+        ends: FloatArray,
+        became: IndexArray,
     ) -> None:
         """Bring runs up to their next step; see `advance_rows`."""
         question = self.question
@@ -127,9 +132,7 @@ class Contract:
             became,
         )
 
-    def look(
-        self, table: RunTable, at: IndexArray, limits: tuple[FloatArray, FloatArray]
-    ) -> None:
+    def look(self, table: RunTable, at: IndexArray, limits: tuple[FloatArray, FloatArray]) -> None:
         """Write the outlook of runs whose law is known, and judge them; see `look_rows`."""
         k.look_rows(
             (table.whole, table.real),

@@ -230,12 +230,16 @@ class FleetWatch:
     def _outlooks(self, rows: IndexArray) -> Outlooks:
         contract, texts = self._contract, self._table.texts
         whole, real = self._table.whole[rows], self._table.real[rows]
-        said = {i: texts[row] for i, row in enumerate(rows.tolist()) if row in texts} if texts else {}
+        said = (
+            {i: texts[row] for i, row in enumerate(rows.tolist()) if row in texts} if texts else {}
+        )
 
         def words(run: int) -> str:
             if not whole[run, k.CODE]:
                 return ""
-            return words_of_run(contract, whole[run].tolist(), real[run].tolist(), said.get(run, ""))
+            return words_of_run(
+                contract, whole[run].tolist(), real[run].tolist(), said.get(run, "")
+            )
 
         return Outlooks(
             t=whole[:, k.LAST_T],
@@ -271,7 +275,9 @@ class FleetWatch:
         except (KeyError, TypeError):
             some = ", ".join(repr(name) for name in list(self._rows)[:5])
             more = ", …" if len(self._rows) > 5 else ""
-            raise InputError(f"agents need names of this fleet ({some}{more}), got {agent!r}") from None
+            raise InputError(
+                f"agents need names of this fleet ({some}{more}), got {agent!r}"
+            ) from None
 
     def _grow(self, more: int) -> None:
         if more <= 0:

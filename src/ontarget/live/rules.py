@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level, exact_rate
-from ontarget.errors import InputError
+from ontarget.errors import FewEpisodesError, InputError
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.fitted.guarantee import Threshold, promised_threshold
 from ontarget.live.outlook import Outlook
 
 __all__ = [
+    "NO_ASSURE",
     "AlarmRule",
     "Assured",
     "Below",
     "Promised",
+    "RuleOptions",
     "RuledOut",
     "Trigger",
     "rule_of",
 ]
 
+NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"
 # How far above its threshold p must rise before an alarm clears by itself.
 _HYSTERESIS = 0.05
 # A live p may lie one rounding error below the p that the threshold was taken from (M8).
 _ROUNDING = 1e-9
+
+
+class RuleOptions(TypedDict, total=False):
+    """The shorthands for `Below` and `Promised`."""
+
+    alarm_below: float | None
+    false_alarm_rate: Level | None
+    for_steps: int | None
+    clear_above: float | None
 
 
 class Assured(Protocol):
@@ -172,7 +184,7 @@ class Promised(AlarmRule):
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data: the threshold that these episodes promise."""
         if assured is None:
-            raise InputError("this monitor has no assure episodes; fit with a split that has some")
+            raise FewEpisodesError(NO_ASSURE)
         promised = promised_threshold(assured.scores(self.for_steps), assured.met, self.rate)
         threshold = promised.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
@@ -185,34 +197,34 @@ class Promised(AlarmRule):
 
 @dataclass(frozen=True)
 class RuledOut(AlarmRule):
-    """Alarm where the target is ruled out: its plausibility is at most δ (M9).
+    """Alarm where the target is ruled out: its plausibility is at most this rate (M9).
 
-    A run that meets its target is ever ruled out with probability at most δ, at all steps taken
+    A run that meets its target is ever ruled out with at most this probability, at all steps taken
     together and whatever the target. What is ruled out stays so: the alarm does not clear.
 
     Parameters
     ----------
-    delta
+    rate
         The error rate per run.
     for_steps
         For this many consecutive known steps.
     """
 
-    delta: float = 0.05
+    rate: float = 0.05
     for_steps: int = 1
     compared_name: ClassVar[str] = "plausibility"
     needs_assure: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        exact_rate(self.delta)
+        exact_rate(self.rate)
         _check_steps(self.for_steps)
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data; it needs assure episodes, but not what they say of this target."""
         if assured is None:
-            raise InputError("this monitor has no assure episodes; fit with a split that has some")
-        just_above = math.nextafter(float(self.delta), math.inf)
-        return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, float(self.delta))
+            raise FewEpisodesError(NO_ASSURE)
+        just_above = math.nextafter(float(self.rate), math.inf)
+        return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, float(self.rate))
 
 
 def rule_of(

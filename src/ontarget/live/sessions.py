@@ -83,9 +83,7 @@ class Sessions:
         """
         watch = self._watch_of(agent, None)
         found = (
-            watch.peek()
-            if watch.status is Status.DONE
-            else watch.end(reward, behavior=behavior)
+            watch.peek() if watch.status is Status.DONE else watch.end(reward, behavior=behavior)
         )
         self.forget(agent)
         return found

@@ -11,10 +11,11 @@ import numpy as np
 
 from ontarget._keyed import keyed_hash, keyed_uniform, keys_of
 from ontarget._typing import ArrayLike
+from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.errors import CalibrationError, GroupError, InputError
-from ontarget.fitted.fitted import Calibrated
+from ontarget.fitted.fitted import Fitted
 
 __all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
 
@@ -36,7 +37,7 @@ class DriftReading(NamedTuple):
         The episode's place among those before it: uniform while nothing drifts.
     evidence
         The wealth of a bet against "nothing drifts" that started at 1. While nothing drifts it
-        ever reaches 1/ε with probability at most ε.
+        ever reaches 1/(1 − level) with probability at most 1 − level.
     alarm
         Whether it ever did.
     """
@@ -80,16 +81,15 @@ class DriftBet:
         The calibration ranks of the declared step.
     seed
         Keys the tie-breaking, with each episode's id.
-    epsilon
-        The probability of ever raising a false alarm.
+    level
+        The probability of never raising a false alarm.
     """
 
-    def __init__(self, ranks: ArrayLike, *, seed: int = 0, epsilon: float = 0.01) -> None:
-        if not 0.0 < epsilon < 1.0:
-            raise InputError(f"epsilon needs a number strictly between 0 and 1, got {epsilon!r}")
+    def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99) -> None:
+        missed = float(1 - exact_level(level))
         self._bag: list[float] = np.sort(np.asarray(ranks, dtype=np.float64)).tolist()
         self._seed = seed
-        self._log_limit = -math.log(epsilon)
+        self._log_limit = -math.log(missed)
         self._level, self._spread = _Jumper(), _Jumper()
         self._n = 0
         self._alarm = False
@@ -120,10 +120,10 @@ class DriftGuard:
     See `GoalMonitor.drift_guard`.
     """
 
-    def __init__(self, bet: DriftBet, rank: RankOf, step: int) -> None:
+    def __init__(self, bet: DriftBet, rank: RankOf, t: int) -> None:
         self._bet = bet
         self._rank = rank
-        self.step = step
+        self.t = t
         self._announced = False
         self._order: list[object] = []
         self._held: dict[object, float | None] = {}
@@ -162,29 +162,25 @@ class DriftGuard:
             self.reading = self._bet.observe(rank, episode_id)
 
 
-def guard_of(fitted: Calibrated, *, step: int, epsilon: float, group: int) -> DriftGuard:
+def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
     """The guard of one step's calibration."""
-    at = fitted.at(step, group)
-    trouble = fitted.unknown(at)
+    at, trouble = fitted.at(t, group), fitted.unknown(t, group)
     if trouble:
-        raise CalibrationError(f"step {step} cannot be guarded: {trouble}")
-    model = at.model
-    assert model is not None
+        raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
+    seed = fitted.trained.seed
 
     def rank(episodes: Episodes) -> dict[object, float]:
         fitted.check_alike(episodes, any_horizon=True)
-        of_run = None if fitted.groups is None else episodes.groups
-        if np.any(fitted.groups_of(of_run, len(episodes)) != group):
+        if np.any(fitted.groups_in(episodes) != group):
             raise GroupError("this guard is for one group; guard each group by itself")
-        if step >= episodes.horizon:
+        if t >= episodes.horizon:
             return {}
-        rows = episodes.at(step, grid=fitted.grid)
-        left, right = model.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
+        rows = episodes.at(t, grid=fitted.grid)
+        left, right = at.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
         # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
-        keys = keyed_hash(keys_of(rows.ids), fitted.seed, "drift rank")
-        ranks = draw_ranks(left, right, keys, seed=fitted.seed, step=step)
+        keys = keyed_hash(rows.keys, seed, "drift rank")
+        ranks = draw_ranks(left, right, keys, seed=seed, step=t)
         good = ~fitted.bad_readings(rows.states)
         return dict(zip(rows.ids[good].tolist(), ranks[good].tolist(), strict=True))
 
-    bet = DriftBet(at.ranks.values, seed=fitted.seed, epsilon=epsilon)
-    return DriftGuard(bet, rank, step)
+    return DriftGuard(DriftBet(at.ranks.values, seed=seed, level=level), rank, t)

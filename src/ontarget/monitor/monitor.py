@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._grid import snap
+from ontarget._progress import progress_bar
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level
-from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Episodes, Schema, Split
 from ontarget.episodes._store import Roles
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
-from ontarget.fitted.fitted import Calibrated, ends_with_complements
+from ontarget.fitted.calibrating import calibrate_target
+from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.law import StepLaw
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
-from ontarget.live._batch import outlooks_at
-from ontarget.live.alarms import PromisedAlarms, promised_alarms, rule_of
+from ontarget.live.alarms import PromisedAlarms, promised_alarms
+from ontarget.live.assured import Contracts
+from ontarget.live.batch import outlooks_at
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.outlook import Outlooks
+from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
+from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor.drift import DriftGuard, guard_of
+from ontarget.monitor.keeping import kept_parameters, restored_parameters
 from ontarget.report.evaluation import Evaluation, evaluate
 from ontarget.target import Target
 
 if TYPE_CHECKING:
     from ontarget.models.base import ConditionalDistribution
 
-__all__ = ["GoalMonitor", "Preset"]
+__all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
+
+
+class AlarmOptions(RuleOptions, total=False):
+    """When to be told: a rule as a value, or one of the shorthands; and the target's own map."""
+
+    alarm: AlarmRule | None
+    calibration: TargetCalibration | None
 
 
 class GoalMonitor:
@@ -45,7 +60,9 @@ class GoalMonitor:
     Parameters
     ----------
     model
-        An unfitted conditional distribution; by default the preset's.
+        An unfitted conditional distribution: one of `ontarget.models`, a scikit-learn pipeline that
+        ends in one, or an object of yours with ``fit``, ``cdf_limits`` and ``quantile``. By default
+        the preset's.
     preset
         ``"default"``, blocks of steps that share a `GuidedForest`; or ``"paper"``, one plain forest
         per step as in the paper, on Tamarisk twice as far from the true probability.
@@ -57,6 +74,9 @@ class GoalMonitor:
         The name of the episodes' group column to calibrate each group by itself (M11).
     min_calibration
         A step that fewer calibration episodes reach is UNKNOWN.
+    reward_bounds
+        The least and most that one step can earn, None where there is no bound. What follows from
+        them by arithmetic is then certain: p is exactly 0 or 1 (M18).
     policy
         A label for the policy that was recorded, kept in the model file.
 
@@ -65,6 +85,8 @@ class GoalMonitor:
     If a new run is exchangeable with the calibration episodes, its probability is calibrated at
     each step by itself (M4); an alarm with a promised false-alarm rate (M8), plausibility and
     assurance (M9) hold for the whole run at once.
+
+    A fitted monitor never changes: threads may share one, and copies of it share its contents.
 
     Examples
     --------
@@ -76,19 +98,20 @@ class GoalMonitor:
     >>> watch = monitor.watch(Target.at_least(0.0), alarm_below=0.2)
     >>> first = watch.step([0.1])
     >>> later = watch.step([0.1], reward=-4.0)
-    >>> 0.3 < first.p < 0.7, later.p < 0.2, str(later.state)
+    >>> 0.3 < first.p < 0.7, later.p < 0.2, str(later.status)
     (True, True, 'ALARM')
     """
 
     def __init__(
         self,
-        model: ConditionalDistribution | None = None,
+        model: ConditionalDistribution | Any | None = None,
         preset: Preset = "default",
         *,
         window: int = 0,
         steps_per_model: StepsPerModel | None = None,
         group: str | None = None,
         min_calibration: int = 20,
+        reward_bounds: tuple[float | None, float | None] | None = None,
         policy: str = "",
     ) -> None:
         if preset not in ("default", "paper"):
@@ -99,8 +122,29 @@ class GoalMonitor:
         self.steps_per_model = steps_per_model
         self.group = group
         self.min_calibration = min_calibration
+        self.reward_bounds = reward_bounds
         self.policy = policy
-        self._fitted: Calibrated | None = None
+        self._contracts: Contracts | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments, as scikit-learn asks for them; its ``clone`` works."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        found = {name: getattr(self, name) for name in names}
+        if deep and hasattr(self.model, "get_params"):
+            found |= {f"model__{name}": one for name, one in self.model.get_params().items()}
+        return found
+
+    def set_params(self, **parameters: Any) -> GoalMonitor:
+        """The monitor with other arguments, to be fitted anew."""
+        own = self.get_params(deep=False)
+        for name, value in parameters.items():
+            if name.startswith("model__") and hasattr(self.model, "set_params"):
+                self.model.set_params(**{name.removeprefix("model__"): value})
+            elif name in own:
+                setattr(self, name, value)
+            else:
+                raise InputError(f"GoalMonitor has no parameter {name!r}, it has {', '.join(own)}")
+        return self
 
     def fit(
         self,
@@ -123,7 +167,8 @@ class GoalMonitor:
         seed
             Same data, same seed: the same model file, bit for bit.
         engine
-            Where the blocks are fitted: ``"local"``, ``"dask"`` or ``"ray"``.
+            Where the blocks are fitted: ``"local"``, ``"dask"``, ``"ray"``, an executor (anything
+            with ``submit``), or something called like ``joblib.Parallel``.
         progress
             Whether to show a progress bar.
         checkpoint
@@ -133,45 +178,55 @@ class GoalMonitor:
             if episodes is None:
                 raise InputError("fit needs episodes, or a split of them")
             split = episodes.split(seed=seed, by_group=None if self.group is None else "stratify")
+        blocks, law = plan_blocks(
+            split.train.horizon,
+            steps_per_model=self.steps_per_model or (1 if self.preset == "paper" else "auto"),
+            window=self.window,
+        )
         recipe = Recipe(
             model=preset_model(self.preset) if self.model is None else self.model,
-            leaf_per_step=self.model is None,
-            blocks=plan_blocks(
-                split.train.horizon,
-                steps_per_model=self.steps_per_model or (1 if self.preset == "paper" else "auto"),
-                window=self.window,
-            ),
+            blocks=blocks,
+            law=law,
             group=self.group,
             min_calibration=whole_number("min_calibration", self.min_calibration, least=1),
-            policy=self.policy,
+            reward_bounds=_bounds(self.reward_bounds),
             seed=seed,
+            parameters=kept_parameters(self.get_params(deep=False)),
         )
-        self._fitted = fit_monitor(
-            recipe, split, engine=engine, progress=progress, checkpoint=checkpoint
-        )
+        fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
+        self._contracts = Contracts(fitted)
         return self
 
     def __repr__(self) -> str:
-        found = self._fitted
-        if found is None:
+        if self._contracts is None:
             return "<GoalMonitor: not fitted>"
-        sizes = ", ".join(f"{size:,} {part}" for part, size in found.sizes.items())
+        found = self.fitted
+        sizes = ", ".join(f"{size:,} {part}" for part, size in found.trained.sizes.items())
         return (
             f"<GoalMonitor: horizon {found.horizon}, {len(found.schema)} "
             f"feature{'s' * (len(found.schema) != 1)}, behavior {found.behavior.spec}; {sizes}>"
         )
 
     @property
-    def fitted(self) -> Calibrated:
-        """What the fit left behind."""
-        if self._fitted is None:
+    def _kept(self) -> Contracts:
+        if self._contracts is None:
             raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
-        return self._fitted
+        return self._contracts
+
+    @property
+    def fitted(self) -> Fitted:
+        """What the fit left behind, for the rooms that build on a monitor."""
+        return self._kept.fitted
 
     @property
     def horizon(self) -> int:
         """The number of steps of a run."""
         return self.fitted.horizon
+
+    @property
+    def horizon_declared(self) -> bool:
+        """Whether the horizon was declared, not taken from the longest run seen."""
+        return self.fitted.horizon_declared
 
     @property
     def schema(self) -> Schema:
@@ -186,7 +241,17 @@ class GoalMonitor:
     @property
     def roles(self) -> Roles:
         """Which columns of a log played which part when it was fitted."""
-        return self.fitted.roles
+        return self.fitted.trained.roles
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """The groups that are calibrated by themselves; None without groups."""
+        return self.fitted.groups
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many episodes trained, calibrated and assured it."""
+        return dict(self.fitted.trained.sizes)
 
     def outlook(
         self,
@@ -211,14 +276,15 @@ class GoalMonitor:
         target
             One target gives (runs,); a sequence of k gives (runs, k).
         groups
-            One per run, for a monitor that was calibrated by group.
+            The runs' group, or one per run, for a monitor that was calibrated by group.
         calibration
             The one target's own calibration (`calibrate_target`), if it has one.
         """
         fitted = self.fitted
+        t = whole_number("t", t, least=0)
         X, so_far = self._runs(states, behavior)
-        groups, t = fitted.groups_of(groups, len(X)), whole_number("t", t, least=0)
-        return outlooks_at(fitted, t, X, so_far, target, groups, calibration=calibration)
+        which = fitted.groups_of(groups, len(X))
+        return outlooks_at(fitted, t, X, so_far, target, which, calibration=calibration)
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
         """The target calibrated for itself at every step, to pass on as ``calibration`` (M7).
@@ -228,19 +294,17 @@ class GoalMonitor:
         between. ``episodes`` are those that calibrated the monitor, or new ones: never those that
         trained it, nor its assure episodes if alarms or guarantees are asked for.
         """
-        fitted = self.fitted
-        fitted.check_alike(episodes)
-        ends = ends_with_complements(target, fitted.grid)
-        groups = fitted.groups_of(None if fitted.groups is None else episodes.groups, len(episodes))
-        return TargetCalibration.of(fitted, ends, episodes, groups)
+        return calibrate_target(self.fitted, target, episodes)
 
     def interval(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, group: Any = None
+        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
     ) -> Interval:
         """An interval of outcomes per run that holds with at least the level, at this step (M5)."""
-        pcqr, X, offset = self._at(t, states, behavior, group)
-        found = pcqr.interval(X, level)
-        return self._counted_from(offset, found)
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            return step.pcqr().interval(X, level)
+
+        return self._outcomes(t, states, behavior, groups, find)
 
     def promise(
         self,
@@ -250,23 +314,34 @@ class GoalMonitor:
         level: Level,
         *,
         side: Literal["lower", "upper"] = "lower",
-        group: Any = None,
+        groups: Any = None,
     ) -> FloatArray:
         """The best one-sided bound on each run's outcome that can be promised at the level (M5)."""
-        pcqr, X, offset = self._at(t, states, behavior, group)
-        return snap(pcqr.promise(X, level, side) + offset, self.fitted.grid)
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            bound = step.pcqr().promise(X, level, side)
+            return Interval(bound, bound)
+
+        return self._outcomes(t, states, behavior, groups, find).lower
+
+    def band(
+        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
+    ) -> Interval:
+        """The range of outcomes per run that holds at **all** steps at once with the level (M9)."""
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            depth = band_depth(self.fitted.sorted_excess[group], level)
+            return band_interval(step.pcqr(), X, depth)
+
+        return self._outcomes(t, states, behavior, groups, find)
 
     def watch(
         self,
         target: Target,
         *,
-        alarm_below: float | None = None,
-        false_alarm_rate: Level | None = None,
-        for_steps: int = 1,
-        clear_above: float | None = None,
         group: Any = None,
-        calibration: TargetCalibration | None = None,
         on_bad: OnBad = "unknown",
+        **alarm: Unpack[AlarmOptions],
     ) -> Watch:
         """A live watch over one run; everything is opened and compiled here, never in its `step`.
 
@@ -274,80 +349,72 @@ class GoalMonitor:
         ----------
         target
             What the run should end in.
-        alarm_below
-            Alarm where p falls below this; 0.9 unless a rate is promised.
-        false_alarm_rate
-            In its place: the promised share of successful runs that raise any alarm (M8).
-        for_steps
-            How many consecutive steps p must stay below.
-        clear_above
-            Where an alarm ends; at the threshold by default.
         group
             The run's group, for a monitor that was calibrated by group.
-        calibration
-            The target's own calibration (`calibrate_target`), if it has one.
         on_bad
             Whether a bad reading gives UNKNOWN or raises.
+        **alarm
+            When to be told. ``alarm``: a rule such as ``Below(0.9)``, ``Promised(0.05)`` or
+            ``RuledOut(0.05)``. Or in short: ``alarm_below``, alarm where p falls below this (0.9
+            unless a rate is promised); ``false_alarm_rate``, the promised share of successful runs
+            that raise any alarm (M8); ``for_steps``, how many consecutive steps p must stay below;
+            ``clear_above``, where an alarm ends. ``calibration``: the target's own calibration
+            (`calibrate_target`), if it has one.
         """
-        fitted = self.fitted
-        number = fitted.group_of(group)
-        rule = rule_of(
-            fitted,
-            target,
-            alarm_below=alarm_below,
-            false_alarm_rate=false_alarm_rate,
-            for_steps=for_steps,
-            clear_above=clear_above,
-            group=number,
-            calibration=calibration,
-        )
-        return Watch(fitted, target, rule, group=number, calibration=calibration, on_bad=on_bad)
+        contract = self._contract(target, alarm)
+        return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
 
     def fleet(
         self,
         target: Target,
-        agents: int,
+        agents: int | Iterable[Hashable] = (),
         *,
-        alarm_below: float | None = None,
-        false_alarm_rate: Level | None = None,
-        for_steps: int = 1,
-        clear_above: float | None = None,
         groups: Any = None,
-        calibration: TargetCalibration | None = None,
+        **alarm: Unpack[AlarmOptions],
     ) -> FleetWatch:
-        """A live watch over many runs at once; options as for `watch`, ``groups`` one per agent."""
-        fitted = self.fitted
-        rules = [
-            rule_of(
-                fitted,
-                target,
-                alarm_below=alarm_below,
-                false_alarm_rate=false_alarm_rate,
-                for_steps=for_steps,
-                clear_above=clear_above,
-                group=g,
-                calibration=calibration,
-            )
-            for g in range(fitted.n_groups)
-        ]
-        groups = fitted.groups_of(groups, agents)
-        return FleetWatch(fitted, target, rules, agents, groups=groups, calibration=calibration)
+        """A live watch over many runs at once.
 
-    def drift_guard(self, *, step: int = 0, epsilon: float = 0.01, group: Any = None) -> DriftGuard:
-        """A guard to feed finished episodes to: is the calibration of this step still valid? (M10).
-
-        It raises a false alarm, ever, with probability at most ``epsilon``.
+        Parameters
+        ----------
+        target
+            What every run should end in.
+        agents
+            How many agents there are, or their names; more may join later.
+        groups
+            The agents' group, or one per agent, for a monitor that was calibrated by group.
+        **alarm
+            As for `watch`.
         """
-        return guard_of(self.fitted, step=step, epsilon=epsilon, group=self.fitted.group_of(group))
+        return FleetWatch(self._contract(target, alarm), agents, groups=groups)
 
-    def band(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, group: Any = None
-    ) -> Interval:
-        """The range of outcomes per run that holds at **all** steps at once with the level (M9)."""
-        pcqr, X, offset = self._at(t, states, behavior, group)
-        excess = self.fitted.sorted_excess[self.fitted.group_of(group)]
-        found = band_interval(pcqr, X, band_depth(excess, level))
-        return self._counted_from(offset, found)
+    def sessions(
+        self,
+        target: Target,
+        *,
+        max_agents: int = 10_000,
+        idle_seconds: float | None = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Sessions:
+        """Watches for agents that come and go, by name; see `Sessions`.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.1)
+        >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
+        'OK'
+        """
+        contract = self._contract(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
+
+    def drift_guard(self, *, t: int = 0, level: Level = 0.99, group: Any = None) -> DriftGuard:
+        """A guard to feed finished episodes to: is the calibration of step t still valid? (M10).
+
+        It never raises a false alarm, however long it watches, with probability ``level``.
+        """
+        return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
 
     def alarm_curve(
         self,
@@ -359,14 +426,8 @@ class GoalMonitor:
         calibration: TargetCalibration | None = None,
     ) -> PromisedAlarms:
         """What each promised false-alarm rate buys: threshold, detection rate, lead time (M8)."""
-        return promised_alarms(
-            self.fitted,
-            target,
-            rates=rates,
-            for_steps=for_steps,
-            group=self.fitted.group_of(group),
-            calibration=calibration,
-        )
+        assured = self._kept.assured(target, calibration, self.fitted.group_of(group))
+        return promised_alarms(assured, rates=rates, for_steps=for_steps)
 
     def evaluate(
         self,
@@ -376,24 +437,22 @@ class GoalMonitor:
         calibration: TargetCalibration | None = None,
         resamples: int = 200,
         seed: int = 0,
-        progress: Callable[[int, int], None] | None = None,
+        progress: bool = False,
     ) -> Evaluation:
         """How good the monitor is on episodes it has never seen: measures by step and pooled.
 
-        Intervals come from so many resamples of whole episodes. ``progress`` is called with the
-        steps done and the steps in all.
+        Intervals come from so many resamples of whole episodes.
         """
-        fitted = self.fitted
-        of_run = None if fitted.groups is None else episodes.groups
-        return evaluate(
-            fitted,
-            episodes,
-            target,
-            groups=fitted.groups_of(of_run, len(episodes)),
-            resampling=Resampling(resamples, seed=seed),
-            calibration=calibration,
-            progress=progress,
-        )
+        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
+        with bar as reached:
+            return evaluate(
+                self._kept,
+                episodes,
+                target,
+                resampling=Resampling(resamples, seed=seed),
+                calibration=calibration,
+                reached=reached,
+            )
 
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes."""
@@ -403,30 +462,55 @@ class GoalMonitor:
 
     @classmethod
     def load(cls, path: str | Path) -> GoalMonitor:
-        """The monitor in a model file, memory-mapped."""
+        """The monitor in a model file, memory-mapped, with the parameters it was fitted with."""
         from ontarget.modelfile.file import load
 
-        fitted = load(Path(path))
-        monitor = cls(min_calibration=fitted.min_calibration, policy=fitted.policy)
-        monitor._fitted = fitted
+        return cls._of(load(Path(path)))
+
+    @classmethod
+    def _of(cls, fitted: Fitted) -> GoalMonitor:
+        monitor = cls(**restored_parameters(fitted.trained.parameters))
+        monitor._contracts = Contracts(fitted)
         return monitor
 
-    def _at(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, group: Any
-    ) -> tuple[PCQR, FloatArray, FloatArray]:
-        fitted = self.fitted
-        step = fitted.at(whole_number("t", t, least=0), fitted.group_of(group))
-        trouble = fitted.unknown(step)
-        if trouble:
-            raise CalibrationError(f"step {t} is unknown: {trouble}")
-        X, so_far = self._runs(states, behavior)
-        fitted.check_readings(X, so_far)
-        return step.pcqr(), step.inputs(X, so_far), step.offset(so_far)
+    def __getstate__(self) -> dict[str, Any]:
+        fitted = None if self._contracts is None else self._contracts.fitted
+        return {**self.get_params(deep=False), "fitted": fitted}
 
-    def _counted_from(self, offset: FloatArray, found: Interval) -> Interval:
-        """An interval of remainders as one of outcomes, on the grid on which those are compared."""
-        grid = self.fitted.grid
-        return Interval(snap(found.lower + offset, grid), snap(found.upper + offset, grid))
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        fitted = kept.pop("fitted")
+        self.__init__(**kept)  # type: ignore[misc]
+        self._contracts = None if fitted is None else Contracts(fitted)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GoalMonitor:
+        from copy import deepcopy
+
+        twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
+        twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
+        return twin
+
+    def _contract(self, target: Target, options: AlarmOptions) -> Any:
+        calibration = options.pop("calibration", None)
+        return self._kept.of(target, rule_of(**options), calibration)
+
+    def _outcomes(
+        self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
+    ) -> Interval:
+        """What `find` says of each run's remainder, as outcomes on the grid."""
+        fitted, t = self.fitted, whole_number("t", t, least=0)
+        X, so_far = self._runs(states, behavior)
+        which = fitted.groups_of(groups, len(X))
+        lower, upper = np.empty(len(X)), np.empty(len(X))
+        for g in np.unique(which).tolist():
+            own = np.flatnonzero(which == g)
+            step = fitted.at(t, g)
+            trouble = fitted.unknown(t, g)
+            if trouble:
+                raise CalibrationError(f"step {t} is unknown: {trouble}")
+            fitted.check_readings(X[own], so_far[own])
+            found = find(step, step.inputs(X[own], so_far[own]), g)
+            lower[own], upper[own] = step.outcomes(so_far[own], found)
+        return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The states as a matrix and the behavior so far of each run, on the grid."""
@@ -440,3 +524,19 @@ class GoalMonitor:
                 f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
+
+
+def _bounds(given: tuple[float | None, float | None] | None) -> tuple[float, float]:
+    if given is None:
+        return -math.inf, math.inf
+    try:
+        low, high = given
+        least = -math.inf if low is None else float(low)
+        most = math.inf if high is None else float(high)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"reward_bounds needs the least and most of one step's reward, got {given!r}"
+        ) from error
+    if not least <= most:
+        raise InputError(f"reward_bounds needs a least reward up to the most, got {given!r}")
+    return least, most

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.episodes import Behavior, Column, DiscountedSum, Last, Max, Mean, Min, Sum
-from ontarget.errors import CalibrationError, InputError
+from ontarget.episodes import Translation
+from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation.figures import (
     Curve,
     alarm_chart,
@@ -20,25 +20,26 @@ from ontarget.evaluation.figures import (
     pit_chart,
     reliability_diagram,
 )
-from ontarget.report.evaluation import Evaluation
+from ontarget.live.rules import Promised
+from ontarget.report.measured import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "draw", "example_episode", "example_episodes", "outcome_name", "pit_step"]
+__all__ = ["FIGURES", "draw", "example_episode", "example_episodes", "pit_step"]
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
-def draw(found: Evaluation, name: str, *, dark: bool = False) -> Figure:
+def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
     """The figure of that name."""
     if name not in FIGURES:
         raise InputError(f"figure needs one of {', '.join(FIGURES)}, got {name!r}")
     return FIGURES[name](found, dark)
 
 
-def example_episodes(found: Evaluation) -> IndexArray:
+def example_episodes(found: Measured) -> IndexArray:
     """Some episodes that met the target and some that missed it, from plain to close ones."""
     known = ~np.isnan(found.p).all(axis=0)
     lowest = np.fmin.reduce(np.where(np.isnan(found.p), np.inf, found.p), axis=0)
@@ -51,15 +52,15 @@ def example_episodes(found: Evaluation) -> IndexArray:
     return np.concatenate(chosen).astype(np.intp)
 
 
-def example_episode(found: Evaluation) -> int:
+def example_episode(found: Measured) -> int:
     """One episode to look at closely: a miss whose alarm came as early as it usually does."""
     complete = np.isnan(found.p).sum(axis=0) == found.p.shape[0] - found.lengths
     missed = np.flatnonzero(~found.met & complete)
     if not missed.size:
         return int(np.argmax(complete))
     try:
-        first = found.promised_alarms().first
-    except (CalibrationError, InputError):
+        first = found.alarms(Promised()).first
+    except FewEpisodesError:
         return int(missed[0])
     caught = missed[first[missed] >= 0]
     if not caught.size:
@@ -68,17 +69,17 @@ def example_episode(found: Evaluation) -> int:
     return int(caught[np.argsort(lead, kind="stable")[(caught.size - 1) // 2]])
 
 
-def pit_step(found: Evaluation) -> int:
+def pit_step(found: Measured) -> int:
     """The step whose outcomes are ranked: halfway through the shortest known run."""
     known = np.flatnonzero(~np.isnan(found.p).all(axis=1))
     return int(min(known[-1], max(known[0], (found.lengths.min() - 1) // 2)))
 
 
-def _reliability(found: Evaluation, dark: bool) -> Figure:
+def _reliability(found: Measured, dark: bool) -> Figure:
     return reliability_diagram({"calibrated": found.reliability}, dark=dark)
 
 
-def _ece(found: Evaluation, dark: bool) -> Figure:
+def _ece(found: Measured, dark: bool) -> Figure:
     curves = {}
     for name, method in (("calibrated", "p"), ("uncalibrated", "raw")):
         by_step = found.ece_by_step(method)
@@ -86,24 +87,24 @@ def _ece(found: Evaluation, dark: bool) -> Figure:
     return ece_chart(curves, floor=found.ece_by_step().floor, dark=dark)
 
 
-def _episodes(found: Evaluation, dark: bool) -> Figure:
+def _episodes(found: Measured, dark: bool) -> Figure:
     chosen = example_episodes(found)
     return episodes_chart(
         found.p[:, chosen], found.met[chosen], threshold=_threshold(found), dark=dark
     )
 
 
-def _threshold(found: Evaluation) -> float | None:
+def _threshold(found: Measured) -> float | None:
     """The promised threshold where there is one for all episodes."""
     try:
-        rules = found.promised_alarms().rules
-    except (CalibrationError, InputError):
+        triggers = found.alarms(Promised()).triggers
+    except FewEpisodesError:
         return None
-    value = rules[0].threshold
-    return value if len(rules) == 1 and np.isfinite(value) else None
+    value = triggers[0].threshold
+    return value if len(triggers) == 1 and np.isfinite(value) else None
 
 
-def _fan(found: Evaluation, dark: bool) -> Figure:
+def _fan(found: Measured, dark: bool) -> Figure:
     i = example_episode(found)
     quantiles, so_far = _predicted(found, i)
     components = found.target.components
@@ -113,48 +114,39 @@ def _fan(found: Evaluation, dark: bool) -> Figure:
         _LEVELS,
         target=target,
         outcome=float(found.outcomes[i]),
-        so_far=so_far if found.fitted.behavior.additive else None,
-        unit=outcome_name(found.fitted.behavior),
+        so_far=so_far if found.fitted.behavior.translation is not Translation.KEEP else None,
+        unit=found.fitted.behavior.label,
         dark=dark,
     )
 
 
-def _predicted(found: Evaluation, i: int) -> tuple[FloatArray, FloatArray]:
+def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
     """The calibrated quantiles of one episode's outcome at each of its steps, and what it had."""
     fitted, one = found.fitted, found.episodes.take([i])
     quantiles, so_far = [], []
     for t in range(int(found.lengths[i])):
-        step, rows = fitted.at(t, int(found.groups[i])), one.at(t, grid=fitted.grid)
-        if fitted.unknown(step):
+        group, rows = int(found.groups[i]), one.at(t, grid=fitted.grid)
+        if fitted.unknown(t, group):
             break
-        X, offset = step.inputs(rows.states, rows.behavior), step.offset(rows.behavior)
-        n = step.ranks.n
-        assert step.model is not None
+        step = fitted.at(t, group)
+        X, n = step.inputs(rows.states, rows.behavior), step.ranks.n
         # The rank itself stands for its share of outcomes: never an infinite end, unlike a promise.
         ranks = [step.ranks.order(min(max(round(q * (n + 1)), 1), n)) for q in _LEVELS]
-        quantiles.append(step.model.quantile(X, ranks)[0] + offset[0])
+        remaining = step.quantile(X, ranks)[0]
+        quantiles.append(fitted.behavior.combine(rows.behavior[0], remaining))
         so_far.append(rows.behavior[0])
     return np.array(quantiles), np.array(so_far)
 
 
-def outcome_name(behavior: Behavior) -> str:
-    """What the outcome of a run is called."""
-    kinds = {Sum: "total reward", DiscountedSum: "discounted reward", Last: "last reward"}
-    kinds |= {Max: "highest reward", Min: "lowest reward", Mean: "mean reward"}
-    if isinstance(behavior, Column):
-        return behavior.column
-    return kinds.get(type(behavior), "outcome")
-
-
-def _alarms(found: Evaluation, dark: bool) -> Figure:
+def _alarms(found: Measured, dark: bool) -> Figure:
     return alarm_chart(found.alarm_curve(), dark=dark)
 
 
-def _pit(found: Evaluation, dark: bool) -> Figure:
+def _pit(found: Measured, dark: bool) -> Figure:
     return pit_chart(found.pit(pit_step(found)), dark=dark)
 
 
-FIGURES: Final[Mapping[str, Callable[[Evaluation, bool], Figure]]] = MappingProxyType(
+FIGURES: Final[Mapping[str, Callable[[Measured, bool], Figure]]] = MappingProxyType(
     {
         "reliability": _reliability,
         "ece": _ece,

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from ontarget._version import __version__
-from ontarget.conformal._levels import Level
 from ontarget.evaluation.figures import svg_of
+from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
-from ontarget.report._figures import draw, example_episode, outcome_name, pit_step
+from ontarget.report._figures import draw, example_episode, pit_step
 from ontarget.report._style import style_sheet
-from ontarget.report.evaluation import Evaluation
+from ontarget.report.measured import Measured
 
 __all__ = ["report_page"]
 
 
-def report_page(found: Evaluation, *, false_alarm_rate: Level = 0.05) -> str:
+def report_page(found: Measured, rule: AlarmRule) -> str:
     """The page as text."""
-    facts = words.facts_of(found, false_alarm_rate)
+    facts = words.facts_of(found, rule)
     parts = [
         _head(found),
         _verdict(facts),
@@ -44,13 +44,14 @@ def report_page(found: Evaluation, *, false_alarm_rate: Level = 0.05) -> str:
     )
 
 
-def _head(found: Evaluation) -> str:
+def _head(found: Measured) -> str:
     fitted = found.fitted
-    target = f"{outcome_name(fitted.behavior)} {words.target_in_words(found.target)}"
+    policy = str(fitted.trained.parameters["policy"])
+    target = f"{fitted.behavior.label} {words.target_in_words(found.target)}"
     about = [
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
-        f"Policy: {fitted.policy}." if fitted.policy else "",
+        f"Policy: {policy}." if policy else "",
         f"A run has {fitted.horizon:,} step{'s' * (fitted.horizon != 1)} at most.",
     ]
     return (
@@ -70,7 +71,7 @@ def _verdict(facts: words.Facts) -> str:
     return f'<ul class="verdict">\n{items}\n</ul>'
 
 
-def _calibration(found: Evaluation) -> str:
+def _calibration(found: Measured) -> str:
     heads = ("it said", "came true", "95\u00a0% interval", "forecasts", "episodes")
     table = _table(heads, words.said_table(found), numbers=range(5))
     diagram = _figure(
@@ -91,7 +92,7 @@ def _calibration(found: Evaluation) -> str:
     )
 
 
-def _runs(found: Evaluation) -> str:
+def _runs(found: Measured) -> str:
     i = example_episode(found)
     some = _figure(
         found,
@@ -109,7 +110,7 @@ def _runs(found: Evaluation) -> str:
     return _section("What does it look like?", _pair(some, one))
 
 
-def _alarms(found: Evaluation) -> str:
+def _alarms(found: Measured) -> str:
     n_met, title = int(found.met.sum()), "What does an alarm buy?"
     if not 0 < n_met < found.met.size:
         none = "missed" if n_met else "met"
@@ -128,7 +129,7 @@ def _alarms(found: Evaluation) -> str:
     )
 
 
-def _distribution(found: Evaluation) -> str:
+def _distribution(found: Measured) -> str:
     t = pit_step(found)
     flat = "stay" if found.pit(t).is_flat else "do not all stay"
     return _section(
@@ -184,7 +185,7 @@ def _scrolling(table: str) -> str:
     return f'<div class="table">{table}</div>'
 
 
-def _figure(found: Evaluation, name: str, caption: str) -> str:
+def _figure(found: Measured, name: str, caption: str) -> str:
     picture = svg_of(draw(found, name)).strip()
     return f"<figure>\n{picture}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget.conformal._levels import Level, exact_level
+from ontarget.conformal._levels import exact_rate
 from ontarget.conformal.planning import uniform_margin
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import Rate, pool, reliability
-from ontarget.report.evaluation import Evaluation, PromisedQuality
+from ontarget.live.rules import AlarmRule, Promised, RuledOut
+from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.target import Component, Target
 
 __all__ = [
@@ -47,23 +48,24 @@ class Statement(NamedTuple):
 class Facts:
     """An evaluation with what several sentences need of it."""
 
-    found: Evaluation
-    rate: Level
-    alarms: PromisedQuality | None
+    found: Measured
+    rule: AlarmRule
+    alarms: RaisedAlarms | None
     no_alarms: str  # why there are none
 
     @property
-    def rate_in_words(self) -> str:
-        """The promised false-alarm rate."""
-        return percent(float(exact_level(self.rate)))
+    def promised_rate(self) -> float | None:
+        """The rate of false alarms that the rule promises; None if it promises none."""
+        promises = isinstance(self.rule, Promised | RuledOut)
+        return float(exact_rate(self.rule.rate)) if promises else None
 
 
-def facts_of(found: Evaluation, rate: Level) -> Facts:
-    """The facts behind a report whose alarms promise this rate of false ones."""
+def facts_of(found: Measured, rule: AlarmRule) -> Facts:
+    """The facts behind a report whose alarms follow this rule."""
     try:
-        return Facts(found, rate, found.promised_alarms(rate), "")
-    except (CalibrationError, InputError) as error:
-        return Facts(found, rate, None, str(error))
+        return Facts(found, rule, found.alarms(rule), "")
+    except FewEpisodesError as error:
+        return Facts(found, rule, None, str(error))
 
 
 def number(value: float) -> str:
@@ -116,7 +118,7 @@ def verdict(facts: Facts) -> list[Statement]:
     return [_flattered(found), *usual] if found.fitted_on.size else usual
 
 
-def said_table(found: Evaluation, bins: int = 10) -> list[tuple[str, ...]]:
+def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
     """What was said, what came true, its interval, and how many stand behind it: one row a bin."""
     pooled = pool(found.p, found.met)
     table = reliability(pooled.p, pooled.met, bins, episode=pooled.episode)
@@ -137,9 +139,9 @@ def said_table(found: Evaluation, bins: int = 10) -> list[tuple[str, ...]]:
 def backing(facts: Facts) -> list[tuple[str, str, str]]:
     """How many episodes stand behind the figures, and how precise that makes them."""
     found, fitted = facts.found, facts.found.fitted
-    sizes = fitted.sizes
+    sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
-    fewest, most = int(found.n_calibration[known].min()), int(found.n_calibration[known].max())
+    fewest, most = int(found.n[known].min()), int(found.n[known].max())
     margin = _points(uniform_margin(fewest))
     at = f"{fewest:,}" if fewest == most else f"{fewest:,} at the step with fewest"
     met = Rate.of(int(found.met.sum()), found.met.size)
@@ -190,11 +192,11 @@ def guaranteed(facts: Facts) -> list[str]:
             "right (high for a run that meets the target, low for one that misses it) comes true "
             "as often as it says."
         )
-    if facts.alarms is not None:
+    if facts.alarms is not None and facts.promised_rate is not None:
         quality = facts.alarms.quality.false_alarms
         points.insert(
             1,
-            f"At most {facts.rate_in_words} of the runs that meet the target raise any alarm, on "
+            f"At most {percent(facts.promised_rate)} of the runs that meet the target raise any alarm, on "
             "average over recordings like the one that set the threshold. "
             f"Here: {quality.count:,} of {quality.n:,}.",
         )
@@ -229,7 +231,7 @@ def voiding() -> list[str]:
     ]
 
 
-def _said(found: Evaluation) -> Statement:
+def _said(found: Measured) -> Statement:
     pooled = pool(found.p, found.met)
     for asked in _ASKED:
         near = np.abs(pooled.p - asked) <= _REACH
@@ -253,7 +255,7 @@ def _said(found: Evaluation) -> Statement:
     )
 
 
-def _flattered(found: Evaluation) -> Statement:
+def _flattered(found: Measured) -> Statement:
     n, seen = found.met.size, found.fitted_on.size
     return Statement(
         "These figures flatter.",
@@ -262,7 +264,7 @@ def _flattered(found: Evaluation) -> Statement:
     )
 
 
-def _calibration(found: Evaluation) -> Statement:
+def _calibration(found: Measured) -> Statement:
     ece, raw = found.ece(), found.ece("raw")
     chance = ece.low == 0.0
     headline = (
@@ -275,7 +277,7 @@ def _calibration(found: Evaluation) -> Statement:
         f"{ece.high:.4f}); chance alone would show about {ece.floor:.4f} on as many episodes. "
         f"Before calibration: {raw.value:.4f}."
     )
-    fewest = int(found.n_calibration[~np.isnan(found.p)].min())
+    fewest = int(found.n[~np.isnan(found.p)].min())
     if not chance and ece.value <= uniform_margin(fewest):
         detail += (
             f" No more than {fewest:,} calibration episodes leave to chance "
@@ -287,11 +289,11 @@ def _calibration(found: Evaluation) -> Statement:
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
         return Statement("No alarm can be promised.", facts.no_alarms, False)
-    quality, rules = facts.alarms.quality, facts.alarms.rules
+    quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught = quality.false_alarms, quality.detections
-    below = ", ".join(f"{rule.threshold:.3g}" for rule in rules)
+    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
     kept = (
-        f"Alarm below p = {below}. False alarms: {false.count:,} of {false.n:,} runs that met the "
+        f"Alarm below {facts.rule.compared_name} = {below}. False alarms: {false.count:,} of {false.n:,} runs that met the "
         f"target, {percent(false.value)} ({_between(false.low, false.high)}). "
     )
     if not caught.n:
@@ -300,15 +302,19 @@ def _alarm(facts: Facts) -> Statement:
     if quality.lead_steps.size:
         lead = quality.median_lead_steps
         early = f", half of them at least {lead:g} step{'s' * (lead != 1)} before the end"
+        decided = float(np.median(quality.lead_to_decision))
+        if decided < lead:
+            early += f" ({decided:g} before the outcome was decided)"
+    promise = facts.promised_rate
+    kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
     return Statement(
-        f"An alarm set for {facts.rate_in_words} false alarms caught {percent(caught.value)} of "
-        f"failing runs{early}.",
+        f"{kind} caught {percent(caught.value)} of failing runs{early}.",
         f"{kept}Caught: {caught.count:,} of {caught.n:,} ({_between(caught.low, caught.high)}).",
-        false.low <= float(exact_level(facts.rate)),
+        promise is None or false.low <= promise,
     )
 
 
-def _sure(found: Evaluation) -> Statement:
+def _sure(found: Measured) -> Statement:
     out, sure = found.ruled_out_wrongly(), found.assured_wrongly()
     ruled_out = int(np.count_nonzero(np.fmin.reduce(found.plausibility, axis=0) <= 0.05))
     assured = int(np.count_nonzero(np.fmax.reduce(found.assurance, axis=0) >= 0.95))
@@ -326,16 +332,17 @@ def _assured(facts: Facts) -> str:
     if facts.alarms is None:
         return f"would set the alarm, but do not: {facts.no_alarms}"
     parts = []
-    for rule in facts.alarms.rules:
-        promised = rule.promised
-        assert promised is not None
+    for trigger in facts.alarms.triggers:
+        promised = trigger.promised
+        if promised is None:
+            continue
         low, high = promised.spread()
         parts.append(
             f"{promised.m:,} of them met the target and set the alarm: promised "
-            f"{facts.rate_in_words} false alarms on average over such sets; given this very set, "
+            f"{percent(promised.rate)} false alarms on average over such sets; given this very set, "
             f"{_between(low, high)} (90\u00a0%)"
         )
-    return "; ".join(parts)
+    return "; ".join(parts) or "stand behind what is ruled out and assured"
 
 
 def _points(share: float) -> str:

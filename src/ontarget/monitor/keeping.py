@@ -1,0 +1,69 @@
+"""A monitor's parameters as a model file keeps them, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models.registry import model_of_kind
+
+__all__ = ["LostModel", "kept_parameters", "restored_parameters"]
+
+
+class LostModel:
+    """Stands for the unfitted model of a loaded monitor, whose parameters no file can hold."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: what to fit is not known any more."""
+        raise InputError(
+            f"the model file does not hold the parameters of {self.name}, so the monitor cannot be "
+            "fitted anew as it was; pass the model again: GoalMonitor(model=…)"
+        )
+
+    cdf_limits = quantile = fit
+
+
+def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments as plain JSON values, the model as its kind and parameters."""
+    kept = {name: value for name, value in parameters.items() if name != "model"}
+    model = parameters["model"]
+    if kept["reward_bounds"] is not None:
+        kept["reward_bounds"] = list(kept["reward_bounds"])
+    kept["model"] = None
+    if model is not None:
+        own = model.get_params(deep=False) if hasattr(model, "get_params") else None
+        kept["model"] = {
+            "name": type(model).__name__,
+            "kind": getattr(model, "kind", None),
+            "parameters": own if _is_plain(own) else None,
+        }
+    return kept
+
+
+def restored_parameters(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments that gave these."""
+    found = dict(kept)
+    if found["reward_bounds"] is not None:
+        found["reward_bounds"] = tuple(found["reward_bounds"])
+    model = found["model"]
+    if model is not None:
+        if model["kind"] is None or model["parameters"] is None:
+            found["model"] = LostModel(str(model["name"]))
+            return found
+        try:
+            found["model"] = model_of_kind(model["kind"])(**model["parameters"])
+        except TypeError as error:
+            raise ModelFileError(f"the model's parameters are none of its own: {error}") from error
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value, allow_nan=False)) is not None)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,313 @@
+"""A monitor's answers on new episodes, and every measure of how good they are (M12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Unpack
+
+import numpy as np
+
+from ontarget._keyed import keyed_uniform
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.conformal._levels import Level
+from ontarget.conformal.results import Interval
+from ontarget.episodes import Episodes
+from ontarget.episodes._fingerprints import seen_before
+from ontarget.errors import EpisodesError
+from ontarget.evaluation import (
+    NO_ALARM,
+    AlarmCurve,
+    AlarmQuality,
+    CalibrationEstimate,
+    Estimate,
+    PitHistogram,
+    Rate,
+    Reliability,
+    Resampling,
+    alarm_curve,
+    alarm_quality,
+    ece_by_step,
+    log_losses,
+    mean_by_step,
+    pit_histogram,
+    pool,
+    pooled_ece,
+    pooled_mean,
+    rank_histogram,
+    reliability,
+    squared_errors,
+)
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.live.alarms import compared_panel
+from ontarget.live.assured import Contracts
+from ontarget.live.batch import Answers
+from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
+from ontarget.target import Target
+
+__all__ = ["Measured", "RaisedAlarms", "band_coverage"]
+
+
+@dataclass(frozen=True, eq=False)
+class RaisedAlarms:
+    """What an alarm rule did on new episodes.
+
+    ``triggers`` are the rule as data, one per group; ``first`` is the step of each episode's first
+    alarm, −1 where there was none.
+    """
+
+    rule: AlarmRule
+    triggers: tuple[Trigger, ...]
+    first: IndexArray
+    quality: AlarmQuality
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured:
+    """A monitor's answers on new episodes, beside what came of them.
+
+    Panels are (steps, episodes), NaN where an episode is over or a step is UNKNOWN. ``raw`` is the
+    model's own probability, before calibration.
+    """
+
+    contracts: Contracts
+    episodes: Episodes
+    target: Target
+    answers: Answers
+    resampling: Resampling
+    calibration: TargetCalibration | None = None  # the target's own, if p is not PCQR's
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {self.target} met by {np.count_nonzero(self.met):,} of "
+            f"{self.met.size:,} episodes, {len(self.p):,} steps>"
+        )
+
+    @property
+    def fitted(self) -> Fitted:
+        """What the monitor's fit left behind."""
+        return self.contracts.fitted
+
+    @property
+    def p(self) -> FloatArray:
+        """The calibrated probabilities."""
+        return self.answers.p
+
+    @property
+    def low(self) -> FloatArray:
+        """Their lower bounds."""
+        return self.answers.low
+
+    @property
+    def high(self) -> FloatArray:
+        """Their upper bounds."""
+        return self.answers.high
+
+    @property
+    def raw(self) -> FloatArray:
+        """The model's own probabilities, before calibration."""
+        return self.answers.raw
+
+    @property
+    def plausibility(self) -> FloatArray:
+        """How plausible the target was (M9)."""
+        return self.answers.plausibility
+
+    @property
+    def assurance(self) -> FloatArray:
+        """How assured it was (M9)."""
+        return self.answers.assurance
+
+    @property
+    def met(self) -> BoolArray:
+        """Which episodes met the target."""
+        return self.answers.met
+
+    @property
+    def lengths(self) -> IndexArray:
+        """How many steps each episode has."""
+        return self.answers.lengths
+
+    @property
+    def n(self) -> IndexArray:
+        """(steps, episodes): how many calibration episodes stand behind each answer."""
+        return self.answers.n
+
+    @property
+    def outcomes(self) -> FloatArray:
+        """What each episode came to."""
+        return self.episodes.outcomes
+
+    @property
+    def ids(self) -> AnyArray:
+        """Who the episodes are."""
+        return self.episodes.ids
+
+    @cached_property
+    def groups(self) -> IndexArray:
+        """The number of each episode's group."""
+        return self.fitted.groups_in(self.episodes)
+
+    @cached_property
+    def fitted_on(self) -> IndexArray:
+        """The positions of episodes that the monitor was fitted on; with any, the figures flatter.
+
+        They are known by id and contents. A recording of few possible runs may hide them.
+        """
+        return seen_before(self.episodes, self.fitted.trained.fingerprints)
+
+    def panel(self, method: str = "p") -> FloatArray:
+        """The answers of one method: ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""
+        found: FloatArray = getattr(self.answers, method)
+        return found
+
+    def ece(self, method: str = "p") -> CalibrationEstimate[float]:
+        """The expected calibration error over all steps, with its interval."""
+        return pooled_ece(self.panel(method), self.met, ids=self.ids, resampling=self.resampling)
+
+    def ece_by_step(self, method: str = "p") -> CalibrationEstimate[FloatArray]:
+        """The expected calibration error of each step by itself."""
+        return ece_by_step(self.panel(method), self.met, ids=self.ids, resampling=self.resampling)
+
+    def brier(self, method: str = "p") -> Estimate[float]:
+        """The mean squared error of the probability, with its interval."""
+        return pooled_mean(self._losses(method, "brier"), ids=self.ids, resampling=self.resampling)
+
+    def brier_by_step(self, method: str = "p") -> Estimate[FloatArray]:
+        """The mean squared error of each step by itself."""
+        return mean_by_step(self._losses(method, "brier"), ids=self.ids, resampling=self.resampling)
+
+    def log_loss(self, method: str = "p") -> Estimate[float]:
+        """The mean log loss, p kept half a rank away from 0 and 1."""
+        return pooled_mean(self._losses(method, "log"), ids=self.ids, resampling=self.resampling)
+
+    @cached_property
+    def reliability(self) -> Reliability:
+        """How often each forecast came true, over all steps."""
+        pooled = pool(self.p, self.met)
+        return reliability(pooled.p, pooled.met, episode=pooled.episode)
+
+    def alarms(
+        self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]
+    ) -> RaisedAlarms:
+        """What an alarm rule did here: false alarms, detections and lead times.
+
+        The rule is a value, or comes by the shorthands of `GoalMonitor.watch`. A promised rate
+        raises `FewEpisodesError` where too few assure episodes met the target.
+        """
+        rule = rule_of(alarm, **options)
+        if rule not in self._raised:
+            self._raised[rule] = self._raise(rule)
+        return self._raised[rule]
+
+    @cached_property
+    def _raised(self) -> dict[AlarmRule, RaisedAlarms]:
+        return {}
+
+    def _raise(self, rule: AlarmRule) -> RaisedAlarms:
+        triggers = self.contracts.triggers(self.target, rule, self.calibration)
+        first = np.full(self.met.size, NO_ALARM)
+        for g, trigger in enumerate(triggers):
+            own = np.flatnonzero(self.groups == g)
+            if own.size:
+                first[own] = self.answers.take(own).first_alarms(rule, trigger)
+        quality = alarm_quality(first, self.met, self.lengths, decided=self.answers.decided_at)
+        return RaisedAlarms(rule, triggers, first, quality)
+
+    def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
+        """What each threshold gave on these episodes: false alarms, detections, lead times."""
+        panel = compared_panel(self.answers, for_steps)
+        return alarm_curve(panel, self.met, self.lengths, decided=self.answers.decided_at)
+
+    def pit(self, t: int = 0, bins: int = 20) -> PitHistogram:
+        """Where the outcomes of episodes alive at step t lie in what was predicted there.
+
+        Flat where the calibrated distribution is right. Ties are broken by draws keyed on ids.
+        """
+        ranks, sizes = outcome_ranks(self.fitted, self.episodes, t)
+        if np.unique(sizes).size == 1 and sizes[0] + 1 >= bins:
+            return rank_histogram(ranks, int(sizes[0]), bins=bins)
+        # Groups of several sizes: as many ranks as would make the bars swing as much in all.
+        names, counts = np.unique(sizes, return_counts=True)
+        swing = float((counts.astype(np.float64) ** 2 / names).sum())
+        effective = max(1, int(ranks.size**2 / swing))
+        return pit_histogram((ranks - 0.5) / (sizes + 1), bins, n_calibration=effective)
+
+    def ruled_out_wrongly(self, rate: float = 0.05) -> Rate:
+        """How often the target was met although ruled out: at most this rate is promised (M9)."""
+        lowest = np.fmin.reduce(self.plausibility, axis=0)
+        return Rate.of(int(np.count_nonzero(self.met & (lowest <= rate))), self.met.size)
+
+    def assured_wrongly(self, rate: float = 0.05) -> Rate:
+        """How often it was missed although assured: at most this rate is promised (M9)."""
+        highest = np.fmax.reduce(self.assurance, axis=0)
+        return Rate.of(int(np.count_nonzero(~self.met & (highest >= 1 - rate))), self.met.size)
+
+    def summary(self) -> str:
+        """A few lines for people."""
+        ece, raw = self.ece(), self.ece("raw")
+        lines = [
+            f"target     {self.target}: met by {100 * self.met.mean():.1f} % of "
+            f"{self.met.size:,} episodes",
+            f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
+            f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
+            f"Brier      {_with_interval(self.brier())}; uncalibrated "
+            f"{self.brier('raw').value:.4f}",
+            f"log loss   {_with_interval(self.log_loss())}; uncalibrated "
+            f"{self.log_loss('raw').value:.4f}",
+            f"at 5 %     ruled out wrongly {self.ruled_out_wrongly()}; assured wrongly "
+            f"{self.assured_wrongly()}",
+        ]
+        if self.fitted_on.size:
+            lines.append(
+                f"caution    it was fitted on {self.fitted_on.size:,} of these "
+                f"{self.met.size:,} episodes: the figures flatter; measure on new ones"
+            )
+        return "\n".join(lines)
+
+    def _losses(self, method: str, kind: str) -> FloatArray:
+        panel = self.panel(method)
+        if kind == "brier":
+            return squared_errors(panel, self.met)
+        return log_losses(panel, self.met, n_calibration=self.n)
+
+
+def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
+    """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n."""
+    rows = episodes.at(t, grid=fitted.grid)
+    seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
+    # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
+    inside, among = (keyed_uniform(rows.keys, seed, part, t) for part in ("pit", "pit tie"))
+    ranks, sizes = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
+    for g in range(fitted.n_groups):
+        step = fitted.at(t, g)
+        own = np.flatnonzero((groups[rows.index] == g) & ~fitted.bad_readings(rows.states))
+        if fitted.unknown(t, g) or not own.size:
+            continue
+        inputs = step.inputs(rows.states[own], rows.behavior[own])
+        left, right = step.cdf_limits(inputs, rows.response[own])
+        below, upto = step.ranks.counts(left + inside[own] * (right - left))
+        ranks[own] = 1 + below + np.floor(among[own] * (upto - below + 1)).astype(np.intp)
+        sizes[own] = step.ranks.n
+    known = sizes > 0
+    if not known.any():
+        raise EpisodesError(f"no episode has a known outlook at step {t}")
+    return ranks[known], sizes[known]
+
+
+def band_coverage(measured: Measured, level: Level) -> Rate:
+    """How often the simultaneous band held the outcome at every step of the episode (M9)."""
+    fitted, episodes = measured.fitted, measured.episodes
+    held = np.ones(len(episodes), dtype=np.bool_)
+    for t, g, rows, own in fitted.known_steps(episodes, measured.groups):
+        step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
+        inputs = step.inputs(rows.states[own], rows.behavior[own])
+        band: Interval = band_interval(step.pcqr(), inputs, depth)
+        held[rows.index[own][~band.contains(rows.response[own])]] = False
+    return Rate.of(int(held.sum()), held.size)
+
+
+def _with_interval(estimate: Estimate[float]) -> str:
+    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
