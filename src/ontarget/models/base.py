@@ -1,10 +1,19 @@
-"""The protocol that every conditional distribution follows (M2), and the checks they share."""
+"""The protocols that conditional distributions follow (M2), and the checks they share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    get_args,
+    runtime_checkable,
+)
 
 import numpy as np
 
@@ -14,7 +23,9 @@ from ontarget.errors import InputError
 
 __all__ = [
     "ConditionalDistribution",
+    "LiveModel",
     "Side",
+    "StoredDistribution",
     "TrainingRows",
     "check_categorical",
     "check_features",
@@ -38,21 +49,23 @@ class ConditionalDistribution(Protocol):
     ``side="left"`` for ``inf{y : F(y) >= q}`` and ``side="right"`` for ``inf{y : F(y) > q}``;
     ``q <= 0`` on the left gives -inf and ``q >= 1`` on the right gives +inf, never an end of the
     support.
+
+    Notes
+    -----
+    Any object with these three methods can be calibrated and enter a monitor. More is optional:
+
+    - ``fit`` gets those of the keywords ids, steps and categorical that its signature names: the
+      episode and the step of each row, and the columns of X that hold category numbers.
+    - ``get_params``: the model is copied by scikit-learn's ``clone``, otherwise by a deep copy.
+    - ``seed`` or ``random_state``, an attribute or a parameter: set for every model of a monitor.
+    - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps.
+    - ``predict(X)``: the conditional mean of each row, for conformal methods that need it.
+    - ``live()``: a `LiveModel`, for an answer without checks at every step of a run.
+    - ``kind``, ``to_arrays`` and ``from_arrays``: only to save the model (`StoredDistribution`).
     """
 
-    kind: ClassVar[str]
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Learn from rows; rows of one episode share an id, rows of one step a step."""
+    def fit(self, X: ArrayLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        """Learn from rows, and return the model."""
         ...
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -63,9 +76,12 @@ class ConditionalDistribution(Protocol):
         """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m)."""
         ...
 
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """The conditional mean of each row."""
-        ...
+
+@runtime_checkable
+class StoredDistribution(ConditionalDistribution, Protocol):
+    """A conditional distribution that a model file can hold; `registry.register` makes it known."""
+
+    kind: ClassVar[str]
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted model needs to answer, as flat read-only arrays."""
@@ -74,6 +90,22 @@ class ConditionalDistribution(Protocol):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The fitted model that gave these arrays."""
+        ...
+
+
+class LiveModel(Protocol):
+    """A fitted model that answers for rows as they come, into arrays that the caller keeps.
+
+    ``takes_threads`` says whether several threads may ask it at once.
+    """
+
+    @property
+    def takes_threads(self) -> bool:
+        """Whether several threads may ask at once."""
+        ...
+
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write both limits of the CDF: X is (rows, features), the others (rows, values)."""
         ...
 
 

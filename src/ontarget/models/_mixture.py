@@ -1,0 +1,120 @@
+"""A weighted mixture of fitted models: both limits of its CDF, and its exact quantiles (M2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.errors import InputError
+from ontarget.models.base import ConditionalDistribution, Side, check_levels, check_side
+
+__all__ = ["Parts", "mixture_limits", "mixture_quantile"]
+
+# Each part's weight, and its fitted model. The weights sum to 1.
+Parts: TypeAlias = Sequence[tuple[float, ConditionalDistribution]]
+
+_SIGN = np.uint64(1 << 63)
+
+
+def mixture_limits(
+    parts: Parts, inputs: Sequence[Any], y: ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    """Left and right limits of the mixture's CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+
+    Parameters
+    ----------
+    parts
+        Weights and models, summed in this order. One model of weight 1 gives its own bits.
+    inputs
+        For each part the rows as its model reads them.
+    y
+        The values, as in `ConditionalDistribution.cdf_limits`.
+    """
+    found = [_limits(model, X, y) for (_, model), X in zip(parts, inputs, strict=True)]
+    weights = [weight for weight, _ in parts]
+    left = _weighted(weights, [one for one, _ in found])
+    return left, _weighted(weights, [one for _, one in found])
+
+
+def mixture_quantile(
+    parts: Parts, inputs: Sequence[Any], q: ArrayLike, side: Side = "left"
+) -> FloatArray:
+    """Quantiles of each row, to the last bit of `mixture_limits`: q scalar (n,), 1-D (n, m).
+
+    ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``.
+    """
+    if len(parts) == 1:
+        return parts[0][1].quantile(inputs[0], q, side=side)
+    levels, flat = check_levels(q)
+    strictly = check_side(side) == "right"
+    rows = [np.asarray(X) for X in inputs]
+
+    def reached(which: IndexArray, values: FloatArray) -> BoolArray:
+        """Whether the CDF of these rows has reached each level at these values."""
+        finite = np.isfinite(values)
+        asked = [X[which] for X in rows]
+        mass = mixture_limits(parts, asked, np.where(finite, values, 0.0))[1]
+        mass = np.where(finite, mass, values > 0.0)
+        return mass > levels if strictly else mass >= levels
+
+    own = [m.quantile(X, levels, side=side) for (_, m), X in zip(parts, rows, strict=True)]
+    # Below all parts' quantiles the level is not reached, and at the largest it is: up to rounding.
+    low, high = np.nextafter(np.min(own, axis=0), -np.inf), np.max(own, axis=0)
+    everyone = np.arange(low.shape[0])
+    low = np.where(reached(everyone, low), -np.inf, low)
+    high = np.where(reached(everyone, high), high, np.inf)
+    found = _first_reached(reached, low, high)
+    found[:, levels < 0.0 if strictly else levels <= 0.0] = -np.inf
+    return found[:, 0] if flat else found
+
+
+def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """What the model answers; a shape that NumPy would stretch in silence is refused."""
+    left, right = (np.asarray(one, dtype=np.float64) for one in model.cdf_limits(X, y))
+    shape = np.shape(y) or (len(X),)
+    if left.shape != shape or right.shape != shape:
+        raise InputError(
+            f"cdf_limits of {type(model).__name__} needs to answer with two arrays of shape "
+            f"{shape}, one number per row and value, got {left.shape} and {right.shape}"
+        )
+    return left, right
+
+
+def _weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArray:
+    total = weights[0] * limits[0]
+    if len(weights) == 1:
+        return total
+    for weight, limit in zip(weights[1:], limits[1:], strict=True):
+        total = total + weight * limit
+    # Rounded weights may sum to a little more or less than 1: certainty stays exactly 1.
+    certain = np.all([limit == 1.0 for limit in limits], axis=0)
+    return np.where(certain, 1.0, np.minimum(total, 1.0))
+
+
+def _first_reached(
+    reached: Callable[[IndexArray, FloatArray], BoolArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """The first float at which each level is reached, known to lie above low and up to high.
+
+    Floats are halved by their place in the order of all floats, so 64 rounds are enough.
+    """
+    below, at = _places(low), _places(high)
+    while (open_rows := np.flatnonzero((at - below > 1).any(axis=1))).size:
+        a, b = below[open_rows], at[open_rows]
+        middle = a + ((b - a) >> np.uint64(1))
+        hit = reached(open_rows, _floats(middle))
+        below[open_rows], at[open_rows] = np.where(hit, a, middle), np.where(hit, middle, b)
+    return _floats(at) + 0.0  # -0.0 and 0.0 are one outcome
+
+
+def _places(values: FloatArray) -> KeyArray:
+    """Each float's place in the order of all floats: rising bits for positive ones and zeros."""
+    bits = values.view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _floats(places: KeyArray) -> FloatArray:
+    return np.where(places & _SIGN, places ^ _SIGN, ~places).view(np.float64)
