@@ -1,27 +1,145 @@
-"""Every kind of model that a file may hold, by name."""
+"""Every kind of model that a file may hold, by name: ours, yours, and those of other packages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar, overload
 
-from ontarget.errors import ModelFileError
-from ontarget.models.base import ConditionalDistribution
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models.base import StoredDistribution
 
-__all__ = ["KINDS", "model_of_kind"]
+__all__ = ["kind_of", "kinds", "model_of_kind", "register"]
 
-# A model's `kind` -> the module and the class, imported only when a file asks for it.
-KINDS = {
-    "quantile_forest": ("ontarget.models.forest.estimator", "QuantileForest"),
-    "guided_forest": ("ontarget.models.guided.estimator", "GuidedForest"),
-    "linear": ("ontarget.models.linear", "LinearQuantiles"),
-    "marginal": ("ontarget.models.marginal", "Marginal"),
+M = TypeVar("M", bound=type[StoredDistribution])
+
+# The group of entry points by which an installed package offers its models: name = kind.
+_GROUP = "ontarget.models"
+# Imported only when a file or a user asks for that kind.
+_BUILT_IN = {
+    "guided_forest": "ontarget.models.guided.estimator:GuidedForest",
+    "linear": "ontarget.models.linear:LinearQuantiles",
+    "marginal": "ontarget.models.marginal:Marginal",
+    "quantile_forest": "ontarget.models.forest.estimator:QuantileForest",
 }
+_registered: dict[str, type[StoredDistribution]] = {}
 
 
-def model_of_kind(kind: str) -> type[ConditionalDistribution]:
-    """The class of a kind; the name comes from a file, so nothing but these is ever imported."""
-    if kind not in KINDS:
-        raise ModelFileError(f"model kind needs one of {', '.join(KINDS)}, got {kind!r}")
-    module, name = KINDS[kind]
-    found: type[ConditionalDistribution] = getattr(import_module(module), name)
-    return found
+@overload
+def register(kind: str) -> Callable[[M], M]: ...
+@overload
+def register(kind: str, model_class: M) -> M: ...
+def register(kind: str, model_class: Any = None) -> Any:
+    """The class, which model files may hold from now on under this kind.
+
+    Call it, or put it before a class as a decorator. A package may instead offer its models as
+    entry points of the group ``ontarget.models``, which need no call.
+
+    Parameters
+    ----------
+    kind
+        The name in the file; the class has the same one as its ``kind``.
+    model_class
+        A class with fit, cdf_limits, quantile, to_arrays and from_arrays.
+
+    Examples
+    --------
+    >>> from ontarget.models import QuantileForest, register
+    >>> @register("deep_forest")
+    ... class DeepForest(QuantileForest):
+    ...     kind = "deep_forest"
+    >>> model_of_kind("deep_forest") is DeepForest
+    True
+    """
+    if model_class is None:
+        return lambda decorated: register(kind, decorated)
+    _check_class(kind, model_class)
+    before = _BUILT_IN.get(kind) or (_home(_registered[kind]) if kind in _registered else None)
+    # A notebook's cell that runs again defines its class again: the newer one counts.
+    if before not in (None, _home(model_class)):
+        raise InputError(
+            f"kind {kind!r} is registered already, for {before}; give {_home(model_class)} "
+            "a kind of its own"
+        )
+    if kind not in _BUILT_IN:
+        _registered[kind] = model_class
+    return model_class
+
+
+def model_of_kind(kind: str) -> type[StoredDistribution]:
+    """The class of a kind.
+
+    The name comes from a file, so nothing is imported but what is built in or installed as an
+    entry point of the group ``ontarget.models``.
+    """
+    if kind in _registered:
+        return _registered[kind]
+    if kind in _BUILT_IN:
+        module, name = _BUILT_IN[kind].split(":")
+        built_in: type[StoredDistribution] = getattr(import_module(module), name)
+        return built_in
+    offered = {point.value: point for point in entry_points(group=_GROUP, name=kind)}
+    if not offered:
+        raise ModelFileError(
+            f"model kind needs one of {', '.join(kinds())}, got {kind!r}; import the module that "
+            f"calls ontarget.models.register({kind!r}, …), or install the package that offers it "
+            f"as an entry point of the group {_GROUP!r}"
+        )
+    if len(offered) > 1:
+        raise ModelFileError(
+            f"model kind {kind!r} is offered by several packages ({', '.join(sorted(offered))}); "
+            "uninstall all but one"
+        )
+    (point,) = offered.values()
+    loaded: type[StoredDistribution] = _loaded(point)
+    return register(kind, loaded)
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of all models known by now, those of installed packages included."""
+    offered = (point.name for point in entry_points(group=_GROUP))
+    return tuple(sorted({*_BUILT_IN, *_registered, *offered}))
+
+
+def kind_of(model: object) -> str:
+    """The kind that brings this very class back from a file, or a `ModelFileError`."""
+    kind, own = getattr(model, "kind", None), type(model)
+    found = model_of_kind(kind) if isinstance(kind, str) and kind in kinds() else None
+    if kind is None or found is not own:
+        raise ModelFileError(
+            f"{own.__name__} stays in memory: a model file could not bring it back, since its kind "
+            f"is {kind!r}, which is {_home(found) if found else 'not registered'}; give it a kind "
+            f"of its own and call ontarget.models.register(kind, {own.__name__})"
+        )
+    return str(kind)
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:
+        raise ModelFileError(
+            f"model kind {point.name!r} could not be imported from {point.value}: "
+            f"{type(error).__name__}: {error}; repair or update the package that offers it"
+        ) from error
+
+
+def _check_class(kind: str, model_class: Any) -> None:
+    if not str(kind).isidentifier():
+        raise InputError(f"kind needs a name of letters, digits and underscores, got {kind!r}")
+    if not isinstance(model_class, type):
+        raise InputError(f"model_class needs a class, got {model_class!r}")
+    wanted = ("fit", "cdf_limits", "quantile", "to_arrays", "from_arrays")
+    missing = [name for name in wanted if not callable(getattr(model_class, name, None))]
+    if missing:
+        raise InputError(f"{model_class.__name__} lacks {', '.join(missing)}")
+    if getattr(model_class, "kind", None) != kind:
+        raise InputError(
+            f"{model_class.__name__}.kind needs to be {kind!r}, got "
+            f"{getattr(model_class, 'kind', None)!r}; write kind = {kind!r} in the class"
+        )
+
+
+def _home(model_class: type) -> str:
+    return f"{model_class.__module__}:{model_class.__qualname__}"

@@ -1,0 +1,28 @@
+"""Which keywords a function takes, for models that ask for fewer than the protocol offers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["accepted"]
+
+
+def accepted(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keywords that the function takes; all of them if it has ``**kwargs``.
+
+    Examples
+    --------
+    >>> accepted(lambda X, y, *, ids=None: None, {"ids": [1], "steps": [0]})
+    {'ids': [1]}
+    """
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return dict(keywords)
+    by_name = {
+        name
+        for name, one in parameters.items()
+        if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)
+    }
+    return {name: value for name, value in keywords.items() if name in by_name}

@@ -1,0 +1,128 @@
+"""A scikit-learn Pipeline that ends in a model, as a conditional distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.errors import UnfittedError
+from ontarget.models._keywords import accepted
+from ontarget.models.base import Side
+
+__all__ = ["PipelineDistribution"]
+
+
+class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
+    """The distribution of a Pipeline's last step, asked through the steps before it.
+
+    A monitor makes one of any `sklearn.pipeline.Pipeline` it is given.
+
+    Parameters
+    ----------
+    pipeline
+        Transformers, and last a conditional distribution.
+
+    Attributes
+    ----------
+    transformers_, model_
+        The fitted steps: all but the last one as a Pipeline (None without any), and the last one.
+
+    Notes
+    -----
+    Categorical columns are your business once a transformer has touched them. The last step is told
+    of them only where the transformers leave the number of columns as it was, so keep them in their
+    places; otherwise encode them in the pipeline. A row's answer is the same to the last bit
+    whatever rows come with it only if the transformers see to that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from ontarget.models import QuantileForest
+    >>> X = np.arange(200.0).reshape(100, 2)
+    >>> pipeline = make_pipeline(StandardScaler(), QuantileForest(n_trees=20))
+    >>> model = PipelineDistribution(pipeline).fit(X, X[:, 0])
+    >>> bool(model.quantile([[20.0, 21.0]], 0.5)[0] < model.quantile([[150.0, 151.0]], 0.5)[0])
+    True
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    @property
+    def last_step(self) -> Any:
+        """The unfitted model at the end of the pipeline, or None if the pipeline is empty."""
+        return self.pipeline.steps[-1][1] if self.pipeline.steps else None
+
+    def pooled_over(self, n_steps: int) -> Self:
+        """An unfitted copy for rows that pool this many steps, as the last step asks for it."""
+        copy: Self = clone(self)
+        name, model = copy.pipeline.steps[-1]
+        if hasattr(model, "pooled_over"):
+            copy.pipeline.steps[-1] = (name, model.pooled_over(n_steps))
+        return copy
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The pipeline fitted step by step; weights, ids and steps go to the last one."""
+        pipeline = clone(self.pipeline)
+        self.transformers_ = pipeline[:-1] if len(pipeline.steps) > 1 else None
+        rows: Any = X
+        if self.transformers_ is not None:
+            rows = _dense(self.transformers_.fit_transform(X, y))
+            if rows.shape[1] != _width(X):
+                categorical = None
+        model = pipeline.steps[-1][1]
+        keywords = {"ids": ids, "steps": steps, "categorical": categorical}
+        if sample_weight is not None:
+            keywords["sample_weight"] = sample_weight
+        fitted = model.fit(rows, y, **accepted(model.fit, keywords))
+        self.model_ = model if fitted is None else fitted
+        # So that calibration can refuse the episodes that the model has seen.
+        self.training_keys_ = getattr(self.model_, "training_keys_", None)
+        return self
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        rows = self._rows(X)
+        limits: tuple[FloatArray, FloatArray] = self.model_.cdf_limits(rows, y)
+        return limits
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m)."""
+        rows = self._rows(X)
+        found: FloatArray = self.model_.quantile(rows, q, side=side)
+        return found
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The conditional mean of each row, if the last step predicts it."""
+        rows = self._rows(X)
+        means: FloatArray = self.model_.predict(rows)
+        return means
+
+    def _rows(self, X: ArrayLike) -> Any:
+        if not hasattr(self, "model_"):
+            raise UnfittedError("this PipelineDistribution is not fitted yet; call fit first")
+        return X if self.transformers_ is None else _dense(self.transformers_.transform(X))
+
+
+def _dense(rows: Any) -> Any:
+    """The rows as models take them; one-hot encoders give sparse ones unless told otherwise."""
+    return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def _width(X: Any) -> int:
+    return int(X.shape[1]) if hasattr(X, "shape") else len(X[0])
