@@ -1,0 +1,147 @@
+"""The way of a model into a monitor: checked, copied, fitted, asked live, written out.
+
+Whatever has the three methods of `ConditionalDistribution` gets in; what else a model offers is
+used where it is there.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models._keywords import accepted
+from ontarget.models._mixture import mixture_limits
+from ontarget.models.base import ConditionalDistribution, LiveModel
+from ontarget.models.pipeline import PipelineDistribution
+
+__all__ = ["check_model", "fit_model", "fresh_model", "live_model", "model_arrays"]
+
+_METHODS = ("fit", "cdf_limits", "quantile")
+
+
+def check_model(model: object) -> None:
+    """Raise an `InputError` that names every method which a model lacks."""
+    if isinstance(model, type):
+        raise InputError(
+            f"model needs an object, got the class {model.__name__}; write {model.__name__}()"
+        )
+    asked = _distribution(model)
+    asked = asked.last_step if isinstance(asked, PipelineDistribution) else asked
+    missing = [name for name in _METHODS if not callable(getattr(asked, name, None))]
+    if missing:
+        whose = "" if asked is model else f", the last step of a {type(model).__name__},"
+        raise InputError(
+            f"model needs {', '.join(_METHODS)}; {type(asked).__name__}{whose} lacks "
+            f"{', '.join(missing)}. GuidedForest(min_leaf=7) has them all; a regressor that "
+            "predicts quantiles gets them as RegressorQuantiles(regressor)"
+        )
+
+
+def fresh_model(
+    model: ConditionalDistribution | Pipeline, *, seed: tuple[int, ...], n_steps: int
+) -> ConditionalDistribution:
+    """An unfitted copy of the model for one block of steps, its randomness keyed on the seed.
+
+    Parameters
+    ----------
+    model
+        What the user gave. A Pipeline comes back as a `PipelineDistribution`.
+    seed
+        Becomes the model's ``seed`` if it has one. Every ``random_state``, also of estimators
+        within the model, becomes a whole number derived from it.
+    n_steps
+        How many steps the rows of the block pool: leaves count episodes (M14).
+    """
+    given = _distribution(model)
+    fresh = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
+    if hasattr(fresh, "pooled_over"):
+        fresh = fresh.pooled_over(n_steps)
+    _set_seed(fresh, seed)
+    checked: ConditionalDistribution = fresh
+    return checked
+
+
+def fit_model(
+    model: ConditionalDistribution | Pipeline,
+    X: FloatArray,
+    y: FloatArray,
+    *,
+    ids: ArrayLike,
+    steps: ArrayLike,
+    categorical: Sequence[int],
+) -> ConditionalDistribution:
+    """The fitted model, which gets those of the keywords that its fit takes."""
+    asked = _distribution(model)
+    keywords = {"ids": ids, "steps": steps, "categorical": categorical}
+    fitted = asked.fit(X, y, **accepted(asked.fit, keywords))
+    found: ConditionalDistribution = asked if fitted is None else fitted
+    return found
+
+
+def live_model(model: ConditionalDistribution) -> LiveModel:
+    """The fitted model for rows that come live: its own ``live()``, or its `cdf_limits`."""
+    own = getattr(model, "live", None)
+    live: LiveModel = _LiveLimits(model) if own is None else own()
+    return live
+
+
+def model_arrays(model: ConditionalDistribution) -> dict[str, AnyArray]:
+    """Everything the fitted model needs to answer, as arrays for a model file."""
+    missing = [name for name in ("kind", "to_arrays", "from_arrays") if not hasattr(model, name)]
+    if missing:
+        name = type(model).__name__
+        raise ModelFileError(
+            f"{name} stays in memory: it lacks {', '.join(missing)}; to save it implement kind, "
+            f"to_arrays and from_arrays, and call ontarget.models.register(kind, {name})"
+        )
+    arrays: dict[str, AnyArray] = model.to_arrays()  # type: ignore[attr-defined]
+    return arrays
+
+
+class _LiveLimits:
+    """A model without a live entry of its own, asked through its checked methods."""
+
+    __slots__ = ("_model",)
+
+    takes_threads = False  # it may run threads itself, or not be safe with several
+
+    def __init__(self, model: ConditionalDistribution) -> None:
+        self._model = model
+
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write both limits of the CDF of each row at each of its values."""
+        if y.size:
+            left[...], right[...] = mixture_limits([(1.0, self._model)], [X], y)
+
+
+def _distribution(model: Any) -> Any:
+    return PipelineDistribution(model) if isinstance(model, Pipeline) else model
+
+
+def _set_seed(model: Any, seed: tuple[int, ...]) -> None:
+    seeded = model.last_step if isinstance(model, PipelineDistribution) else model
+    if _has(seeded, "seed"):
+        seeded.seed = seed
+    one = int(keyed_hash(keys_of(np.zeros(1, dtype=np.int64)), *seed, "random_state")[0] >> 33)
+    if not hasattr(model, "get_params"):
+        if _has(model, "random_state"):
+            model.random_state = one
+        return
+    names = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+    if names:
+        model.set_params(**dict.fromkeys(names, one))
+
+
+def _has(model: Any, name: str) -> bool:
+    """Whether it is a parameter of an estimator, or an attribute of any other object."""
+    if hasattr(model, "get_params"):
+        return name in model.get_params(deep=False)
+    return hasattr(model, name) and not callable(getattr(model, name))
