@@ -129,8 +129,11 @@ def test_a_package_that_cannot_be_imported_is_named(
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "broken", "broken_model = nowhere_to_be_found:Model")
     assert "broken_model" in kinds()
-    with pytest.raises(ModelFileError, match="imported from nowhere_to_be_found:Model: ModuleNot"):
+    with pytest.raises(ModelFileError, match="loaded from nowhere_to_be_found:Model: ModuleNot"):
         model_of_kind("broken_model")
+    install(tmp_path, "misnamed", "misnamed_model = nearest_outcomes:NearestOutcomes")
+    with pytest.raises(ModelFileError, match="kind needs to be 'misnamed_model'"):
+        model_of_kind("misnamed_model")
     install(tmp_path, "rival", "broken_model = elsewhere:Model")
     with pytest.raises(ModelFileError, match="offered by several packages"):
         model_of_kind("broken_model")

@@ -92,8 +92,7 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
             "uninstall all but one"
         )
     (point,) = offered.values()
-    loaded: type[StoredDistribution] = _loaded(point)
-    return register(kind, loaded)
+    return _loaded(point)
 
 
 def kinds() -> tuple[str, ...]:
@@ -115,12 +114,13 @@ def kind_of(model: object) -> str:
     return str(kind)
 
 
-def _loaded(point: EntryPoint) -> Any:
+def _loaded(point: EntryPoint) -> type[StoredDistribution]:
     try:
-        return point.load()
+        loaded: type[StoredDistribution] = point.load()
+        return register(point.name, loaded)
     except Exception as error:
         raise ModelFileError(
-            f"model kind {point.name!r} could not be imported from {point.value}: "
+            f"model kind {point.name!r} cannot be loaded from {point.value}: "
             f"{type(error).__name__}: {error}; repair or update the package that offers it"
         ) from error
 
