@@ -1,6 +1,7 @@
 """What every conditional distribution promises (M2), whatever model it is.
 
-A new model joins with one line in `MODELS`.
+A new model joins with one line in `MODELS`. The law of M2 holds for all of them. Checked input,
+weights, means and arrays are what `OURS` promise besides, the kinds that a model file may hold.
 """
 
 from __future__ import annotations
@@ -12,18 +13,32 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from nearest_outcomes import NearestOutcomes
 from ontarget.conformal.pcqr import PCQR
-from ontarget.errors import CalibrationError, InputError, UnfittedError
-from ontarget.models.base import ConditionalDistribution
+from ontarget.errors import CalibrationError, InputError, ModelFileError, UnfittedError
+from ontarget.models import registry
+from ontarget.models._entry import (
+    check_model,
+    fit_model,
+    fresh_model,
+    live_model,
+    model_arrays,
+)
+from ontarget.models.base import ConditionalDistribution, StoredDistribution
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided.estimator import GuidedForest
 from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
+from ontarget.models.pipeline import PipelineDistribution
+from ontarget.models.quantiles import RegressorQuantiles
 
-Factory = Callable[[], ConditionalDistribution]
+BOOSTED = GradientBoostingRegressor(loss="quantile", n_estimators=5)
 
-MODELS: dict[str, Factory] = {
+OURS: dict[str, Callable[[], StoredDistribution]] = {
     "linear": LinearQuantiles,
     "marginal": Marginal,
     "marginal-steps": lambda: Marginal(smooth=False),
@@ -31,8 +46,19 @@ MODELS: dict[str, Factory] = {
     "forest-steps": lambda: QuantileForest(n_trees=12, min_leaf=5, smooth=False),
     "guided": lambda: GuidedForest(n_trees=12, min_leaf=5, n_boosted=10),
 }
+MODELS: dict[str, Callable[[], ConditionalDistribution]] = {
+    **OURS,
+    "a user's own": NearestOutcomes,
+    "regressor": lambda: RegressorQuantiles(BOOSTED, n_levels=3),
+    "pipeline": lambda: PipelineDistribution(
+        make_pipeline(StandardScaler(), QuantileForest(n_trees=12, min_leaf=5))
+    ),
+    "pipeline of a user's own": lambda: PipelineDistribution(
+        make_pipeline(StandardScaler(), NearestOutcomes())
+    ),
+}
 # Models that put mass on training outcomes only, so that a repeated outcome stays an atom.
-KEEPS_ATOMS = [name for name in MODELS if name != "linear"]
+KEEPS_ATOMS = [name for name in OURS if name != "linear"]
 
 N_ROWS, N_FEATURES = 120, 3
 FEATURES = np.random.default_rng(1).normal(size=(N_ROWS, N_FEATURES))
@@ -56,10 +82,12 @@ LAWS = ["continuous", "integers", "mixed", "constant"]
 
 @cache
 def fitted(name: str, law: str) -> ConditionalDistribution:
-    return MODELS[name]().fit(FEATURES, outcomes(law))
+    model = MODELS[name]()
+    return model.fit(FEATURES, outcomes(law)) or model
 
 
 each_model = pytest.mark.parametrize("name", list(MODELS))
+each_of_ours = pytest.mark.parametrize("name", list(OURS))
 each_law = pytest.mark.parametrize("law", LAWS)
 each_atom_keeper = pytest.mark.parametrize("name", KEEPS_ATOMS)
 numbers = st.floats(-1e3, 1e3) | st.floats(-6.0, 6.0) | st.sampled_from([-1.5, 0.0, 1.0, 2.0])
@@ -68,9 +96,45 @@ levels = st.floats(0.0, 1.0) | st.sampled_from([1e-12, 1e-7, 0.25, 0.5, 0.75, 1 
 
 @each_model
 def test_model_follows_the_protocol(name: str) -> None:
-    model = MODELS[name]()
-    assert isinstance(model, ConditionalDistribution)
-    assert model.kind.isidentifier()
+    assert isinstance(MODELS[name](), ConditionalDistribution)
+
+
+def test_every_kind_of_ours_runs_through_the_contract() -> None:
+    models = [factory() for factory in OURS.values()]
+    assert {model.kind for model in models} == set(registry._BUILT_IN)
+    assert all(registry.model_of_kind(model.kind) is type(model) for model in models)
+
+
+@each_model
+@each_law
+def test_every_model_takes_the_whole_way_into_a_monitor(name: str, law: str) -> None:
+    given = MODELS[name]()
+    check_model(given)
+    y, ids = outcomes(law), np.arange(N_ROWS)
+    fitted = [
+        fit_model(
+            fresh_model(given, seed=(3, 0), n_steps=2),
+            FEATURES,
+            y,
+            ids=ids // 2,
+            steps=ids % 2,
+            categorical=(),
+        )
+        for _ in range(2)
+    ]
+    ys = np.tile([-1.5, 0.0, 0.3], (7, 1))
+    wanted = np.array(fitted[0].cdf_limits(QUERIES, ys))
+    assert np.array_equal(fitted[1].cdf_limits(QUERIES, ys), wanted)
+    found = np.full((2, 7, 3), np.nan)
+    live_model(fitted[0]).limits(QUERIES, ys, *found)
+    assert np.array_equal(found, wanted)
+    assert fitted[0].quantile(QUERIES, [0.1, 0.5]).shape == (7, 2)
+    if isinstance(given, StoredDistribution):
+        again = type(given).from_arrays(model_arrays(fitted[0]))
+        assert np.array_equal(again.cdf_limits(QUERIES, ys), wanted)
+    else:
+        with pytest.raises(ModelFileError, match="stays in memory"):
+            model_arrays(fitted[0])
 
 
 @each_model
@@ -149,7 +213,8 @@ def test_answers_do_not_depend_on_row_order_or_batch_size(name: str, law: str) -
     for i in range(0, 600, 97):
         one = np.stack(model.cdf_limits(many[i : i + 1], ys[i : i + 1]))
         assert np.array_equal(one, whole[:, i : i + 1])
-        assert np.array_equal(model.predict(many[i : i + 1]), model.predict(many)[i : i + 1])
+        if name in OURS:
+            assert np.array_equal(model.predict(many[i : i + 1]), model.predict(many)[i : i + 1])
 
 
 @each_model
@@ -211,7 +276,7 @@ def test_an_atom_among_continuous_outcomes_stays_a_jump(name: str) -> None:
     assert np.all(right - left > 0.05)
 
 
-@each_model
+@each_of_ours
 def test_rows_of_weight_0_might_as_well_not_be_there(name: str) -> None:
     y, weight = outcomes("continuous"), np.repeat([1.0, 0.0], N_ROWS // 2)
     weighted = MODELS[name]().fit(FEATURES, y, weight)
@@ -219,7 +284,7 @@ def test_rows_of_weight_0_might_as_well_not_be_there(name: str) -> None:
     assert np.array_equal(weighted.cdf_limits(QUERIES, 0.3), half.cdf_limits(QUERIES, 0.3))
 
 
-@each_model
+@each_of_ours
 def test_weights_pull_the_distribution_towards_heavy_rows(name: str) -> None:
     y = outcomes("continuous")
     heavy = MODELS[name]().fit(FEATURES, y, np.where(y > 0.0, 9.0, 1.0))
@@ -227,7 +292,7 @@ def test_weights_pull_the_distribution_towards_heavy_rows(name: str) -> None:
     assert np.mean(heavy.cdf_limits(QUERIES, 0.0)[1]) < np.mean(even.cdf_limits(QUERIES, 0.0)[1])
 
 
-@each_model
+@each_of_ours
 @each_law
 def test_arrays_are_flat_and_read_only_and_give_the_model_back(name: str, law: str) -> None:
     model = fitted(name, law)
@@ -242,7 +307,7 @@ def test_arrays_are_flat_and_read_only_and_give_the_model_back(name: str, law: s
     assert all(np.array_equal(returned[key], arrays[key]) for key in arrays)
 
 
-@each_model
+@each_of_ours
 def test_an_unfitted_model_says_so(name: str) -> None:
     with pytest.raises(UnfittedError, match="fit"):
         MODELS[name]().cdf_limits(QUERIES, 0.0)
@@ -250,7 +315,7 @@ def test_an_unfitted_model_says_so(name: str) -> None:
         MODELS[name]().to_arrays()
 
 
-@each_model
+@each_of_ours
 @pytest.mark.parametrize(
     ("X", "y", "weight", "message"),
     [
@@ -272,7 +337,7 @@ def test_bad_training_rows_are_refused(
         MODELS[name]().fit(X, y, weight)  # type: ignore[arg-type]
 
 
-@each_model
+@each_of_ours
 def test_ids_and_steps_need_one_value_per_row(name: str) -> None:
     with pytest.raises(InputError, match="ids needs one value per row"):
         MODELS[name]().fit(FEATURES, outcomes("continuous"), ids=[1, 2])
@@ -280,7 +345,7 @@ def test_ids_and_steps_need_one_value_per_row(name: str) -> None:
         MODELS[name]().fit(FEATURES, outcomes("continuous"), steps=np.full(N_ROWS, np.nan))
 
 
-@each_model
+@each_of_ours
 def test_episodes_that_trained_the_model_are_refused_in_calibration(name: str) -> None:
     y, ids = outcomes("continuous"), np.array([f"run-{i}" for i in range(N_ROWS)])
     weight = np.where(np.arange(N_ROWS) < 100, 1.0, 0.0)
@@ -291,7 +356,7 @@ def test_episodes_that_trained_the_model_are_refused_in_calibration(name: str) -
     PCQR(fitted(name, "continuous")).calibrate(FEATURES, y, ids=ids)  # fitted without ids
 
 
-@each_model
+@each_of_ours
 def test_bad_questions_are_refused(name: str) -> None:
     model = fitted(name, "continuous")
     with pytest.raises(InputError, match="2 features"):
@@ -310,7 +375,7 @@ def test_bad_questions_are_refused(name: str) -> None:
         model.predict([[0.0, -np.inf, 0.0]])
 
 
-@each_model
+@each_of_ours
 def test_no_rows_get_no_answers(name: str) -> None:
     model = fitted(name, "continuous")
     assert model.predict(np.empty((0, N_FEATURES))).shape == (0,)

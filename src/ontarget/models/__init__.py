@@ -10,15 +10,19 @@ if TYPE_CHECKING:
     from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.marginal import Marginal
+    from ontarget.models.pipeline import PipelineDistribution
     from ontarget.models.quantiles import RegressorQuantiles
+    from ontarget.models.registry import register
 
 __all__ = [
     "ConditionalDistribution",
     "GuidedForest",
     "LinearQuantiles",
     "Marginal",
+    "PipelineDistribution",
     "QuantileForest",
     "RegressorQuantiles",
+    "register",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -28,7 +32,9 @@ __getattr__, __dir__ = lazy_names(
         "GuidedForest": "ontarget.models.guided.estimator",
         "LinearQuantiles": "ontarget.models.linear",
         "Marginal": "ontarget.models.marginal",
+        "PipelineDistribution": "ontarget.models.pipeline",
         "QuantileForest": "ontarget.models.forest.estimator",
         "RegressorQuantiles": "ontarget.models.quantiles",
+        "register": "ontarget.models.registry",
     },
 )

@@ -131,12 +131,10 @@ def _set_seed(model: Any, seed: tuple[int, ...]) -> None:
     if _has(seeded, "seed"):
         seeded.seed = seed
     one = int(keyed_hash(keys_of(np.zeros(1, dtype=np.int64)), *seed, "random_state")[0] >> 33)
-    if not hasattr(model, "get_params"):
-        if _has(model, "random_state"):
-            model.random_state = one
-        return
-    names = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
-    if names:
+    if _has(seeded, "random_state"):
+        seeded.random_state = one
+    if hasattr(model, "get_params"):
+        names = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
         model.set_params(**dict.fromkeys(names, one))
 
 

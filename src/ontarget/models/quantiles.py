@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
 from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models._support import read_only
@@ -38,8 +38,9 @@ class RegressorQuantiles(KnotEstimator):
     -----
     A row's quantiles are put in ascending order (monotone rearrangement). The CDF is straight
     between two of them, exponential beyond the outermost ones, and jumps where several are equal.
-    The model cannot be stored in a model file: it holds objects of another library, and no pickle
-    is ever written or read.
+    The model works in a monitor but stays in memory: it holds objects of another library, and a
+    model file never holds a pickle. A row's answer is the same to the last bit whatever rows come
+    with it only if the regressor sees to that.
 
     Examples
     --------
@@ -51,8 +52,6 @@ class RegressorQuantiles(KnotEstimator):
     >>> bool(0.2 < left[0] <= right[0] < 0.8)
     True
     """
-
-    kind: ClassVar[str] = "regressor_quantiles"
 
     def __init__(self, regressor: Any = None, n_levels: int = 19) -> None:
         self.regressor = regressor
@@ -113,19 +112,6 @@ class RegressorQuantiles(KnotEstimator):
         else:
             table = np.column_stack([regressor.predict(rows) for regressor in self.fitted_])
         return np.ascontiguousarray(np.sort(np.asarray(table, dtype=np.float64), axis=1))
-
-    def to_arrays(self) -> dict[str, AnyArray]:
-        """Never: the regressor belongs to another library."""
-        self._check_fitted()
-        raise InputError(
-            "a RegressorQuantiles cannot be stored: it holds objects of another library, which "
-            "only pickle could write; use LinearQuantiles or QuantileForest for a model file"
-        )
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Never: see `to_arrays`."""
-        raise InputError("a RegressorQuantiles is in no model file; fit it again")
 
 
 def _level_name(regressor: Any) -> str | None:

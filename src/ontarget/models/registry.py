@@ -92,7 +92,7 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
             "uninstall all but one"
         )
     (point,) = offered.values()
-    return register(kind, _loaded(point))
+    return _loaded(point)
 
 
 def kinds() -> tuple[str, ...]:
@@ -114,18 +114,19 @@ def kind_of(model: object) -> str:
     return str(kind)
 
 
-def _loaded(point: EntryPoint) -> Any:
+def _loaded(point: EntryPoint) -> type[StoredDistribution]:
     try:
-        return point.load()
+        loaded: type[StoredDistribution] = point.load()
+        return register(point.name, loaded)
     except Exception as error:
         raise ModelFileError(
-            f"model kind {point.name!r} could not be imported from {point.value}: "
+            f"model kind {point.name!r} cannot be loaded from {point.value}: "
             f"{type(error).__name__}: {error}; repair or update the package that offers it"
         ) from error
 
 
 def _check_class(kind: str, model_class: Any) -> None:
-    if not (isinstance(kind, str) and kind.isidentifier()):
+    if not str(kind).isidentifier():
         raise InputError(f"kind needs a name of letters, digits and underscores, got {kind!r}")
     if not isinstance(model_class, type):
         raise InputError(f"model_class needs a class, got {model_class!r}")

@@ -1,0 +1,66 @@
+"""A scikit-learn Pipeline that ends in a model."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from nearest_outcomes import NearestOutcomes
+from ontarget.conformal.pcqr import PCQR
+from ontarget.errors import CalibrationError, UnfittedError
+from ontarget.models import LinearQuantiles, PipelineDistribution, QuantileForest
+
+RNG = np.random.default_rng(0)
+KIND = RNG.integers(0, 3, 300).astype(float)
+X = np.column_stack([KIND, RNG.normal(size=300)])
+Y = np.array([0.0, 9.0, -9.0])[KIND.astype(int)] + X[:, 1]
+ENCODED = make_pipeline(
+    make_column_transformer((OneHotEncoder(), [0]), remainder="passthrough", sparse_threshold=1.0),
+    LinearQuantiles(9),
+)
+
+
+def test_categories_that_the_pipeline_encodes_reach_the_last_step_as_numbers() -> None:
+    model = PipelineDistribution(ENCODED).fit(X, Y, categorical=[0])
+    found = model.predict([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]])
+    assert found == pytest.approx([1.0, 10.0, -9.0], abs=0.1)
+    assert model.quantile(X, 0.5) == pytest.approx(Y, abs=0.1)
+
+
+def test_weights_reach_the_last_step() -> None:
+    pipeline = make_pipeline(StandardScaler(), LinearQuantiles(9))
+    even = PipelineDistribution(pipeline).fit(X, Y)
+    heavy = PipelineDistribution(pipeline).fit(X, Y, np.where(Y > 0.0, 9.0, 1.0))
+    assert heavy.predict(X).mean() > even.predict(X).mean() + 1.0
+
+
+def test_the_pipeline_that_was_given_stays_unfitted() -> None:
+    model = PipelineDistribution(ENCODED).fit(X, Y)
+    assert model.model_ is not ENCODED.steps[-1][1]
+    with pytest.raises(UnfittedError, match="fit"):
+        ENCODED.steps[-1][1].predict(X)
+    with pytest.raises(UnfittedError, match="not fitted yet"):
+        PipelineDistribution(ENCODED).cdf_limits(X, 0.0)
+
+
+def test_copies_answer_alike() -> None:
+    model = PipelineDistribution(ENCODED).fit(X, Y)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(again.cdf_limits(X, 0.0), model.cdf_limits(X, 0.0))
+
+
+def test_episodes_that_trained_the_last_step_are_refused_in_calibration() -> None:
+    ids = np.arange(300)
+    forest = make_pipeline(StandardScaler(), QuantileForest(3))
+    model = PipelineDistribution(forest).fit(X[:200], Y[:200], ids=ids[:200])
+    PCQR(model).calibrate(X[200:], Y[200:], ids=ids[200:])
+    with pytest.raises(CalibrationError, match="trained the model"):
+        PCQR(model).calibrate(X[150:], Y[150:], ids=ids[150:])
+    own = PipelineDistribution(make_pipeline(StandardScaler(), NearestOutcomes())).fit(X, Y)
+    PCQR(own).calibrate(X, Y, ids=ids)  # a model that keeps no ids cannot tell

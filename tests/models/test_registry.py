@@ -1,0 +1,139 @@
+"""The open list of models: ours, those of a user, and those of other packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nearest_outcomes
+from nearest_outcomes import NearestOutcomes
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models import Marginal, QuantileForest, register, registry
+from ontarget.models.registry import kind_of, kinds, model_of_kind
+
+
+@pytest.fixture(autouse=True)
+def _leave_the_registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+
+def test_a_model_from_outside_the_package_comes_back_from_its_arrays() -> None:
+    X, y = np.arange(20.0)[:, None], np.arange(20.0) % 7
+    model = NearestOutcomes(k=4)
+    model.fit(X, y)
+    again = model_of_kind(kind_of(model)).from_arrays(model.to_arrays())
+    assert np.array_equal(again.cdf_limits(X, 3.0), model.cdf_limits(X, 3.0))
+
+
+def test_an_unknown_kind_is_refused_with_what_is_known_and_what_to_do() -> None:
+    with pytest.raises(ModelFileError, match="got 'oracle'") as caught:
+        model_of_kind("oracle")
+    message = str(caught.value)
+    assert all(kind in message for kind in ("guided_forest", "marginal", "nearest_outcomes"))
+    assert "ontarget.models.register('oracle', …)" in message
+    assert "entry point of the group 'ontarget.models'" in message
+
+
+def test_a_kind_belongs_to_one_class() -> None:
+    register("nearest_outcomes", NearestOutcomes)
+    register("marginal", Marginal)
+
+    class Other(NearestOutcomes):
+        pass
+
+    class Rival(Marginal):
+        pass
+
+    with pytest.raises(InputError, match="registered already, for nearest_outcomes:Nearest"):
+        register("nearest_outcomes", Other)
+    with pytest.raises(InputError, match=r"registered already, for ontarget\.models\.marginal:"):
+        register("marginal", Rival)
+    assert model_of_kind("nearest_outcomes") is NearestOutcomes
+    assert model_of_kind("marginal") is Marginal
+
+
+def test_a_class_that_is_defined_anew_takes_its_own_place() -> None:
+    def cell() -> type:
+        @register("from_a_notebook")
+        class Mine(NearestOutcomes):
+            kind = "from_a_notebook"
+
+        return Mine
+
+    first, second = cell(), cell()
+    assert first is not second
+    assert model_of_kind("from_a_notebook") is second
+
+
+@pytest.mark.parametrize(
+    ("kind", "model_class", "message"),
+    [
+        ("two words", NearestOutcomes, "kind needs a name"),
+        ("mine", NearestOutcomes(), "model_class needs a class"),
+        ("mine", NearestOutcomes, r"NearestOutcomes\.kind needs to be 'mine'"),
+        ("mine", type("Half", (), {"fit": print}), "lacks cdf_limits, quantile, to_arrays, from"),
+    ],
+)
+def test_what_a_file_could_not_hold_is_not_registered(
+    kind: str, model_class: object, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        register(kind, model_class)  # type: ignore[call-overload]
+
+
+def test_a_model_that_a_file_would_bring_back_as_another_has_no_kind() -> None:
+    class Changed(QuantileForest):
+        pass
+
+    with pytest.raises(ModelFileError, match="'quantile_forest', which is ontarget"):
+        kind_of(Changed())
+    with pytest.raises(ModelFileError, match="kind is None, which is not registered"):
+        kind_of(object())
+    assert kind_of(QuantileForest()) == "quantile_forest"
+
+
+def install(folder: Path, name: str, entry: str) -> None:
+    """A package as pip leaves it: its description, and what it offers."""
+    about = folder / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[ontarget.models]\n{entry}\n")
+
+
+def test_an_installed_package_offers_its_models_and_is_imported_only_when_asked(
+    tmp_path: Path,
+) -> None:
+    source = Path(nearest_outcomes.__file__).read_text()
+    registered = '@register("nearest_outcomes")\n'
+    assert registered in source  # an entry point needs no call
+    (tmp_path / "offered.py").write_text(source.replace(registered, ""))
+    install(tmp_path, "offered", "nearest_outcomes = offered:NearestOutcomes")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from ontarget.models.registry import kinds, model_of_kind\n"
+        "assert 'nearest_outcomes' in kinds() and 'offered' not in sys.modules\n"
+        "model_of_kind('marginal'); assert 'offered' not in sys.modules\n"
+        "print(model_of_kind('nearest_outcomes').__module__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "offered"
+
+
+def test_a_package_that_cannot_be_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "broken", "broken_model = nowhere_to_be_found:Model")
+    assert "broken_model" in kinds()
+    with pytest.raises(ModelFileError, match="loaded from nowhere_to_be_found:Model: ModuleNot"):
+        model_of_kind("broken_model")
+    install(tmp_path, "misnamed", "misnamed_model = nearest_outcomes:NearestOutcomes")
+    with pytest.raises(ModelFileError, match="kind needs to be 'misnamed_model'"):
+        model_of_kind("misnamed_model")
+    install(tmp_path, "rival", "broken_model = elsewhere:Model")
+    with pytest.raises(ModelFileError, match="offered by several packages"):
+        model_of_kind("broken_model")
