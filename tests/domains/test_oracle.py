@@ -11,9 +11,9 @@ from ontarget.domains import (
     simulate_with_snapshots,
     true_probability,
 )
-from ontarget.domains._tamarisk_exact import ExactReturns, rivers
 from ontarget.domains.domain import take
 from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk.exact import ExactReturns, rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ontarget.domains import Tamarisk, named, simulate, simulate_with_snapshots, simulation
-from ontarget.domains._draws import episode_keys
 from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
 from ontarget.errors import InputError
 
 DOMAIN = Tamarisk("paper")

@@ -11,8 +11,8 @@ import numpy as np
 
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray
-from ontarget.domains._draws import episode_keys
 from ontarget.domains.domain import Domain, count, join, take
+from ontarget.domains.draws import episode_keys
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 

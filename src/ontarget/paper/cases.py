@@ -11,9 +11,9 @@ import numpy as np
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.domains import Skirmish, Tamarisk, simulate_with_snapshots, true_probability
-from ontarget.domains._tamarisk_exact import ExactReturns
 from ontarget.domains.domain import take
 from ontarget.domains.simulation import Simulation
+from ontarget.domains.tamarisk.exact import ExactReturns
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 from ontarget.paper.keeping import Keeper

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget._typing import FloatArray
-from ontarget.domains import _skirmish_kernels as kernels
-from ontarget.domains.skirmish import FIELD, Battle, Skirmish
+from ontarget.domains.skirmish import _kernels as kernels
+from ontarget.domains.skirmish._simulator import FIELD, Battle, Skirmish
 
 __all__ = ["draw_battle"]
 

@@ -8,11 +8,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import ontarget.domains.envs
-from ontarget.domains._skirmish_env import SkirmishEnv
-from ontarget.domains._skirmish_picture import PIXELS_PER_UNIT, draw_battle
 from ontarget.domains.oracle import rollout_outcomes
 from ontarget.domains.simulation import simulate
-from ontarget.domains.skirmish import FIELD, Order, Skirmish
+from ontarget.domains.skirmish._env import SkirmishEnv
+from ontarget.domains.skirmish._picture import PIXELS_PER_UNIT, draw_battle
+from ontarget.domains.skirmish._simulator import FIELD, Order, Skirmish
 from ontarget.errors import InputError
 
 

@@ -1,8 +1,4 @@
-"""Battles in the real StarCraft II, recorded in the form of the skirmish's episodes.
-
-The game is not part of this package and must be installed by the user. No figure in this project
-comes from it: the adapter is tested against a server that speaks the game's protocol.
-"""
+"""A running StarCraft II that plays the skirmish's scenario, one battle after the other."""
 
 from __future__ import annotations
 
@@ -15,8 +11,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from ontarget._typing import FloatArray
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._starcraft_client import (
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.skirmish._simulator import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
+from ontarget.domains.starcraft._client import (
     Marine,
     Point2,
     Table,
@@ -24,7 +21,6 @@ from ontarget.domains._starcraft_client import (
     launched,
     logger,
 )
-from ontarget.domains.skirmish import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
 from ontarget.episodes import Episodes
 from ontarget.errors import GameError, InputError
 
