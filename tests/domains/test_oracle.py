@@ -83,6 +83,13 @@ def test_more_rollouts_begin_with_the_fewer() -> None:
     assert not np.array_equal(few, rollout_outcomes(SMALL, state, 0.0, 0, rollouts=5, seed=1))
 
 
+def test_the_domain_may_be_given_by_name() -> None:
+    states = simulate_with_snapshots("tamarisk", 4, snapshots=[2]).snapshots[2]
+    target = Target.at_least(-40)
+    by_name = true_probability("tamarisk", states, 0.0, 2, target, rollouts=30)
+    assert np.array_equal(by_name.p, true_probability(PAPER, states, 0.0, 2, target, rollouts=30).p)
+
+
 def test_rollouts_leave_the_snapshot_as_it_was() -> None:
     run = simulate_with_snapshots(PAPER, 5, snapshots=[0])
     before = run.snapshots[0].edges.copy()

@@ -115,11 +115,13 @@ def build_case(
         raise InputError(f"case needs one of {', '.join(CASES)}, got {name!r}")
     plan = CASES[name]
     domain = plan.domain()
-    episodes = _ended(simulate_with_snapshots(domain, n_episodes, seed), domain)
+    episodes = _ended(simulate_with_snapshots(domain, n_episodes, seed, progress=False), domain)
     if target is None:
         # The quantile that is an outcome, so that the target's ends are atoms where outcomes are.
         target = Target(*np.quantile(episodes.outcomes, plan.quantiles, method="inverted_cdf"))
-    asked = simulate_with_snapshots(domain, plan.n_states, seed + 1, snapshots=plan.steps)
+    asked = simulate_with_snapshots(
+        domain, plan.n_states, seed + 1, snapshots=plan.steps, progress=False
+    )
     label = f"truth-{name}-{n_episodes}-{seed}-{target.lower:g}to{target.upper:g}"
     truth = keeper.arrays(label)
     if truth is None:
