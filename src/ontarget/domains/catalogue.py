@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from ontarget.domains.domain import Domain
 from ontarget.errors import InputError
@@ -19,6 +19,10 @@ DOMAINS: Final = {
 }
 
 
+@overload
+def domain_of(domain: Domain[S]) -> Domain[S]: ...
+@overload
+def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
 def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
     """The domain itself, or the one of that name, with a preset's parameters where it has presets.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -72,6 +72,24 @@ def simulate(
     return simulate_with_snapshots(domain, episodes, seed, progress=progress).episodes
 
 
+@overload
+def simulate_with_snapshots(
+    domain: Domain[S],
+    episodes: int,
+    seed: int = 0,
+    *,
+    snapshots: Iterable[int] = (),
+    progress: bool = True,
+) -> Simulation[S]: ...
+@overload
+def simulate_with_snapshots(
+    domain: str,
+    episodes: int,
+    seed: int = 0,
+    *,
+    snapshots: Iterable[int] = (),
+    progress: bool = True,
+) -> Simulation[Any]: ...
 def simulate_with_snapshots(
     domain: Domain[S] | str,
     episodes: int,
