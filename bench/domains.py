@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ontarget._threads import n_threads
-from ontarget.domains import named, rollout_outcomes, simulate, simulate_with_snapshots
+from ontarget.domains import rollout_outcomes, simulate, simulate_with_snapshots
+from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import Domain, take
 
 EPISODES = 10_000
@@ -29,10 +30,11 @@ REPEATS = 3
 
 FIRST_USE = """
 import time
-from ontarget.domains import named, simulate
-domain = named({name!r})
+from ontarget.domains import simulate
+from ontarget.domains.catalogue import domain_of
+domain = domain_of({name!r})
 start = time.perf_counter()
-simulate(domain, 1)
+simulate(domain, 1, progress=False)
 print(time.perf_counter() - start)
 """
 
@@ -97,13 +99,13 @@ def main() -> None:
     for name, required in REQUIRED_SECONDS.items():
         if find_spec(f"ontarget.domains.{name}") is None:
             continue
-        domain = named(name)
+        domain = domain_of(name)
         with tempfile.TemporaryDirectory() as cache:
             compiling, cached = first_use(name, cache), first_use(name, cache)
-        simulate(domain, 1)
+        simulate(domain, 1, progress=False)
 
         def run(domain: Domain[Any] = domain) -> float:
-            return best(lambda: simulate(domain, EPISODES))
+            return best(lambda: simulate(domain, EPISODES, progress=False))
 
         seconds, alone = run(), with_threads(1, run)
         table.add_row(

@@ -56,10 +56,10 @@ def sets(seed: int) -> Iterator[tuple[str, Data]]:
 
 def domain_sets(seed: int) -> Iterator[tuple[str, Data]]:
     from ontarget._grid import grid_of
-    from ontarget.domains import named, simulate
+    from ontarget.domains import simulate
 
     for name, steps in (("tamarisk", (0, 5, 25)), ("skirmish", (0, 16, 24))):
-        runs = simulate(named(name), 3300, seed=seed)
+        runs = simulate(name, 3300, seed=seed)
         for t in steps:
             step = runs.at(t, grid=grid_of(runs.outcomes))
             yield f"{name}, t = {t}", cut(step.states, step.remaining, 2500, seed)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ontarget._progress import progress_bar
+from ontarget._progress import progress_bar, working
 
 
 def count(**options) -> None:
@@ -19,6 +19,28 @@ def test_a_bar_tells_what_is_done_on_the_error_stream(capsys, monkeypatch) -> No
     assert "counting" in captured.err
     assert "2/2" in captured.err
     assert "numbers, remaining" in captured.err
+
+
+def test_a_bar_can_say_what_is_done_now(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_bar("starting", 100, unit="%") as reached:
+        reached(43.7, "fitting")
+    shown = capsys.readouterr().err
+    assert "fitting" in shown
+    assert "43/100" in shown
+
+
+def test_work_of_unknown_length_shows_a_sign_of_life_on_a_terminal_alone(
+    capsys, monkeypatch
+) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    with working("reading"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with working("reading"):
+        pass
+    assert "reading" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [{"shown": False}, {"shown": True}])

@@ -1,24 +1,31 @@
-"""How far long work is: one bar on the terminal for every part of ontarget."""
+"""How far long work is: one bar, and one sign of life, for every part of ontarget.
+
+Both stand on the error stream, so that output can be piped, and go when the work is over. Nothing
+is drawn away from a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Protocol
 
-__all__ = ["Reached", "progress_bar"]
+__all__ = ["Reached", "progress_bar", "working"]
 
-# Called with how much of the work is done in all.
-Reached: TypeAlias = Callable[[float], None]
+
+class Reached(Protocol):
+    """Called with how much of the work is done in all, and with what is being done now if new."""
+
+    def __call__(self, done: float, doing: str | None = None) -> None:
+        """Move the bar."""
+        ...
 
 
 @contextmanager
 def progress_bar(
     doing: str, total: float, *, unit: str = "", shown: bool = True
 ) -> Iterator[Reached]:
-    """A call that moves the bar to what is done in all; nothing is drawn away from a terminal.
-
-    The bar stands on the error stream, so that output can be piped, and goes when the work is over.
+    """A call that moves the bar to what is done in all.
 
     Examples
     --------
@@ -27,7 +34,7 @@ def progress_bar(
     ...         reached(done)
     """
     if not shown:
-        yield lambda done: None
+        yield lambda done, doing=None: None
         return
     from rich.console import Console
     from rich.progress import (
@@ -49,4 +56,17 @@ def progress_bar(
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(doing, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, doing=None: bar.update(task, completed=done, description=doing)
+
+
+@contextmanager
+def working(doing: str) -> Iterator[None]:
+    """A sign of life while work goes on whose length is not known."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(doing):
+        yield

@@ -2,24 +2,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 from ontarget import domains
+from ontarget.domains import skirmish, starcraft, tamarisk
 
 ALONE = """
 import sys
-from ontarget.domains import {names}
-simulate(named({name!r}), 2)
+from ontarget.domains import simulate
+simulate({name!r}, 2)
 print(sorted({{"gymnasium", "matplotlib", "sc2"}} & set(sys.modules)))
 """
 
 
-def test_every_public_name_is_found() -> None:
-    assert domains.__all__ == sorted(domains.__all__)
-    for name in domains.__all__:
-        assert getattr(domains, name).__name__ == name
-    assert dir(domains) == domains.__all__
+@pytest.mark.parametrize("package", [domains, skirmish, starcraft, tamarisk])
+def test_every_public_name_is_found(package: ModuleType) -> None:
+    assert package.__all__ == sorted(package.__all__)
+    for name in package.__all__:
+        assert getattr(getattr(package, name), "__name__", name) == name
+    assert dir(package) == package.__all__
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -29,7 +32,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize("name", ["tamarisk", "skirmish"])
 def test_simulators_need_no_gymnasium_and_no_pictures(name: str) -> None:
-    script = ALONE.format(names="named, simulate", name=name)
+    script = ALONE.format(name=name)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

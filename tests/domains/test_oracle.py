@@ -11,9 +11,9 @@ from ontarget.domains import (
     simulate_with_snapshots,
     true_probability,
 )
-from ontarget.domains._tamarisk_exact import ExactReturns, rivers
 from ontarget.domains.domain import take
 from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk.exact import ExactReturns, rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
 
@@ -81,6 +81,13 @@ def test_more_rollouts_begin_with_the_fewer() -> None:
     few = rollout_outcomes(SMALL, state, 0.0, 0, rollouts=5)
     assert np.array_equal(few, rollout_outcomes(SMALL, state, 0.0, 0, rollouts=9)[:, :5])
     assert not np.array_equal(few, rollout_outcomes(SMALL, state, 0.0, 0, rollouts=5, seed=1))
+
+
+def test_the_domain_may_be_given_by_name() -> None:
+    states = simulate_with_snapshots("tamarisk", 4, snapshots=[2]).snapshots[2]
+    target = Target.at_least(-40)
+    by_name = true_probability("tamarisk", states, 0.0, 2, target, rollouts=30)
+    assert np.array_equal(by_name.p, true_probability(PAPER, states, 0.0, 2, target, rollouts=30).p)
 
 
 def test_rollouts_leave_the_snapshot_as_it_was() -> None:

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget.domains import Tamarisk, named, simulate, simulate_with_snapshots, simulation
-from ontarget.domains._draws import episode_keys
+from ontarget.domains import Tamarisk, simulate, simulate_with_snapshots, simulation
+from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
 from ontarget.errors import InputError
 
 DOMAIN = Tamarisk("paper")
@@ -70,12 +71,14 @@ def test_snapshots_change_no_episode() -> None:
     assert np.array_equal(run.episodes.outcomes, simulate(DOMAIN, 50, seed=1).outcomes)
 
 
-def test_progress_counts_up_to_every_episode() -> None:
-    seen: list[tuple[int, int]] = []
-    simulate(DOMAIN, 1_000, progress=lambda done, total: seen.append((done, total)))
-    assert seen == sorted(seen)
-    assert seen[-1] == (1_000, 1_000)
-    assert len(seen) == 2
+def test_progress_counts_up_to_every_episode(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    simulate(DOMAIN, 1_000)
+    shown = capsys.readouterr().err
+    assert "simulating tamarisk" in shown
+    assert "1000/1000" in shown
+    simulate(DOMAIN, 1_000, progress=False)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("steps", [[-1], [50], [0, 99]])
@@ -90,7 +93,20 @@ def test_no_episodes_are_refused() -> None:
 
 
 def test_domains_are_found_by_name() -> None:
-    assert repr(named("tamarisk")) == "Tamarisk('paper')"
-    assert repr(named("tamarisk", preset="tight-budget")) == "Tamarisk('tight-budget')"
+    assert domain_of(DOMAIN) is DOMAIN
+    assert repr(domain_of("tamarisk")) == "Tamarisk('paper')"
+    assert repr(domain_of("tamarisk", preset="tight-budget")) == "Tamarisk('tight-budget')"
+    by_name = simulate_with_snapshots("tamarisk", 20, seed=3, snapshots=[5])
+    by_value = simulate_with_snapshots(Tamarisk("paper"), 20, seed=3, snapshots=[5])
+    assert np.array_equal(by_name.episodes.outcomes, by_value.episodes.outcomes)
+    assert np.array_equal(by_name.snapshots[5].edges, by_value.snapshots[5].edges)
+
+
+def test_what_is_no_domain_is_refused_with_the_names_of_those_there_are() -> None:
     with pytest.raises(InputError, match="domain needs one of skirmish, tamarisk, got 'chess'"):
-        named("chess")
+        simulate("chess", 1)
+    for wrong in (None, Tamarisk, 3):
+        with pytest.raises(InputError, match="one of skirmish, tamarisk, or an object that"):
+            simulate(wrong, 1)
+    with pytest.raises(InputError, match="preset needs a domain that has presets, tamarisk"):
+        domain_of("skirmish", preset="paper")

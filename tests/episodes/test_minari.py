@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import reduce
 from pathlib import Path
 
 import h5py
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
+from ontarget.episodes._minari_space import layout_in_file
 from ontarget.errors import (
     CensoredError,
     EpisodesError,
@@ -257,12 +259,28 @@ def test_damage_is_named(folder: Path, damage, message: str) -> None:
         ({"type": "Box", "dtype": "object", "shape": [2]}, "needs numbers, got the type object"),
         ({**BOX, "shape": [100_000, 100_000]}, "claims 10,000,000,000 numbers a step"),
         (["Box"], "observation space is damaged"),
+        (
+            reduce(lambda part, _: {"type": "Tuple", "subspaces": [part]}, range(60), BOX),
+            "more than 50 levels deep",
+        ),
+        (
+            {"type": "Dict", "subspaces": {"a": BOX, "a_0": BOX | {"shape": [1]}}},
+            "both called 'a_0'",
+        ),
     ],
 )
 def test_an_unknown_layout_is_a_clear_error(tmp_path: Path, space, message: str) -> None:
     write_dataset(tmp_path / "odd", observation_space=json.dumps(space))
     with pytest.raises(EpisodesFileError, match=message):
         Episodes.read(tmp_path / "odd")
+
+
+def test_stored_observations_that_hold_themselves_are_an_error(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "loop.hdf5", "w") as file:
+        seen = file.create_group("observations")
+        seen["again"] = seen
+        with pytest.raises(EpisodesFileError, match="more than 50 levels deep"):
+            layout_in_file(seen, h5py)
 
 
 def test_damaged_metadata_are_an_error(folder: Path) -> None:

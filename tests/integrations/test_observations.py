@@ -85,6 +85,14 @@ def test_an_observation_of_another_shape_is_refused() -> None:
         layout.row({"leg": np.zeros(2)})
 
 
+def test_a_space_of_endless_depth_is_refused() -> None:
+    space = Discrete(2)
+    for _ in range(60):
+        space = Tuple((space,))
+    with pytest.raises(EpisodesError, match="more than 50 levels deep"):
+        layout_of(space)
+
+
 def test_keys_that_clash_are_refused() -> None:
     with pytest.raises(EpisodesError, match="both called 'a_0'"):
         layout_of(Dict({"a": Box(0.0, 1.0, (2,)), "a_0": Discrete(2)}))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ontarget.domains import simulate, simulate_with_snapshots, true_probability
-from ontarget.domains._draws import episode_keys
+from ontarget.domains.draws import episode_keys
 from ontarget.paper.processes import CartPole, MountainCar, Reservoir, States, Storm, Walk
 from ontarget.target import Target
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget._progress import working
 from ontarget.cli.columns import read_runs
 from ontarget.cli.options import (
     AsJson,
@@ -24,7 +25,6 @@ from ontarget.cli.options import (
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
-from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
     from ontarget import GoalMonitor
@@ -53,13 +53,12 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate episodes of one of the paper's domains and write them to a file."""
-    from ontarget.domains import named
     from ontarget.domains import simulate as run
+    from ontarget.domains.catalogue import domain_of
 
     check_output(output, (".parquet", ".csv"))
-    chosen = named(domain, preset=preset)
-    with bar(f"simulating {domain}", episodes) as advance:
-        recorded = run(chosen, episodes, seed, progress=advance)
+    chosen = domain_of(domain, preset=preset)
+    recorded = run(chosen, episodes, seed)
     recorded.write(output)
     outcomes = recorded.outcomes
     if as_json:

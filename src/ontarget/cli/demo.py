@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget._progress import progress_bar, working
 from ontarget.cli.printing import percent, print_facts
-from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,15 +46,14 @@ def demo(
 
     from ontarget import GoalMonitor, Target
     from ontarget.cli.study import reliability_table
-    from ontarget.domains import Tamarisk, simulate
+    from ontarget.domains import simulate
 
     console = Console(highlight=False)
     start = perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     target = Target.parse(_TARGET)
     _say(console, "1. Record", "A crew fights an invasive plant along a river, 50 steps a run.")
-    with bar("simulating", episodes) as advance:
-        recorded = simulate(Tamarisk("paper"), episodes, seed, progress=advance)
+    recorded = simulate("tamarisk", episodes, seed)
     parts = recorded.split(train=1 / 3, calibrate=1 / 3, assure=1 / 6, seed=seed)
     assert parts.rest is not None
     kept = ~np.isin(recorded.ids, parts.rest.ids)
@@ -73,8 +72,8 @@ def demo(
     )
 
     _say(console, "3. Check", f"on {len(parts.rest):,} runs that it has never seen.")
-    with bar("evaluating", monitor.horizon) as advance:
-        found = monitor.evaluate(parts.rest, target, progress=advance)
+    with progress_bar("evaluating", monitor.horizon, unit="steps") as reached:
+        found = monitor.evaluate(parts.rest, target, progress=lambda done, _: reached(done))
     with working("drawing the report"):
         found.report(folder / "report.html")
     _dim(console, found.summary())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget._progress import working
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import AsJson, FalseAlarmRate, Model, TargetOption
-from ontarget.cli.progress import working
 
 if TYPE_CHECKING:
     from ontarget.cli.desk import Desk

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget._progress import progress_bar
+
 if TYPE_CHECKING:
     from ontarget.paper.reproduction import Reproduction
 
@@ -36,39 +38,17 @@ def paper(
     ] = False,
 ) -> None:
     """Reproduce the paper: tables, figures and a page; a stopped run goes on where it was."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
     from ontarget.paper.plan import FULL, QUICK
     from ontarget.paper.reproduction import reproduce
 
     plan = (QUICK if quick else FULL).with_seed(seed)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("starting", total=1.0)
+    with progress_bar("starting", 100, unit="%") as reached:
         done = reproduce(
             plan,
             output,
             studies=studies,
             distance=distance,
-            report=lambda text, share: bar.update(task, description=text, completed=share),
+            report=lambda text, share: reached(100.0 * share, text),
         )
     _say(done, output)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget._progress import progress_bar, working
 from ontarget.cli.columns import read_runs
 from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
@@ -27,7 +28,6 @@ from ontarget.cli.options import (
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import percent, print_facts
-from ontarget.cli.progress import bar, working
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -105,8 +105,8 @@ def evaluate(
         check_output(report)
     with working(f"reading {runs.name}"):
         recorded, _ = read_runs(runs, {"like": monitor, **given})
-    with bar("evaluating", monitor.horizon) as advance:
-        found = monitor.evaluate(recorded, wanted, progress=advance)
+    with progress_bar("evaluating", monitor.horizon, unit="steps") as reached:
+        found = monitor.evaluate(recorded, wanted, progress=lambda done, _: reached(done))
     if report is not None:
         with working("drawing the report"):
             found.report(report, false_alarm_rate=rate)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.domains.catalogue import named
     from ontarget.domains.domain import Domain
     from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
@@ -22,7 +21,6 @@ __all__ = [
     "Tamarisk",
     "TamariskParameters",
     "Truth",
-    "named",
     "rollout_outcomes",
     "simulate",
     "simulate_with_snapshots",
@@ -38,7 +36,6 @@ __getattr__, __dir__ = lazy_names(
         "Tamarisk": "ontarget.domains.tamarisk",
         "TamariskParameters": "ontarget.domains.tamarisk",
         "Truth": "ontarget.domains.oracle",
-        "named": "ontarget.domains.catalogue",
         "rollout_outcomes": "ontarget.domains.oracle",
         "simulate": "ontarget.domains.simulation",
         "simulate_with_snapshots": "ontarget.domains.simulation",

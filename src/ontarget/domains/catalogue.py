@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 from ontarget.domains.domain import Domain
 from ontarget.errors import InputError
 
-__all__ = ["DOMAINS", "named"]
+__all__ = ["DOMAINS", "domain_of"]
+
+S = TypeVar("S")
 
 # Name -> the module and the class; nothing is imported before it is asked for.
 DOMAINS: Final = {
@@ -17,22 +19,30 @@ DOMAINS: Final = {
 }
 
 
-def named(name: str, *, preset: str | None = None) -> Domain[Any]:
-    """The domain of that name, with a preset's parameters where it has presets.
+@overload
+def domain_of(domain: Domain[S]) -> Domain[S]: ...
+@overload
+def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
+def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
+    """The domain itself, or the one of that name, with a preset's parameters where it has presets.
 
     Examples
     --------
-    >>> named("tamarisk", preset="competition")
+    >>> domain_of("tamarisk", preset="competition")
     Tamarisk('competition')
     """
-    if name not in DOMAINS:
-        raise InputError(f"domain needs one of {', '.join(DOMAINS)}, got {name!r}")
-    module, kind = DOMAINS[name]
-    build = getattr(import_module(module), kind)
-    if preset is None:
-        domain: Domain[Any] = build()
+    if not isinstance(domain, str):
+        if isinstance(domain, type) or not isinstance(domain, Domain):
+            raise InputError(
+                f"domain needs one of {', '.join(DOMAINS)}, or an object that follows Domain, "
+                f"got {domain!r:.80}"
+            )
         return domain
-    if name != "tamarisk":
-        raise InputError(f"preset needs a domain that has presets, tamarisk, got {name!r}")
-    chosen: Domain[Any] = build(preset)
-    return chosen
+    if domain not in DOMAINS:
+        raise InputError(f"domain needs one of {', '.join(DOMAINS)}, got {domain!r}")
+    if preset is not None and domain != "tamarisk":
+        raise InputError(f"preset needs a domain that has presets, tamarisk, got {domain!r}")
+    module, kind = DOMAINS[domain]
+    build: Any = getattr(import_module(module), kind)
+    found: Domain[S] = build() if preset is None else build(preset)
+    return found

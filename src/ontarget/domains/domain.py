@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ __all__ = ["Domain", "count", "join", "take"]
 S = TypeVar("S")
 
 
+@runtime_checkable
 class Domain(Protocol[S]):
     """A simulator of many independent episodes at once, under the domain's fixed policy.
 

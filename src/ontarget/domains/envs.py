@@ -15,8 +15,8 @@ __all__ = ["ENVIRONMENTS"]
 
 # Environment -> where its class is; nothing is imported before the environment is made.
 ENVIRONMENTS: Final = {
-    "ontarget/Tamarisk-v0": "ontarget.domains._tamarisk_env:TamariskEnv",
-    "ontarget/Skirmish-v0": "ontarget.domains._skirmish_env:SkirmishEnv",
+    "ontarget/Tamarisk-v0": "ontarget.domains.tamarisk._env:TamariskEnv",
+    "ontarget/Skirmish-v0": "ontarget.domains.skirmish._env:SkirmishEnv",
 }
 
 _registration = require("gymnasium.envs.registration", extra="gym")

@@ -14,6 +14,7 @@ from ontarget._grid import grid_of
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
+from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import Domain, count, take
 from ontarget.errors import InputError
 from ontarget.target import Target
@@ -34,7 +35,7 @@ class Truth(NamedTuple):
 
 
 def rollout_outcomes(
-    domain: Domain[S],
+    domain: Domain[S] | str,
     states: S,
     behavior: ArrayLike,
     t: int,
@@ -47,6 +48,8 @@ def rollout_outcomes(
 
     Parameters
     ----------
+    domain
+        The domain, or its name.
     states
         Full simulator states at step t: a snapshot of `simulate_with_snapshots`, or part of one.
     behavior
@@ -60,7 +63,7 @@ def rollout_outcomes(
         Each continuation's randomness depends on the seed, t, the state's id and its own number.
         Without ids a state's row is its id.
     """
-    n = count(states)
+    domain, n = domain_of(domain), count(states)
     if not 0 <= t <= domain.horizon:
         raise InputError(f"t needs a step from 0 to the horizon {domain.horizon}, got {t}")
     if rollouts < 1:
@@ -90,7 +93,7 @@ def rollout_outcomes(
 
 
 def true_probability(
-    domain: Domain[S],
+    domain: Domain[S] | str,
     states: S,
     behavior: ArrayLike,
     t: int,

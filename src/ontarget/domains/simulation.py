@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
+from ontarget._progress import progress_bar
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray
-from ontarget.domains._draws import episode_keys
+from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import Domain, count, join, take
+from ontarget.domains.draws import episode_keys
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 
-__all__ = ["Progress", "Simulation", "simulate", "simulate_with_snapshots"]
+__all__ = ["Simulation", "simulate", "simulate_with_snapshots"]
 
 S = TypeVar("S")
-
-# Called with the episodes done so far and the episodes in all.
-Progress: TypeAlias = Callable[[int, int], None]
 
 # Small enough for a block's arrays to stay in cache, large enough that a step's call costs nothing.
 _BLOCK: Final = 512
@@ -45,30 +44,59 @@ class _Record(NamedTuple, Generic[S]):
 
 
 def simulate(
-    domain: Domain[S], episodes: int, seed: int = 0, *, progress: Progress | None = None
+    domain: Domain[Any] | str, episodes: int, seed: int = 0, *, progress: bool = True
 ) -> Episodes:
     """Episodes of the domain under its fixed policy.
 
     Episode i depends on the domain, the seed and i alone, so a longer run begins with the shorter
     one, and threads change nothing.
 
+    Parameters
+    ----------
+    domain
+        The domain, or its name: ``"skirmish"`` or ``"tamarisk"``.
+    episodes
+        How many to simulate.
+    seed
+        Same seed, same episodes.
+    progress
+        Whether to show a progress bar.
+
     Examples
     --------
-    >>> from ontarget.domains import Tamarisk, simulate
-    >>> runs = simulate(Tamarisk("paper"), 100, seed=0)
+    >>> from ontarget.domains import simulate
+    >>> runs = simulate("tamarisk", 100, seed=0)
     >>> len(runs), runs.horizon
     (100, 50)
     """
     return simulate_with_snapshots(domain, episodes, seed, progress=progress).episodes
 
 
+@overload
 def simulate_with_snapshots(
     domain: Domain[S],
     episodes: int,
     seed: int = 0,
     *,
     snapshots: Iterable[int] = (),
-    progress: Progress | None = None,
+    progress: bool = True,
+) -> Simulation[S]: ...
+@overload
+def simulate_with_snapshots(
+    domain: str,
+    episodes: int,
+    seed: int = 0,
+    *,
+    snapshots: Iterable[int] = (),
+    progress: bool = True,
+) -> Simulation[Any]: ...
+def simulate_with_snapshots(
+    domain: Domain[S] | str,
+    episodes: int,
+    seed: int = 0,
+    *,
+    snapshots: Iterable[int] = (),
+    progress: bool = True,
 ) -> Simulation[S]:
     """The episodes that `simulate` gives, with the full simulator states at some steps.
 
@@ -82,6 +110,7 @@ def simulate_with_snapshots(
     >>> run.snapshots[10].edges.shape
     (100, 7)
     """
+    domain = domain_of(domain)
     record = _run(domain, episodes, seed, sorted(set(snapshots)), progress)
     recorded = Episodes.from_arrays(
         record.states,
@@ -94,7 +123,7 @@ def simulate_with_snapshots(
 
 
 def _run(
-    domain: Domain[S], episodes: int, seed: int, steps: list[int], progress: Progress | None
+    domain: Domain[S], episodes: int, seed: int, steps: list[int], progress: bool
 ) -> _Record[S]:
     if episodes < 1:
         raise InputError(f"episodes needs at least 1 to simulate, got {episodes}")
@@ -106,9 +135,10 @@ def _run(
     states = np.empty((episodes, domain.horizon, len(domain.features)))
     rewards = np.empty((episodes, domain.horizon))
     kept: dict[int, dict[int, S]] = {step: {} for step in steps}
-    report = _Report(episodes, progress)
+    done, lock = 0, Lock()
 
     def block(start: int, stop: int) -> None:
+        nonlocal done
         keys = episode_keys(seed, start, stop, "simulate", domain.name)
         state = domain.start(keys)
         for t in range(domain.horizon):
@@ -116,24 +146,12 @@ def _run(
                 kept[t][start] = take(state, np.arange(count(state)))
             states[start:stop, t] = domain.observe(state)
             rewards[start:stop, t] = domain.step(state, t, keys)
-        report.add(stop - start)
+        with lock:
+            done += stop - start
+            reached(done)
 
-    run_blocks(block, episodes, block=_BLOCK)
+    doing = f"simulating {domain.name}"
+    with progress_bar(doing, episodes, unit="episodes", shown=progress) as reached:
+        run_blocks(block, episodes, block=_BLOCK)
     joined = {step: join([parts[start] for start in sorted(parts)]) for step, parts in kept.items()}
     return _Record(states, rewards, joined)
-
-
-class _Report:
-    """Counts finished episodes from any thread and tells the listener, one call at a time."""
-
-    def __init__(self, total: int, listener: Progress | None) -> None:
-        self._total, self._listener = total, listener
-        self._done = 0
-        self._lock = Lock()
-
-    def add(self, episodes: int) -> None:
-        if self._listener is None:
-            return
-        with self._lock:
-            self._done += episodes
-            self._listener(self._done, self._total)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ontarget.episodes._observations import Leaf, ObservationLayout, Path, name_of
-from ontarget.errors import EpisodesFileError
+from ontarget.episodes._observations import (
+    SPACES,
+    Numbers,
+    ObservationLayout,
+    ReadPlace,
+    read_layout,
+)
+from ontarget.errors import EpisodesError, EpisodesFileError
 
 __all__ = ["layout_in_file", "layout_of_json"]
 
-_DEEPEST = 50
 _WIDEST = 1_000_000
 
 
@@ -28,37 +33,30 @@ def layout_of_json(space: Any) -> ObservationLayout:
     ('x0_0', 'x0_1', 'x1')
     """
     try:
-        return ObservationLayout(tuple(_leaves(space, ())))
+        return _read(space, _described)
+    except EpisodesFileError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, EpisodesFileError):
-            raise
         raise EpisodesFileError(f"the observation space is damaged ({error!r})") from error
 
 
-def _leaves(space: Any, path: Path) -> list[Leaf]:
-    if len(path) > _DEEPEST:
-        raise EpisodesFileError(f"the observation space is more than {_DEEPEST} levels deep")
+def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
+    """What the metadata say of one place."""
     kind = space["type"]
     if kind == "Dict":
-        parts: Mapping[str, Any] = space["subspaces"]
-        return [leaf for key, part in parts.items() for leaf in _leaves(part, (*path, str(key)))]
+        return {str(key): part for key, part in space["subspaces"].items()}
     if kind == "Tuple":
-        listed: Sequence[Any] = space["subspaces"]
-        return [leaf for i, part in enumerate(listed) for leaf in _leaves(part, (*path, i))]
+        return dict(enumerate(space["subspaces"]))
     if kind == "Box":
-        return [Leaf(path, _shape(space["shape"]), _type_name(space["dtype"]))]
+        return Numbers(_shape(space["shape"]), _type_name(space["dtype"]))
     if kind == "Discrete":
-        return [Leaf(path, (), "int64", categorical=True)]
+        return Numbers((), "int64", categorical=True)
     if kind == "MultiDiscrete":
-        return [Leaf(path, np.shape(space["nvec"]), "int64", categorical=True)]
+        return Numbers(np.shape(space["nvec"]), "int64", categorical=True)
     if kind == "MultiBinary":
         n = space["n"]
-        return [Leaf(path, _shape([n] if isinstance(n, int) else n), "int8")]
-    where = f" at {name_of(path)!r}" if path else ""
-    raise EpisodesFileError(
-        f"observations need Box, Discrete, MultiDiscrete, MultiBinary, Tuple or Dict spaces, got "
-        f"{kind}{where}"
-    )
+        return Numbers(_shape([n] if isinstance(n, int) else n), "int8")
+    raise EpisodesFileError(f"{SPACES}, got {kind}{where}")
 
 
 def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
@@ -66,26 +64,31 @@ def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
 
     Categories look like other numbers there.
     """
-    return ObservationLayout(tuple(_stored(observations, (), h5py)))
+
+    def stored(node: Any, where: str) -> Numbers | Mapping[Any, Any]:
+        if isinstance(node, h5py.Group):
+            keys = list(node)
+            if any(not isinstance(node.get(key, getlink=True), h5py.HardLink) for key in keys):
+                raise EpisodesFileError("the observations hold a link to elsewhere")
+            listed = [f"_index_{i}" for i in range(len(keys))]
+            if keys and set(keys) == set(listed):
+                return {i: node[key] for i, key in enumerate(listed)}
+            return {key: node[key] for key in keys}
+        if not isinstance(node, h5py.Dataset) or node.dtype.kind not in "fiub" or not node.shape:
+            raise EpisodesFileError(f"observations{where} need arrays of numbers")
+        return Numbers(tuple(node.shape[1:]), _type_name(node.dtype))
+
+    return _read(observations, stored)
 
 
-def _stored(node: Any, path: Path, h5py: Any) -> list[Leaf]:
-    if len(path) > _DEEPEST:
-        raise EpisodesFileError(f"the observations are more than {_DEEPEST} levels deep")
-    if isinstance(node, h5py.Group):
-        keys = list(node)
-        if any(not isinstance(node.get(key, getlink=True), h5py.HardLink) for key in keys):
-            raise EpisodesFileError("the observations hold a link to elsewhere")
-        spots = {f"_index_{i}": i for i in range(len(keys))}
-        if keys and set(keys) == set(spots):
-            keys = list(spots)
-            return [leaf for k in keys for leaf in _stored(node[k], (*path, spots[k]), h5py)]
-        return [leaf for key in keys for leaf in _stored(node[key], (*path, key), h5py)]
-    if not isinstance(node, h5py.Dataset) or node.dtype.kind not in "fiub" or not node.shape:
-        raise EpisodesFileError(
-            f"observations{f' at {name_of(path)!r}' if path else ''} need arrays of numbers"
-        )
-    return [Leaf(path, tuple(node.shape[1:]), _type_name(node.dtype))]
+def _read(space: Any, read: ReadPlace) -> ObservationLayout:
+    """The layout, where whatever is wrong with it is the file's fault."""
+    try:
+        return read_layout(space, read)
+    except EpisodesFileError:
+        raise
+    except EpisodesError as error:
+        raise EpisodesFileError(str(error)) from error
 
 
 def _shape(sizes: Any) -> tuple[int, ...]:

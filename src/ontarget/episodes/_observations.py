@@ -7,20 +7,24 @@ that a monitor fitted on recorded data can watch the live environment.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ontarget._typing import AnyArray
 from ontarget.errors import EpisodesError
 
-__all__ = ["Leaf", "ObservationLayout", "Path", "name_of"]
+__all__ = ["SPACES", "Leaf", "Numbers", "ObservationLayout", "ReadPlace", "read_layout"]
 
 # The keys and positions that lead from the whole observation to one of its parts.
 Path: TypeAlias = tuple[str | int, ...]
+
+# What every reader of spaces understands, for its messages.
+SPACES: Final = "observations need Box, Discrete, MultiDiscrete, MultiBinary, Tuple or Dict spaces"
+_DEEPEST: Final = 50
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Leaf:
     @property
     def names(self) -> tuple[str, ...]:
         """One name per number: ``x0, x1`` at the root, ``arm_0, arm_1`` below the key ``arm``."""
-        stem = name_of(self.path)
+        stem = _name_of(self.path)
         if self.size == 1:
             return (stem or "x0",)
         spots = ["_".join(map(str, spot)) for spot in np.ndindex(self.shape)]
@@ -126,12 +130,12 @@ class ObservationLayout:
                 part = np.asarray(leaf.of(observation))
             except (KeyError, IndexError, TypeError) as error:
                 raise EpisodesError(
-                    f"the observation lacks {name_of(leaf.path)!r}, got {_shown(observation)}"
+                    f"the observation lacks {_name_of(leaf.path)!r}, got {_shown(observation)}"
                 ) from error
             # A single number often comes as an array of one.
             if part.shape != (*batch, *leaf.shape) and part.size != math.prod(batch) * leaf.size:
                 raise EpisodesError(
-                    f"{name_of(leaf.path) or 'the observation'} needs shape "
+                    f"{_name_of(leaf.path) or 'the observation'} needs shape "
                     f"{(*batch, *leaf.shape)}, got {part.shape}"
                 )
             parts.append(part.reshape(*batch, leaf.size))
@@ -140,7 +144,42 @@ class ObservationLayout:
         return np.concatenate(parts, axis=-1, dtype=self.dtype)
 
 
-def name_of(path: Path) -> str:
+class Numbers(NamedTuple):
+    """A part of an observation that has no parts: its shape, its type, and whether it names."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    categorical: bool = False
+
+
+# One place of a space -> the numbers there, or its parts by key or position. The text says where
+# the place is, for an error.
+ReadPlace: TypeAlias = Callable[[Any, str], Numbers | Mapping[Any, Any]]
+
+
+def read_layout(space: Any, read: ReadPlace) -> ObservationLayout:
+    """The layout of a space's observations, whatever the space is written in.
+
+    Examples
+    --------
+    >>> def read(place, where):
+    ...     return place if isinstance(place, dict) else Numbers((place,), "float64")
+    >>> read_layout({"arm": 2, "leg": {"left": 1}}, read).names
+    ('arm_0', 'arm_1', 'leg.left')
+    """
+    return ObservationLayout(tuple(_leaves(space, (), read)))
+
+
+def _leaves(space: Any, path: Path, read: ReadPlace) -> list[Leaf]:
+    if len(path) > _DEEPEST:
+        raise EpisodesError(f"observations are more than {_DEEPEST} levels deep")
+    found = read(space, f" at {_name_of(path)!r}" if path else "")
+    if isinstance(found, Numbers):
+        return [Leaf(path, *found)]
+    return [leaf for key, part in found.items() for leaf in _leaves(part, (*path, key), read)]
+
+
+def _name_of(path: Path) -> str:
     """The name of a part of an observation: keys joined by dots, positions as ``x0, x1``."""
     return ".".join(f"x{key}" if isinstance(key, int) else str(key) for key in path)
 

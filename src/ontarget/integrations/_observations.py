@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ontarget._extras import require
-from ontarget.episodes._observations import Leaf, ObservationLayout, Path, name_of
+from ontarget.episodes._observations import SPACES, Numbers, ObservationLayout, read_layout
 from ontarget.errors import InputError
 
 __all__ = ["layout_of"]
@@ -26,28 +26,20 @@ def layout_of(space: Any) -> ObservationLayout:
     >>> layout_of(Dict(arm=Box(-1.0, 1.0, (2,)), mode=Discrete(3))).names
     ('arm_0', 'arm_1', 'mode')
     """
-    return ObservationLayout(tuple(_leaves(space, ())))
+    return read_layout(space, _opened)
 
 
-def _leaves(space: Any, path: Path) -> list[Leaf]:
+def _opened(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
+    """The parts of a space, or the numbers that it holds itself."""
     spaces = require("gymnasium.spaces", extra="gym")
     if isinstance(space, spaces.Dict):
-        return [leaf for key, part in space.items() for leaf in _leaves(part, (*path, key))]
+        return dict(space.items())
     if isinstance(space, spaces.Tuple):
-        return [leaf for i, part in enumerate(space.spaces) for leaf in _leaves(part, (*path, i))]
-    readers: dict[type, Callable[[Any], tuple[tuple[int, ...], Any, bool]]] = {
-        spaces.Box: lambda box: (box.shape, box.dtype, False),
-        spaces.Discrete: lambda choice: ((), choice.dtype, True),
-        spaces.MultiDiscrete: lambda choices: (choices.shape, choices.dtype, True),
-        spaces.MultiBinary: lambda flags: (flags.shape, flags.dtype, False),
-    }
-    for kind, read in readers.items():
-        if isinstance(space, kind):
-            shape, dtype, categorical = read(space)
-            return [Leaf(path, tuple(shape), np.dtype(dtype).name, categorical=categorical)]
-    where = f" at {name_of(path)!r}" if path else ""
+        return dict(enumerate(space.spaces))
+    names = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
+    if names or isinstance(space, spaces.Box | spaces.MultiBinary):
+        return Numbers(tuple(space.shape), np.dtype(space.dtype).name, categorical=names)
     raise InputError(
-        f"observations need Box, Discrete, MultiDiscrete, MultiBinary, Tuple or Dict spaces, got "
-        f"{type(space).__name__}{where}; wrap the environment in a "
+        f"{SPACES}, got {type(space).__name__}{where}; wrap the environment in a "
         "gymnasium.wrappers.TransformObservation that gives one of these"
     )

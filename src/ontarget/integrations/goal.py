@@ -24,6 +24,7 @@ from ontarget.target import Target
 require("gymnasium", extra="gym")
 
 import gymnasium  # noqa: E402 - the line above says what to install
+from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor
@@ -44,7 +45,7 @@ class WatchOptions(TypedDict, total=False):
     on_bad: OnBad
 
 
-class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment whose ``info["goal"]`` holds the `Outlook`, at ``reset`` and at every step.
 
     Observations, rewards and ends pass through untouched. A run that terminates is DONE, with p
@@ -100,7 +101,18 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         key: str = "goal",
         **watch: Unpack[WatchOptions],
     ) -> None:
-        super().__init__(env)
+        # A monitor may be large and a callback may hold anything: a copy of neither is wanted.
+        RecordConstructorArgs.__init__(
+            self,
+            _disable_deepcopy=True,
+            monitor=monitor,
+            target=target,
+            on_alarm=on_alarm,
+            behavior_value=behavior_value,
+            key=key,
+            **watch,
+        )
+        gymnasium.Wrapper.__init__(self, env)
         fitted = monitor.fitted
         if isinstance(fitted.behavior, Column) and behavior_value is None:
             raise InputError(

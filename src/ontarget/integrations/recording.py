@@ -21,6 +21,7 @@ from ontarget.integrations.policies import Actor, actor_of
 require("gymnasium", extra="gym")
 
 import gymnasium  # noqa: E402 - the line above says what to install
+from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
 __all__ = ["BehaviorValue", "RecordEpisodes", "record"]
 
@@ -28,7 +29,7 @@ __all__ = ["BehaviorValue", "RecordEpisodes", "record"]
 BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 
 
-class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
+class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment that remembers its runs; `episodes` gives them.
 
     Observations, rewards and infos pass through untouched. A run that is still going on is left
@@ -69,7 +70,14 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         features: Sequence[str] | None = None,
         behavior_value: BehaviorValue | None = None,
     ) -> None:
-        super().__init__(env)
+        RecordConstructorArgs.__init__(
+            self,
+            _disable_deepcopy=True,  # what a callback holds is not ours to copy
+            horizon=horizon,
+            features=None if features is None else tuple(features),
+            behavior_value=behavior_value,
+        )
+        gymnasium.Wrapper.__init__(self, env)
         self._recorder = Recorder(
             layout_of(env.observation_space),
             horizon=time_limit(env) if horizon is None else horizon,

@@ -20,6 +20,7 @@ from ontarget.target import Target
 require("gymnasium", extra="gym")
 
 import gymnasium.vector  # noqa: E402 - the line above says what to install
+from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor
@@ -29,7 +30,9 @@ __all__ = ["OnVectorAlarm", "VectorGoalWrapper"]
 OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 
 
-class VectorGoalWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorGoalWrapper(
+    gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs
+):
     """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
 
     Each environment is judged exactly as a `GoalWrapper` of its own would judge it, in every
@@ -79,7 +82,17 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any])
         key: str = "goal",
         **fleet: Unpack[FleetOptions],
     ) -> None:
-        super().__init__(env)
+        # A monitor may be large and a callback may hold anything: a copy of neither is wanted.
+        RecordConstructorArgs.__init__(
+            self,
+            _disable_deepcopy=True,
+            monitor=monitor,
+            target=target,
+            on_alarm=on_alarm,
+            key=key,
+            **fleet,
+        )
+        gymnasium.vector.VectorWrapper.__init__(self, env)
         self._autoreset = Autoreset(env)
         self._view = MonitorView(layout_of(env.single_observation_space), monitor.fitted.schema)
         self._runs = FleetRuns(monitor, target, env.num_envs, limit=time_limit(env), **fleet)

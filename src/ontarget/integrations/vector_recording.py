@@ -21,11 +21,14 @@ from ontarget.integrations.policies import Actor
 require("gymnasium", extra="gym")
 
 import gymnasium.vector  # noqa: E402 - the line above says what to install
+from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
 __all__ = ["RecordVectorEpisodes", "play_vector"]
 
 
-class RecordVectorEpisodes(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class RecordVectorEpisodes(
+    gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs
+):
     """A vector of environments that remembers its runs; `episodes` gives them.
 
     Every autoreset mode is understood. Runs that still go on are left out, so to stop when a
@@ -58,7 +61,8 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, An
         features: Sequence[str] | None = None,
         share: Sequence[int] | IndexArray | None = None,
     ) -> None:
-        super().__init__(env)
+        RecordConstructorArgs.__init__(self, horizon=horizon, features=features, share=share)
+        gymnasium.vector.VectorWrapper.__init__(self, env)
         self._autoreset = Autoreset(env)
         self._recorder = Recorder(
             layout_of(env.single_observation_space),

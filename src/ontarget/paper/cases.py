@@ -11,9 +11,9 @@ import numpy as np
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.domains import Skirmish, Tamarisk, simulate_with_snapshots, true_probability
-from ontarget.domains._tamarisk_exact import ExactReturns
 from ontarget.domains.domain import take
 from ontarget.domains.simulation import Simulation
+from ontarget.domains.tamarisk.exact import ExactReturns
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 from ontarget.paper.keeping import Keeper
@@ -115,11 +115,13 @@ def build_case(
         raise InputError(f"case needs one of {', '.join(CASES)}, got {name!r}")
     plan = CASES[name]
     domain = plan.domain()
-    episodes = _ended(simulate_with_snapshots(domain, n_episodes, seed), domain)
+    episodes = _ended(simulate_with_snapshots(domain, n_episodes, seed, progress=False), domain)
     if target is None:
         # The quantile that is an outcome, so that the target's ends are atoms where outcomes are.
         target = Target(*np.quantile(episodes.outcomes, plan.quantiles, method="inverted_cdf"))
-    asked = simulate_with_snapshots(domain, plan.n_states, seed + 1, snapshots=plan.steps)
+    asked = simulate_with_snapshots(
+        domain, plan.n_states, seed + 1, snapshots=plan.steps, progress=False
+    )
     label = f"truth-{name}-{n_episodes}-{seed}-{target.lower:g}to{target.upper:g}"
     truth = keeper.arrays(label)
     if truth is None:

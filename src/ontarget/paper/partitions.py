@@ -17,8 +17,7 @@ import numpy as np
 
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._typing import AnyArray, BoolArray, FloatArray
-from ontarget.domains import named, simulate
-from ontarget.domains.simulation import Progress
+from ontarget.domains import simulate
 from ontarget.episodes import Episodes, Split
 from ontarget.paper.plan import Mode, Plan
 from ontarget.target import Target
@@ -88,9 +87,9 @@ class Partition:
         return part.outcomes + _HALF_NOISE * (2.0 * uniform - 1.0)
 
 
-def simulated(plan: Plan, domain: str, progress: Progress | None = None) -> Episodes:
+def simulated(plan: Plan, domain: str) -> Episodes:
     """The domain's episodes; the same for all partitions and both modes."""
-    return simulate(named(domain), plan.episodes, plan.seed, progress=progress)
+    return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:

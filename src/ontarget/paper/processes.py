@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from ontarget._kernel import kernel
 from ontarget._typing import BoolArray, FloatArray, KeyArray
-from ontarget.domains._draws import streams, uniform
+from ontarget.domains.draws import streams, uniform
 from ontarget.target import Target
 
 __all__ = ["CartPole", "MountainCar", "Reservoir", "States", "Storm", "Walk"]

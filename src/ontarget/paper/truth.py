@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from ontarget._typing import FloatArray
-from ontarget.domains._tamarisk_exact import ExactReturns
 from ontarget.domains.tamarisk import Rivers, Tamarisk
+from ontarget.domains.tamarisk.exact import ExactReturns
 from ontarget.evaluation import brier, ece
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 import ontarget.domains.envs
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
-from ontarget.domains._tamarisk_env import TamariskEnv
+from ontarget.domains.tamarisk._env import TamariskEnv
 from ontarget.errors import InputError, MissingExtraError
 
 PRESETS = ["paper", "competition", "rare-deaths", "tight-budget"]

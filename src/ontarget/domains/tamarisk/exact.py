@@ -16,7 +16,7 @@ from scipy.special import roots_legendre
 
 from ontarget._grid import grid_of
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.domains._tamarisk_parameters import (
+from ontarget.domains.tamarisk._parameters import (
     EMPTY,
     NATIVE,
     TAMARISK,
@@ -24,7 +24,7 @@ from ontarget.domains._tamarisk_parameters import (
     dispersal_kernel,
     treatment_chances,
 )
-from ontarget.domains.tamarisk import Rivers, Tamarisk
+from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
 from ontarget.errors import InputError
 from ontarget.target import Target
 

@@ -7,13 +7,12 @@ import pytest
 
 from ontarget._typing import FloatArray
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._tamarisk_parameters import EMPTY, NATIVE, PRESETS, TAMARISK
 from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk._parameters import EMPTY, NATIVE, PRESETS, TAMARISK
 from ontarget.errors import InputError
-
-from .bounds import agrees
+from tests.domains.bounds import agrees
 
 N, E, T = NATIVE, EMPTY, TAMARISK
 DRAWS = 200_000

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, KeyArray
-from ontarget.domains._draws import below, stream, uniform
-from ontarget.domains._tamarisk_parameters import (
+from ontarget.domains.draws import below, stream, uniform
+from ontarget.domains.tamarisk._parameters import (
     EMPTY,
     ERADICATE_AND_RESTORE,
     NATIVE,

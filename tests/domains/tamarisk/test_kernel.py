@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ontarget.domains._draws import streams, uniform
-from ontarget.domains._tamarisk_kernel import binomial, decide, transition
-from ontarget.domains._tamarisk_parameters import (
+from ontarget.domains.draws import streams, uniform
+from ontarget.domains.tamarisk import Tamarisk
+from ontarget.domains.tamarisk._kernel import binomial, decide, transition
+from ontarget.domains.tamarisk._parameters import (
     EMPTY,
     ERADICATE,
     ERADICATE_AND_RESTORE,
@@ -22,7 +23,6 @@ from ontarget.domains._tamarisk_parameters import (
     TamariskParameters,
     dispersal_kernel,
 )
-from ontarget.domains.tamarisk import Tamarisk
 
 ODD = TamariskParameters(edges=3, native_seeds=3, tamarisk_seeds=5, competition=2.5, arrivals=2)
 

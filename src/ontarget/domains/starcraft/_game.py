@@ -1,22 +1,20 @@
-"""Battles in the real StarCraft II, recorded in the form of the skirmish's episodes.
-
-The game is not part of this package and must be installed by the user. No figure in this project
-comes from it: the adapter is tested against a server that speaks the game's protocol.
-"""
+"""A running StarCraft II that plays the skirmish's scenario, one battle after the other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from ontarget._progress import progress_bar
 from ontarget._typing import FloatArray
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._starcraft_client import (
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.skirmish._simulator import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
+from ontarget.domains.starcraft._client import (
     Marine,
     Point2,
     Table,
@@ -24,7 +22,6 @@ from ontarget.domains._starcraft_client import (
     launched,
     logger,
 )
-from ontarget.domains.skirmish import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
 from ontarget.episodes import Episodes
 from ontarget.errors import GameError, InputError
 
@@ -147,20 +144,20 @@ class StarcraftGame:
         episodes: int,
         seed: int = 0,
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: bool = True,
     ) -> Episodes:
         """Episodes of the game under the fixed policy, in the form that `simulate` gives.
 
         Parameters
         ----------
         progress
-            Called with the episodes done so far and the episodes in all.
+            Whether to show a progress bar.
         """
         recordings = []
-        for recording in self.play(episodes, seed):
-            recordings.append(recording)
-            if progress is not None:
-                progress(len(recordings), episodes)
+        with progress_bar("playing", episodes, unit="episodes", shown=progress) as reached:
+            for recording in self.play(episodes, seed):
+                recordings.append(recording)
+                reached(len(recordings))
         return Episodes.from_arrays(
             np.stack([recording.states for recording in recordings]),
             np.stack([recording.rewards for recording in recordings]),

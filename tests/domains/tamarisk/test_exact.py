@@ -7,21 +7,20 @@ import pytest
 from scipy.stats import binom
 
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._tamarisk_exact import (
+from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk._parameters import PRESETS, dispersal_kernel
+from ontarget.domains.tamarisk.exact import (
     ExactReturns,
     river_index,
     rivers,
     settling_chances,
     transition_matrix,
 )
-from ontarget.domains._tamarisk_parameters import PRESETS, dispersal_kernel
-from ontarget.domains.domain import take
-from ontarget.domains.tamarisk import Rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
-
-from .bounds import agrees
+from tests.domains.bounds import agrees
 
 SMALL = TamariskParameters(edges=3, horizon=4, native_seeds=2, tamarisk_seeds=3)
 

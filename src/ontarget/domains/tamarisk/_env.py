@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget._extras import require
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._tamarisk_parameters import ACTIONS, EDGE_STATES
 from ontarget.domains.domain import take
-from ontarget.domains.tamarisk import Rivers, Tamarisk, TamariskParameters
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.tamarisk._parameters import ACTIONS, EDGE_STATES, TamariskParameters
+from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
 from ontarget.errors import InputError
 
 require("gymnasium", extra="gym")
@@ -131,7 +131,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         """The river as text or as a picture, as the render mode says."""
         if self.render_mode is None:
             return None
-        from ontarget.domains._tamarisk_picture import Scene, picture, text
+        from ontarget.domains.tamarisk._picture import Scene, picture, text
 
         scene = Scene(
             self._river.edges[0], self._actions, max(self._t, 0), self.domain.horizon, self._total

@@ -1,4 +1,4 @@
-"""A skirmish of Marines: a surrogate for the paper's StarCraft II battles, no StarCraft data."""
+"""Many battles at once: the skirmish under blue's fixed policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
-from ontarget.domains import _skirmish_kernels as kernels
+from ontarget.domains.skirmish import _kernels as kernels
 from ontarget.errors import InputError
 
 __all__ = ["Armies", "Battle", "Order", "Skirmish"]
@@ -123,7 +123,7 @@ class Skirmish:
 
     Examples
     --------
-    >>> from ontarget.domains._draws import episode_keys
+    >>> from ontarget.domains.draws import episode_keys
     >>> skirmish, keys = Skirmish(red=(8, 8)), episode_keys(0, 0, 2)
     >>> battle = skirmish.start(keys)
     >>> print(skirmish.observe(battle)[:, 1:4:2])

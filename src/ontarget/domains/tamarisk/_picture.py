@@ -6,13 +6,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 from numpy.typing import NDArray
 
-from ontarget.domains._tamarisk_parameters import EMPTY, NATIVE, TAMARISK
+from ontarget.domains._canvas import blank, pixels
+from ontarget.domains.tamarisk._parameters import EMPTY, NATIVE, TAMARISK
 
 __all__ = ["Scene", "picture", "text"]
 
@@ -27,8 +26,6 @@ _INK: Final = "#3b3a36"
 _LEAF: Final = "#3f8f4f"
 _BLOSSOM: Final = "#c2417c"
 _WOOD: Final = "#7a5a3c"
-_INCHES: Final = (8.0, 6.0)
-_DPI: Final = 80
 
 
 class Scene(NamedTuple):
@@ -76,14 +73,10 @@ def text(scene: Scene) -> str:
 
 def picture(scene: Scene) -> NDArray[np.uint8]:
     """The river as an RGB image of 640 by 480 pixels."""
-    figure = Figure(figsize=_INCHES, dpi=_DPI, facecolor=_BANK)
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_axis_off()
+    axes = blank(640, 480, colour=_BANK, dpi=80)
+    axes.set(xlim=(0.0, 8.0), ylim=(0.0, 6.0))
     levels = (scene.edges.size + 1).bit_length() - 1
     size = min(1.0, 4.0 / 2 ** (levels - 1))
-    axes.set_xlim(0.0, 8.0)
-    axes.set_ylim(0.0, 6.0)
     for edge in range(scene.edges.size):
         axes.add_collection(_water(edge, levels))
     for edge, (code, action) in enumerate(zip(scene.edges, scene.actions, strict=True)):
@@ -97,10 +90,7 @@ def picture(scene: Scene) -> NDArray[np.uint8]:
     axes.text(0.3, 5.62, f"step {scene.t} of {scene.horizon}", fontsize=13, color=_INK)
     axes.text(7.7, 5.62, f"return {total}", fontsize=13, color=_INK, ha="right")
     _legend(axes)
-    canvas.draw()  # type: ignore[no-untyped-call] # matplotlib types its canvas in part
-    rgba = canvas.buffer_rgba()  # type: ignore[no-untyped-call] # as above
-    pixels: NDArray[np.uint8] = np.asarray(rgba)[:, :, :3].copy()
-    return pixels
+    return pixels(axes)
 
 
 def _node(edge: int, levels: int) -> tuple[float, float]:
@@ -174,7 +164,6 @@ def _plant(code: int, x: float, y: float, size: float) -> list[Circle | Ellipse]
 
 
 def _legend(axes: Axes) -> None:
-
     axes.add_patch(
         FancyBboxPatch((0.25, 0.2), 1.75, 1.35, boxstyle="round,pad=0.05", fc="#fbf6ea", ec="none")
     )

@@ -16,8 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ontarget.domains import Tamarisk, TamariskParameters
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._tamarisk_parameters import (
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk._parameters import (
     EMPTY,
     ERADICATE,
     NATIVE,
@@ -25,9 +26,7 @@ from ontarget.domains._tamarisk_parameters import (
     RESTORE,
     TAMARISK,
 )
-from ontarget.domains.tamarisk import Rivers
-
-from .bounds import agrees
+from tests.domains.bounds import agrees
 
 pytestmark = pytest.mark.slow
 

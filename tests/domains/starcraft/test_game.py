@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import signal
 import sys
 import threading
@@ -14,19 +13,12 @@ import numpy as np
 import pytest
 from s2clientprotocol import sc2api_pb2
 
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._starcraft_client import Marine
-from ontarget.domains.skirmish import FEATURES, Skirmish
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.skirmish._simulator import FEATURES, Skirmish
 from ontarget.domains.starcraft import Recording, StarcraftGame
+from ontarget.domains.starcraft._client import Marine
 from ontarget.errors import GameError, InputError, MissingExtraError, OntargetError
-
-# The server is a module of its own beside this one, which importlib mode does not put on the path.
-_spec = importlib.util.spec_from_file_location(
-    "fake_starcraft", Path(__file__).with_name("fake_starcraft.py")
-)
-fake = importlib.util.module_from_spec(_spec)
-sys.modules["fake_starcraft"] = fake
-_spec.loader.exec_module(fake)
+from tests.domains.starcraft import fake_game as fake
 
 # A short episode: 3 against 2, and up to 2 more red units at step 3.
 SMALL = Skirmish(
@@ -185,14 +177,16 @@ def test_slow_arrivals_are_waited_for_within_the_step() -> None:
     assert slow.loop == prompt.loop + 2, "the same steps, after two more loops of waiting"
 
 
-def test_progress_is_told_after_each_battle() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_counts_the_battles(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
     with (
         fake.FakeServer(fake.FakeGame()) as server,
         StarcraftGame(SMALL, address=server.address) as game,
     ):
-        game.record(2, progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 2), (2, 2)]
+        game.record(2)
+        assert "2/2" in capsys.readouterr().err
+        game.record(2, progress=False)
+    assert capsys.readouterr().err == ""
 
 
 def nth(name: str, n: int, make):
@@ -375,10 +369,10 @@ def test_bad_arguments_are_refused() -> None:
 def test_without_burnysc2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "sc2"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "ontarget.domains._starcraft_client")
+    monkeypatch.delitem(sys.modules, "ontarget.domains.starcraft._client")
     monkeypatch.setattr(sys, "meta_path", [Refuse("sc2"), *sys.meta_path])
     with pytest.raises(MissingExtraError, match=r"pip install 'ontarget\[starcraft\]'"):
-        importlib.import_module("ontarget.domains._starcraft_client")
+        importlib.import_module("ontarget.domains.starcraft._client")
 
 
 class Refuse:

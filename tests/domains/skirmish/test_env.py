@@ -8,11 +8,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import ontarget.domains.envs
-from ontarget.domains._skirmish_env import SkirmishEnv
-from ontarget.domains._skirmish_picture import PIXELS_PER_UNIT, draw_battle
 from ontarget.domains.oracle import rollout_outcomes
 from ontarget.domains.simulation import simulate
-from ontarget.domains.skirmish import FIELD, Order, Skirmish
+from ontarget.domains.skirmish._env import SkirmishEnv
+from ontarget.domains.skirmish._picture import PIXELS_PER_UNIT, draw_battle
+from ontarget.domains.skirmish._simulator import FIELD, Order, Skirmish
 from ontarget.errors import InputError
 
 
@@ -85,6 +85,19 @@ def test_a_unit_is_drawn_where_it_stands_and_the_fallen_are_not_drawn_alive() ->
     fallen = draw_battle(scenario, battle, 0)
     row, column = spots[0]
     assert fallen[row, column].astype(int).sum() < 0.4 * picture[row, column].astype(int).sum()
+
+
+def test_the_arc_of_health_runs_clockwise_from_the_top() -> None:
+    scenario = Skirmish(blue=(1, 1), red=(1, 1))
+    env = SkirmishEnv(scenario)
+    env.reset(seed=0)
+    battle = env.state()
+    battle.x[0, 0], battle.y[0, 0] = 10.0, 9.0
+    battle.health[0, 0] *= 0.5
+    picture = draw_battle(scenario, battle, 0).astype(int)
+    row = picture.shape[0] - int((FIELD[1] - 9.0) * PIXELS_PER_UNIT)
+    right, left = (picture[row, 10 * PIXELS_PER_UNIT + side, 2] for side in (8, -8))
+    assert right > 200 > 60 > left
 
 
 def test_without_a_render_mode_there_is_no_picture() -> None:

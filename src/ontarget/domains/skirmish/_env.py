@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ontarget._extras import require
 from ontarget._typing import FloatArray
-from ontarget.domains._draws import episode_keys
-from ontarget.domains._skirmish_kernels import HEALTH
 from ontarget.domains.domain import take
-from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.skirmish._kernels import HEALTH
+from ontarget.domains.skirmish._simulator import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError
 
 require("gymnasium", extra="gym")
@@ -108,7 +108,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         """A picture of the battle as it stands, or None without a render mode."""
         if self.render_mode is None:
             return None
-        from ontarget.domains._skirmish_picture import draw_battle
+        from ontarget.domains.skirmish._picture import draw_battle
 
         return draw_battle(self.domain, self._battle, self._t)
 

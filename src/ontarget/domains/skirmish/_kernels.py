@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, KeyArray
-from ontarget.domains._draws import below, stream, uniform
+from ontarget.domains.draws import below, stream, uniform
 
 __all__ = ["Units", "advance", "arrange", "draw_armies", "draw_reinforcements", "summarize"]
 

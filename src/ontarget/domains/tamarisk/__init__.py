@@ -1,0 +1,50 @@
+"""Tamarisk: an invasive tree spreads along a river, and a crew fights it.
+
+The river is a balanced binary tree of edges. Edge 0 is the root, the most downstream one; edge e
+flows into edge ``(e - 1) // 2``. Each edge holds one slot: a native plant, nothing, or a tamarisk.
+
+Where the numbers come from
+---------------------------
+*Known from the paper* (Guyer and Dietterich): seven edges, three states of an edge, uniform at the
+start, the four actions, a budget, a reward that is minus a cost. *Known from the document and the
+code of the 2014 Reinforcement Learning Competition*: the step order, the rates, the costs, the
+penalty, the dispersal kernel. *Chosen here*, because the authors' constants, policy and
+trajectories are not public: the four presets (`PRESETS`), the fixed policy, the horizon of 50, one
+slot per edge, the codes of an edge. No number here is the authors'.
+
+One step
+--------
+1. The reward is minus (the cost of the current state + the cost of the actions).
+2. An illegal action (eradicating where there is no tamarisk, restoring where it is not empty), or
+   actions beyond the budget: the reward is the penalty alone and the state stays.
+3. Treatment or death, one uniform draw per edge. An untreated tamarisk dies with its death rate;
+   an eradicated one goes with the eradication rate, and with eradicate-and-restore is replaced by
+   a native plant with both rates; it then has no natural death. A native plant dies with its
+   death rate whatever the action. Restoring an empty edge succeeds with the restoration rate.
+4. Each survivor, a plant restored in this step included, sends Binomial(seeds, K_ij) seeds to edge
+   j. Exogenous seeds of both species arrive at every edge if they are on.
+5. With one slot per edge, all of an edge's seeds reach its slot.
+6. An empty edge without seeds stays empty; otherwise a tamarisk takes it with probability
+   β s_T / (β s_T + s_N), a native plant else.
+"""
+
+from typing import TYPE_CHECKING
+
+from ontarget._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ontarget.domains.tamarisk._parameters import PRESETS, TamariskParameters, dispersal_kernel
+    from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
+
+__all__ = ["PRESETS", "Rivers", "Tamarisk", "TamariskParameters", "dispersal_kernel"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "PRESETS": "ontarget.domains.tamarisk._parameters",
+        "Rivers": "ontarget.domains.tamarisk._simulator",
+        "Tamarisk": "ontarget.domains.tamarisk._simulator",
+        "TamariskParameters": "ontarget.domains.tamarisk._parameters",
+        "dispersal_kernel": "ontarget.domains.tamarisk._parameters",
+    },
+)
