@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ontarget._typing import AnyArray, KeyArray
-from ontarget.episodes import Episodes, Schema, behavior_of
+from ontarget.episodes import Episodes, Schema, Translation, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted.blocks import Block
@@ -105,6 +105,8 @@ def _assure(calibrated: Calibrated) -> dict[str, AnyArray]:
             "lengths": store.lengths,
             "groups": calibrated.assure_groups,
         }
+        if store.ahead is not None:
+            arrays["ahead"] = store.ahead
     return arrays
 
 
@@ -116,14 +118,17 @@ def _episodes(arrays: dict[str, AnyArray], header: Any, schema: Schema) -> Episo
         raise ModelFileError(f"assure episodes need 1 to {horizon} steps")
     alive = [int(np.count_nonzero(lengths > t)) for t in range(int(lengths.max()))]
     rows, n = sum(alive), lengths.size
+    behavior = behavior_of(header["behavior"])
     shapes = {"states": (len(schema), rows), "before": (rows,), "outcomes": (n,), "groups": (n,)}
+    if behavior.translation in (Translation.FLOOR, Translation.CEILING):
+        shapes["ahead"] = (rows,)
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ModelFileError(f"assure array {name!r} needs shape {shape}")
     groups = header["groups"]
     store = Store(
         schema=schema,
-        behavior=behavior_of(header["behavior"]),
+        behavior=behavior,
         horizon=horizon,
         roles=Roles(reward=None),
         ids=np.arange(n),
@@ -136,6 +141,7 @@ def _episodes(arrays: dict[str, AnyArray], header: Any, schema: Schema) -> Episo
         rewards=None,
         before=arrays["before"],
         outcomes=arrays["outcomes"],
+        ahead=arrays["ahead"] if "ahead" in shapes else None,
     )
     return Episodes(store)
 
