@@ -61,6 +61,18 @@ def test_the_same_fit_gives_the_same_bytes_whatever_the_threads(
     assert (tmp_path / "a").read_bytes() == (tmp_path / "c").read_bytes()
 
 
+@pytest.mark.parametrize("behavior", ["max", "min"])
+def test_assure_episodes_keep_what_was_still_to_come(behavior: str, tmp_path: Path) -> None:
+    monitor = fitted(behavior=behavior, ragged=True)
+    monitor.save(tmp_path / "a.ontarget")
+    loaded = GoalMonitor.load(tmp_path / "a.ontarget")
+    assert monitor.fitted.assure is not None
+    assert loaded.fitted.assure is not None
+    for t in range(1, 6):  # at 0 the outcome is all to come
+        before, after = monitor.fitted.assure.at(t), loaded.fitted.assure.at(t)
+        assert before.remaining.tolist() == after.remaining.tolist() != after.outcomes.tolist()
+
+
 def test_groups_ragged_episodes_and_text_survive(tmp_path: Path) -> None:
     episodes = walks(240, ragged=True, groups=2)
     monitor = GoalMonitor(Marginal(), group="group", min_calibration=5, policy="robot 7")
