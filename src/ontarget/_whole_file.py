@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,34 +14,49 @@ __all__ = ["replacing", "write_whole"]
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, whose file replaces `path` in one step and is on the disk by then.
+    """An empty file to write to, which replaces `path` in one step and is on the disk by then.
 
     It is ``.ontarget-<16 hex digits>.part`` in the same folder, a name no two writers share. Any
     failure removes it and leaves `path` as it was. A process that is killed outright may leave it
-    behind: it is never read, and may be deleted.
+    behind: it is never read, and may be deleted. The permissions of a file that is replaced are
+    kept; those of a new one are what the umask leaves.
     """
     part = path.with_name(f".ontarget-{secrets.token_hex(8)}.part")
     try:
+        mode = _permissions(path)
+        # Closed to others until it is whole: what it replaces may have been private.
+        first = 0o666 if mode is None else 0o600
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, first))
         yield part
-        _sync(part, os.O_RDONLY)
+        if mode is not None:
+            part.chmod(mode)
+        _sync(part)
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
     # Bring the new name itself to the disk, on systems where a folder can be opened for it.
     if hasattr(os, "O_DIRECTORY"):
-        _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        _sync(path.parent)
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write the chunks to a file that appears whole or not at all; see `replacing`."""
-    with replacing(path) as part, part.open("xb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         for chunk in chunks:
             file.write(chunk)
 
 
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def _permissions(path: Path) -> int | None:
+    """Who may read and write the file, if there is one."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode) & 0o777
+    except FileNotFoundError:
+        return None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -16,13 +17,13 @@ from ontarget.modelfile.container import Container, container_bytes
 
 Sections = dict[str, dict[str, AnyArray]]
 
-CHECKSUM = rb"\"checksum\":\""  # comes before the header's checksum
+CHECKSUM = b'"fingerprint":"'  # comes before the header's checksum
 
 DTYPES = [np.bool_, *(np.dtype(f"{k}{n}") for k in "iu" for n in (1, 2, 4, 8)), np.float32, float]
 NAMES = st.text("abcXYZ0189_.-", min_size=1, max_size=6)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers(-(2**127), 2**127)
+    | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )  # fmt: skip
@@ -87,22 +88,50 @@ def sealed(body: bytes, data: bytes) -> bytes:
     return raw[:start] + digest.encode() + raw[start + 64 :] + data
 
 
-def joined(about: dict[str, Any] | str, tensors: dict[str, Any] | str, data: bytes) -> bytes:
-    """The reverse of `split`; either part may be given as a text."""
-    if not isinstance(about, str):
-        about = json.dumps(about, separators=(",", ":"), sort_keys=True)
-    if not isinstance(tensors, str):
-        tensors = json.dumps(tensors, separators=(",", ":"))[1:-1]
-    body = '{"__metadata__":{"ontarget":' + json.dumps(about) + "}"
-    body += ("," if tensors else "") + tensors + "}"
+# Texts that Python's own writer would not produce, by the word that stands for them in a forgery.
+WORDS = {
+    "HUGE": "1e999",
+    "DEEP": "[" * 40 + "]" * 40,
+    "NESTED": "[" * 900 + "]" * 900,
+    "DEEPER": "[" * 20_000 + "]" * 20_000,
+    "CONSTANT": "NaN",
+    "TWICE": '{"k":1,"k":1}',
+    "DIGITS": "9" * 5_000,
+}
+
+
+def written(value: object) -> str:
+    """Compact JSON, with texts in the place of the words that stand for them."""
+    text = json.dumps(value, separators=(",", ":"))
+    for word, meaning in WORDS.items():
+        text = text.replace(f'"{word}"', meaning)
+    return text
+
+
+def joined(about: object, tensors: dict[str, Any] | str, data: bytes) -> bytes:
+    """The reverse of `split`; the tensors may be given as a text."""
+    listed = tensors if isinstance(tensors, str) else written(tensors)[1:-1]
+    body = '{"__metadata__":{"format":"ontarget-model","version":"1","fingerprint":"' + "0" * 64
+    body += '","ontarget":' + json.dumps(written(about)) + "}" + ("," if listed else "")
+    body += listed + "}"
     return sealed(body.encode() + b" " * (-len(body.encode()) % 8), data)
 
 
+def relisted(about: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
+    """What the header says, with the lengths that the lists of tensors have after a change."""
+    about = copy.deepcopy(about)
+    for section, entry in about["sections"].items():
+        own = {n: t for n, t in tensors.items() if n.startswith(section + "/")}
+        entry["listed"] = len(written(own)) - 1 if own else 0
+    return about
+
+
 def forged(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> bytes:
-    """The small container after a change of its header, sealed anew."""
+    """The small container after a change of its header, its lengths made right, sealed anew."""
     about, tensors, data = split(small())
+    before = copy.deepcopy(tensors)
     change(about, tensors)
-    return joined(about, tensors, data)
+    return joined(about if tensors == before else relisted(about, tensors), tensors, data)
 
 
 def mutants(data: bytes, n: int, seed: int) -> Iterator[bytes]:

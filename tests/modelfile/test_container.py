@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +31,12 @@ from .containers import (
     small,
     split,
 )
+
+COPIES: dict[str, Callable[[Container], Container]] = {
+    "pickled": lambda found: pickle.loads(pickle.dumps(found)),
+    "copied": copy.copy,
+    "deep-copied": copy.deepcopy,
+}
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -67,10 +76,13 @@ def test_the_package_reads_files_and_metadata(path: Path) -> None:
         {f"{s}/{n}": a for s, held in SECTIONS.items() for n, a in held.items()},
     )
     with safe_open(path, "numpy") as opened:
-        (text,) = opened.metadata().values()
-    about = json.loads(text)
-    assert text == json.dumps(about, sort_keys=True, separators=(",", ":"))
-    assert (about["format"], about["version"], about["user"]) == ("ontarget-model", 1, HEADER)
+        metadata = opened.metadata()
+    assert metadata.keys() == {"format", "version", "fingerprint", "ontarget"}
+    assert (metadata["format"], metadata["version"]) == ("ontarget-model", "1")
+    assert metadata["fingerprint"] == Container.open(path).fingerprint
+    about = json.loads(metadata["ontarget"])
+    assert metadata["ontarget"] == json.dumps(about, sort_keys=True, separators=(",", ":"))
+    assert about["user"] == HEADER
     assert list(about["sections"]) == sorted(SECTIONS)
 
 
@@ -162,8 +174,9 @@ def deep(levels: int) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("header", "words"),
-    [({"x": math.nan}, "nan"), ({"x": [math.inf]}, "inf"), ({3: 1}, "key 3"), ({"x": {1: 2}}, "1"),
-     ({"x": np.zeros(1)}, "ndarray"), ({"x": b""}, "bytes"), ({"x": {1, 2}}, "set"),
+    [({"x": math.nan}, "float"), ({"x": [math.inf]}, "float"), ({3: 1}, "key 3"),
+     ({"x": {1: 2}}, "key 1"), ({"x": np.zeros(1)}, "ndarray"), ({"x": b""}, "bytes"),
+     ({"x": {1, 2}}, "set"),
      (deep(33), "nested more than 32 deep"), (deep(100_000), "nested more than 32 deep")],
 )  # fmt: skip
 def test_a_header_that_is_no_plain_json_is_refused(header: dict[str, object], words: str) -> None:
@@ -175,12 +188,42 @@ def test_the_deepest_header_that_may_be_written_is_read() -> None:
     assert Container.from_bytes(container_bytes(deep(32), {})).header == deep(32)
 
 
-def test_a_header_that_could_not_be_read_back_is_not_written() -> None:
-    with pytest.raises(InputError, match=r"header could not be read back.*bytes of memory"):
-        container_bytes({"x": [[]] * 100_000}, {})
-    # The same beside data of some size is fine: it is the share of the file that counts.
-    data = container_bytes({"x": [[]] * 100_000}, {"s": {"a": np.zeros(2_000_000)}})
-    assert len(Container.from_bytes(data).header["x"]) == 100_000
+@pytest.mark.parametrize(
+    ("header", "sections", "words"),
+    [
+        ({"x": [[]] * 200_000}, {}, r"header may need \d+,\d+,\d+ bytes of memory"),
+        ({"x": 10**41}, {}, "a number of 42 digits"),
+        ({}, {"s": {"a": np.zeros((0, 10**9))}}, r"shape \[0, 1000000000\] is larger"),
+        ({}, {"s": {"a": np.zeros((1,) * 9)}}, "no array"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(
+    header: dict[str, object], sections: Sections, words: str
+) -> None:
+    with pytest.raises(InputError, match=f"could not be read back.*{words}"):
+        container_bytes(header, sections)
+
+
+def test_a_large_header_beside_data_of_some_size_is_fine() -> None:
+    data = container_bytes({"x": [[]] * 200_000}, {"s": {"a": np.zeros(8_000_000)}})
+    assert len(Container.from_bytes(data).header["x"]) == 200_000
+
+
+def test_a_dictionary_of_a_hundred_thousand_categories_fits_into_any_file() -> None:
+    header = {"features": [{"name": "place", "categories": [f"{i:040d}" for i in range(100_000)]}]}
+    assert Container.from_bytes(container_bytes(header, {})).header == header
+
+
+@pytest.mark.slow
+def test_ten_thousand_blocks_fit_into_a_file_of_any_likely_size() -> None:
+    names = [f"model.guide_array_{i:02d}" for i in range(30)]
+    block = dict.fromkeys(names, np.zeros(30))
+    header = {"blocks": [[i, i + 1, i, i + 1] for i in range(10_000)]}
+    data = container_bytes(header, {f"block-{i:05d}": block for i in range(10_000)})
+    assert len(data) < 110_000_000
+    found = Container.from_bytes(data)
+    assert len(found.sections) == 10_000
+    assert list(found.section("block-09999")) == names
 
 
 def test_the_header_cannot_be_changed_and_sections_are_fresh_dicts(path: Path) -> None:
@@ -189,6 +232,31 @@ def test_the_header_cannot_be_changed_and_sections_are_fresh_dicts(path: Path) -
         found.header["horizon"] = 4  # type: ignore[index]
     found.section("ranks").clear()
     assert same(found, HEADER, SECTIONS)
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("verified", [False, True])
+def test_a_copy_holds_the_same_read_only(path: Path, way: str, verified: bool) -> None:
+    found = Container.open(path)
+    if verified:
+        found.verify()
+    copied = COPIES[way](found)
+    assert (copied.name, copied.fingerprint) == (str(path), found.fingerprint)
+    assert same(copied, HEADER, SECTIONS)
+    array, original = copied.section("ranks")["step-0"], found.section("ranks")["step-0"]
+    assert not array.flags.writeable
+    assert np.shares_memory(array, original) == (way != "pickled")
+    copied.header["features"].append("x")
+    assert found.header == HEADER
+
+
+def test_a_pickle_outlives_the_file_and_is_checked_anew(path: Path) -> None:
+    pickled = pickle.dumps(Container.open(path))
+    path.unlink()
+    assert same(pickle.loads(pickled), HEADER, SECTIONS)
+    hurt = pickled.replace(np.linspace(0, 1, 3).tobytes(), bytes(24))
+    with pytest.raises(ModelFileError, match="section 'ranks' is damaged"):
+        pickle.loads(hurt).verify()
 
 
 def test_an_absent_section_is_named_with_those_there_are(path: Path) -> None:
@@ -220,9 +288,9 @@ def test_what_cannot_be_opened_says_why_and_what_to_do(tmp_path: Path) -> None:
         (Path("/dev/zero"), "no regular file"),
         (tmp_path / "nul\0", "null"),
     ):
-        for copy in (False, True):
+        for whole in (False, True):
             with pytest.raises(ModelFileError, match=words) as caught:
-                Container.open(path, copy=copy)
+                Container.open(path, copy=whole)
             assert str(path) in str(caught.value)
             assert isinstance(caught.value, OSError)
 

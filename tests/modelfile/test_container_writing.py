@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ontarget._whole_file import write_whole
+from ontarget._whole_file import replacing, write_whole
 from ontarget.errors import InputError, ModelFileError
 from ontarget.modelfile.container import Container, write_container
 
@@ -161,11 +162,33 @@ def test_writers_at_the_same_time_do_not_collide(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_new_file_has_the_permissions_that_the_user_gives_new_files(tmp_path: Path) -> None:
-    (tmp_path / "plain").touch()
-    write_container(tmp_path / "model.ontarget", {}, {})
-    modes = {found.stat().st_mode for found in tmp_path.iterdir()}
-    assert len(modes) == 1
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664, 0o400])
+def test_a_file_that_is_replaced_keeps_its_permissions(mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.ontarget"
+    write_container(path, {}, {})
+    path.chmod(mode)
+    write_container(path, HEADER, SECTIONS)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert same(Container.open(path), HEADER, SECTIONS)
+
+
+def test_nobody_else_reads_what_will_replace_a_private_file(tmp_path: Path) -> None:
+    path = tmp_path / "private"
+    path.touch(0o600)
+    with replacing(path) as part:
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+        part.write_bytes(b"secret")
+    assert path.read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_respects_the_umask(umask: int, mode: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        write_container(tmp_path / "model.ontarget", {}, {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model.ontarget").stat().st_mode) == mode
 
 
 @pytest.mark.parametrize(

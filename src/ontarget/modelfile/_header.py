@@ -1,23 +1,20 @@
-r"""The header of a model file: what is in it and where, written and read back with suspicion.
+r"""The header of a model file: what is in it and where, written, and read with suspicion.
 
 A model file is a safetensors file: eight bytes that hold the header's length, the header as JSON
-padded with spaces, then the arrays' bytes without gaps::
+padded with spaces, then the arrays' bytes without gaps (docs/model-file.md, field by field)::
 
-    {"__metadata__": {"ontarget": "<JSON text>"},
+    {"__metadata__": {"format": "ontarget-model", "version": "1", "fingerprint": "<64 digits>",
+                      "ontarget": "<JSON text>"},
      "block-0000/nodes":  {"dtype": "U16", "shape": [5], "data_offsets": [0, 10]},
      "block-0000/~nodes": {"dtype": "U8",  "shape": [6], "data_offsets": [10, 16]}, ...}
 
-    <JSON text>: {"checksum": "...", "format": "ontarget-model",
-                  "sections": {"block-0000": {"arrays": 1, "bytes": 16, "sha256": "..."}},
-                  "user": {...}, "version": 1}
+    <JSON text>: {"sections": {"block-0000": {"arrays": 1, "bytes": 16, "listed": 150,
+                                              "sha256": "..."}},
+                  "user": {...}}
 
-Sections follow each other in the order of their names, as do the arrays in each, so that a section
-is one run of bytes with one checksum. Each array starts at a multiple of 8 bytes; where the one
-before ends elsewhere, a tensor ``section/~array`` of zeros fills up, since the format forbids gaps.
-
-``checksum`` is the SHA-256 of the header and its length, without those 64 digits themselves. They
-stand at a known place, so that nothing is parsed of a header that was damaged. The list of arrays
-of a section is parsed when the section is asked for: opening stays fast, and small in memory.
+There is one way to write a file. The reader therefore takes only an array's name, type and shape
+from the list of tensors, writes the entry anew, and compares: offsets, padding and order cannot be
+anything else. Only the JSON text is parsed, after its cost in memory was bounded.
 """
 
 from __future__ import annotations
@@ -28,21 +25,13 @@ import math
 import mmap
 import re
 import reprlib
-from collections.abc import Mapping
-from itertools import pairwise
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ontarget.errors import InputError
-from ontarget.modelfile._checked_json import (
-    MAX_DEPTH,
-    check_plain,
-    dump_json,
-    json_memory,
-    parse_json,
-    parse_json_string,
-)
 
 __all__ = [
     "ALIGNMENT",
@@ -58,21 +47,25 @@ __all__ = [
 
 FileBuffer: TypeAlias = mmap.mmap | bytes
 
-FORMAT = "ontarget-model"
 VERSION = 1
 ALIGNMENT = 8
+MAX_DEPTH = 32
+MAX_DIGITS = 40
+MAX_HEADER_BYTES = 100_000_000  # what the safetensors package reads
 
-# A file may take twice its size and 16 MB of memory. Its own bytes are once its size; the other
-# half and this much are for what is parsed and for the arrays as Python objects. A header is there
-# three times for a moment, as bytes in the file, as bytes and as text: thence its limit.
-MAX_HEADER_BYTES = 12_000_000
-_SPARE_MEMORY = 12_000_000
-_ARRAY_MEMORY = 450
+# Opening a file may take twice its size and 64 MB of memory: its own bytes once, and as much again
+# and 60 MB for what is made of them. A letter of JSON makes at most 6 bytes (one wide letter makes
+# its whole string take four each), a value 300 (a short key, its value, their places in a
+# dictionary), an array 400 as a view with its name. test_container_memory.py measures them.
+_SPARE_MEMORY = 60_000_000
+_LETTER, _VALUE, _ARRAY = 6, 300, 400
+# An empty array can have any other dimensions, and whoever reads it may make something that large.
+_MAX_EMPTY_EXTENT = 1_000_000
 
-_METADATA = b'{"__metadata__":{"ontarget":'
-_OPENING = _METADATA + rb'"{\"checksum\":\"'
-_RECOGNISED = rb"\",\"format\":\"ontarget-model\","
 _LENGTH = 8
+_FORMAT = b'{"__metadata__":{"format":"ontarget-model","version":"'
+_OPENING = _FORMAT + b'%d","fingerprint":"' % VERSION
+_METADATA = b'","ontarget":'
 _SEAL = slice(_LENGTH + len(_OPENING), _LENGTH + len(_OPENING) + 64)
 
 _DTYPES = {
@@ -83,11 +76,14 @@ _DTYPES = {
     }.items()
 }  # fmt: skip
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
-_PADDING = "~"
+_NESTED = (dict, list, tuple)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,3}")
+_ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}(?:/[A-Za-z0-9_.-]{1,64}){0,3}")
 _DIGITS = re.compile(r"[0-9a-f]{64}")
-_MAX_DIMENSIONS = 8
+_ENTRY = re.compile(
+    rb',"[A-Za-z0-9_.-]{1,128}/(%b)":\{"dtype":"([A-Z0-9]{1,4})",'
+    rb'"shape":\[((?:[0-9]{1,18}(?:,[0-9]{1,18}){0,7})?)\],' % _ARRAY_NAME.pattern.encode()
+)
 
 
 class ArrayPlace(NamedTuple):
@@ -104,10 +100,10 @@ class SectionPlace(NamedTuple):
 
     start: int
     stop: int
-    n_arrays: int
-    sha256: str
     list_start: int
     list_stop: int
+    n_arrays: int
+    sha256: str
 
 
 class Header(NamedTuple):
@@ -115,9 +111,9 @@ class Header(NamedTuple):
 
     user: dict[str, Any]
     sections: dict[str, SectionPlace]
-    checksum: str
+    fingerprint: str
     data_start: int
-    spare_memory: int
+    size: int
 
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
@@ -140,140 +136,115 @@ def encode_header(
 
     Names must come sorted, as the arrays' bytes do.
     """
-    tensors, sections, data_bytes = _layout(shapes, checksums)
-    about = {
-        "checksum": "0" * 64,
-        "format": FORMAT,
-        "sections": sections,
-        "user": dict(user),
-        "version": VERSION,
-    }
-    try:
-        check_plain(about["user"])
-        metadata = {"ontarget": dump_json(about)}
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"header needs to be plain JSON (str keys, finite numbers, lists and dicts at most "
-            f"{MAX_DEPTH} deep): {error}"
-        ) from error
-    text = json.dumps({"__metadata__": metadata, **tensors}, separators=(",", ":"))
-    return _sealed(text, data_bytes)
-
-
-def decode_header(buffer: FileBuffer, size: int | None = None) -> Header:
-    """The header at the start of a file, or a ValueError that says what is wrong with it.
-
-    The file's `size` is that of the buffer, unless the buffer holds the header alone.
-    """
-    size = len(buffer) if size is None else size
-    end = _header_end(buffer, size)
-    recognised = buffer[_SEAL.stop : _SEAL.stop + len(_RECOGNISED)]
-    if buffer[_LENGTH : _SEAL.start] != _OPENING or recognised != _RECOGNISED:
-        raise ValueError("it is no ontarget model file, or its first bytes are damaged")
-    checksum = buffer[_SEAL].decode("ascii", "replace")
-    if checksum != _seal(buffer, end):
-        raise ValueError("its header is damaged: the checksum differs")
-    about, table, memory = _about(buffer, end, size + _SPARE_MEMORY)
-    if about.get("version") != VERSION or type(about["version"]) is not int:
-        raise ValueError(
-            f"it has version {_shown(about.get('version'))} of the format and this ontarget reads "
-            f"{VERSION}; update ontarget"
-        )
-    _check_keys(about, {"checksum", "format", "sections", "user", "version"}, "its header")
-    if not isinstance(about["user"], dict):
-        raise ValueError("its header's user part is no object")
-    check_plain(about["user"])
-    lists = _lists(buffer, about["sections"], table, end)
-    places = _places(about["sections"], lists, end, size)
-    memory -= _ARRAY_MEMORY * sum(place.n_arrays for place in places.values())
-    if memory < 0:
-        raise ValueError(f"it has too many sections or arrays for its {size:,} bytes")
-    return Header(about["user"], places, checksum, end, memory)
-
-
-def decode_arrays(buffer: FileBuffer, header: Header, name: str) -> dict[str, ArrayPlace]:
-    """The arrays of one section, or a ValueError that says what is wrong with the list of them."""
-    place = header.sections[name]
-    text = f"{{{buffer[place.list_start : place.list_stop].decode('ascii')}}}"
-    tensors = parse_json(text, header.spare_memory)
-    found: dict[str, ArrayPlace] = {}
-    stop = place.start
-    for tensor, entry in tensors.items():
-        section, _, array = tensor.partition("/")
-        if section != name:
-            raise ValueError(f"tensor {_shown(tensor)} stands in section {name!r}")
-        try:
-            where = _array_place(entry, header.data_start, stop)
-        except ValueError as error:
-            raise ValueError(f"tensor {_shown(tensor)} {error}") from None
-        stop = where.stop
-        if array.startswith(_PADDING) and where.dtype == np.uint8 and len(where.shape) == 1:
-            continue
-        if where.start % ALIGNMENT or not _ARRAY_NAME.fullmatch(array):
-            raise ValueError(f"tensor {_shown(tensor)} starts unaligned or has a bad name")
-        found[array] = where
-    if stop != place.stop or len(found) != place.n_arrays:
-        raise ValueError(
-            f"section {name!r} lists {len(found)} arrays up to byte {stop}, "
-            f"but should have {place.n_arrays} up to byte {place.stop}"
-        )
-    return found
-
-
-def _layout(
-    shapes: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]], checksums: Mapping[str, str]
-) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """The entries of tensors and of sections, and the length of the data."""
-    tensors: dict[str, Any] = {}
+    tensors: list[bytes] = []
     sections: dict[str, Any] = {}
     stop = 0
     for section, arrays in shapes.items():
         _check_name(section, _NAME, "section")
-        start = stop
+        start, first = stop, len(tensors)
         for array, (code, shape) in arrays.items():
             _check_name(array, _ARRAY_NAME, "array")
-            size = math.prod(shape) * _DTYPES[code].itemsize
-            tensors[f"{section}/{array}"] = _tensor(code, shape, stop, size)
-            stop += size
-            if gap := -stop % ALIGNMENT:
-                tensors[f"{section}/{_PADDING}{array}"] = _tensor("U8", (gap,), stop, gap)
-                stop += gap
+            entry, stop = _listed(f"{section}/{array}", code, shape, stop)
+            tensors.append(entry)
         sections[section] = {
             "arrays": len(arrays),
             "bytes": stop - start,
+            "listed": sum(map(len, tensors[first:])),
             "sha256": checksums[section],
         }
-    return tensors, sections, stop
+    about = _dumped({"sections": sections, "user": dict(user)})
+    body = _OPENING + b"0" * 64 + _METADATA + about + b"}" + b"".join(tensors) + b"}"
+    body += b" " * (-len(body) % ALIGNMENT)
+    raw = len(body).to_bytes(_LENGTH, "little") + body
+    sealed = raw[: _SEAL.start] + _seal(raw, len(raw)).encode() + raw[_SEAL.stop :]
+    try:
+        header = decode_header(sealed, len(sealed) + stop)
+        for section in sections:
+            deque(decode_arrays(sealed, header, section), maxlen=0)
+    except ValueError as error:
+        raise InputError(f"a model file could not be read back: {error}") from error
+    return sealed
 
 
-def _tensor(code: str, shape: tuple[int, ...], start: int, size: int) -> dict[str, Any]:
-    return {"dtype": code, "shape": list(shape), "data_offsets": [start, start + size]}
+def decode_header(buffer: FileBuffer, size: int) -> Header:
+    """The header at the start of a file of that size, or a ValueError that says what is wrong.
+
+    The buffer may hold the header alone.
+    """
+    end = _header_end(buffer, size)
+    fingerprint = buffer[_SEAL].decode("ascii", "replace")
+    if fingerprint != _seal(buffer, end):
+        raise ValueError("its header is damaged: the checksum differs")
+    # Quotes within the text are escaped, so the first bare one after a brace ends it.
+    start = _SEAL.stop + len(_METADATA)
+    stop = buffer.find(b'}"}', start, end) + 2
+    _check_memory(_LETTER * (stop - start), size)
+    text = _string(buffer[start:stop].decode("ascii"))
+    memory = _LETTER * len(text) + _VALUE * sum(map(text.count, ",[{"))
+    _check_memory(memory, size)
+    about = _parsed(text)
+    _check_keys(about, {"sections", "user"}, "its header")
+    if not isinstance(about["user"], dict):
+        raise ValueError("its header's user part is no object")
+    _check_plain(about["user"])
+    places = _places(about["sections"], stop + 1, end, size)
+    _check_memory(memory + _ARRAY * sum(place.n_arrays for place in places.values()), size)
+    last = max((place.list_stop for place in places.values()), default=stop + 1)
+    if not last < end <= last + ALIGNMENT or buffer[last:end].rstrip(b" ") != b"}":
+        raise ValueError("its list of tensors is not as long as its sections say")
+    return Header(about["user"], places, fingerprint, end, size)
+
+
+def decode_arrays(
+    buffer: FileBuffer, header: Header, name: str
+) -> Iterator[tuple[str, ArrayPlace]]:
+    """The arrays of one section in order; a ValueError says what is wrong with the list of them."""
+    place = header.sections[name]
+    stop, position, before, n_arrays = place.start, place.list_start, "", 0
+    while position < place.list_stop and n_arrays < place.n_arrays:
+        entry = _ENTRY.match(buffer, position, place.list_stop)
+        if entry is None:
+            shown = reprlib.repr(buffer[position : min(position + 200, place.list_stop)])
+            raise ValueError(f"section {name!r} lists something that is no array: {shown}")
+        array, code = entry[1].decode(), entry[2].decode()
+        shape = tuple(map(int, entry[3].split(b","))) if entry[3] else ()
+        where = _array_place(code, shape, stop, header.size)
+        expected, end = _listed(f"{name}/{array}", code, shape, stop - header.data_start)
+        if array <= before or buffer[position : position + len(expected)] != expected:
+            raise ValueError(
+                f"section {name!r} should list {expected[1:200].decode()} "
+                f"from byte {position + 1} on and does not"
+            )
+        stop, position = header.data_start + end, position + len(expected)
+        before, n_arrays = array, n_arrays + 1
+        if stop > place.stop:
+            break
+        yield array, where
+    if (stop, position, n_arrays) != (place.stop, place.list_stop, place.n_arrays):
+        raise ValueError(
+            f"section {name!r} lists {n_arrays} arrays up to byte {stop}, "
+            f"but should have {place.n_arrays} up to byte {place.stop}"
+        )
+
+
+def _listed(name: str, code: str, shape: tuple[int, ...], start: int) -> tuple[bytes, int]:
+    """The entry of an array, with one for the zeros that fill it up, and where those end."""
+    stop = start + _DTYPES[code].itemsize * math.prod(shape)
+    text = _tensor(name, code, shape, start, stop)
+    if gap := -stop % ALIGNMENT:  # the format forbids gaps
+        section, _, array = name.partition("/")
+        text += _tensor(f"{section}/~{array}", "U8", (gap,), stop, stop + gap)
+    return text.encode("ascii"), stop + gap
+
+
+def _tensor(name: str, code: str, shape: tuple[int, ...], start: int, stop: int) -> str:
+    lengths = ",".join(map(str, shape))
+    return f',"{name}":{{"dtype":"{code}","shape":[{lengths}],"data_offsets":[{start},{stop}]}}'
 
 
 def _check_name(name: object, pattern: re.Pattern[str], kind: str) -> None:
     if not (isinstance(name, str) and pattern.fullmatch(name)):
         raise InputError(f"{kind} names are made of letters, digits, '_', '.', '-', got {name!r}")
-
-
-def _sealed(text: str, data_bytes: int) -> bytes:
-    """The header's bytes after their length, padded and with their checksum in place."""
-    body = text.encode("ascii")
-    body += b" " * (-len(body) % ALIGNMENT)
-    if len(body) > MAX_HEADER_BYTES:
-        raise InputError(
-            f"header and names of arrays take {len(body):,} bytes as JSON, "
-            f"at most {MAX_HEADER_BYTES:,} are allowed; keep large data in arrays"
-        )
-    raw = len(body).to_bytes(_LENGTH, "little") + body
-    sealed = raw[: _SEAL.start] + _seal(raw, len(raw)).encode() + raw[_SEAL.stop :]
-    try:
-        # What the reader would refuse, for instance as too large in memory, is never written.
-        header = decode_header(sealed, len(sealed) + data_bytes)
-        for name in header.sections:
-            decode_arrays(sealed, header, name)
-    except ValueError as error:
-        raise InputError(f"header could not be read back: {error}") from error
-    return sealed
 
 
 def _seal(buffer: FileBuffer, end: int) -> str:
@@ -285,38 +256,48 @@ def _seal(buffer: FileBuffer, end: int) -> str:
 
 
 def _header_end(buffer: FileBuffer, size: int) -> int:
-    """The first byte after the header."""
+    """The first byte after the header, once the file is known to be one of ours."""
     if size < _LENGTH:
         raise ValueError(f"it has {size} bytes, too few for a model file")
-    end = _LENGTH + int.from_bytes(buffer[:_LENGTH], "little")
-    if not _SEAL.stop < end <= min(size, _LENGTH + MAX_HEADER_BYTES):
+    length = int.from_bytes(buffer[:_LENGTH], "little")
+    if not _SEAL.stop < length <= min(size - _LENGTH, MAX_HEADER_BYTES) or length % ALIGNMENT:
         raise ValueError(
             f"its {size:,} bytes are no ontarget model file, or only the beginning of one"
         )
-    return end
+    opening = buffer[_LENGTH : _SEAL.start]
+    if not opening.startswith(_FORMAT):
+        raise ValueError("it is no ontarget model file, or its first bytes are damaged")
+    version = opening[len(_FORMAT) :].partition(b'"')[0]
+    if version != b"%d" % VERSION:
+        raise ValueError(
+            f"it has version {version.decode('ascii', 'replace')} of the format and this ontarget "
+            f"reads {VERSION}; use the ontarget that wrote it"
+        )
+    if opening != _OPENING or buffer[_SEAL.stop : _SEAL.stop + len(_METADATA)] != _METADATA:
+        raise ValueError("it is no ontarget model file, or its first bytes are damaged")
+    return _LENGTH + length
 
 
-def _about(buffer: FileBuffer, end: int, memory: int) -> tuple[dict[str, Any], int, int]:
-    """What the metadata says, where the list of tensors begins, and the memory that is left."""
-    # A JSON text in a JSON string: quotes inside are escaped, so the first bare one ends it.
-    start = _LENGTH + len(_METADATA)
-    stop = buffer.find(b'}"}', start, end) + 2
-    inner = parse_json_string(buffer[start:stop].decode("ascii"), memory)
-    about = parse_json(inner, memory)
-    if not isinstance(about, dict):
-        raise ValueError("its metadata is no object")
-    return about, stop + 1, memory - json_memory(inner)
-
-
-def _places(
-    listed: dict[str, Any], lists: dict[str, tuple[int, int]], data_start: int, size: int
-) -> dict[str, SectionPlace]:
+def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, SectionPlace]:
     """Where each section is; together they cover the data exactly."""
+    if not isinstance(listed, dict) or list(listed) != sorted(listed):
+        raise ValueError("its sections are no sorted object")
     places = {}
-    stop = data_start
+    stop = end
     for name, entry in listed.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{reprlib.repr(name)} is no name of a section")
+        _check_keys(entry, {"arrays", "bytes", "listed", "sha256"}, f"section {name!r}")
+        for key, most in (("bytes", size), ("listed", end), ("arrays", entry["listed"])):
+            if type(entry[key]) is not int or not 0 <= entry[key] <= most:
+                raise ValueError(f"section {name!r}: impossible {key}: {reprlib.repr(entry[key])}")
+        if not isinstance(entry["sha256"], str) or not _DIGITS.fullmatch(entry["sha256"]):
+            raise ValueError(f"section {name!r} has no checksum")
         start, stop = stop, stop + entry["bytes"]
-        places[name] = SectionPlace(start, stop, entry["arrays"], entry["sha256"], *lists[name])
+        list_start, list_stop = list_stop, list_stop + entry["listed"]
+        places[name] = SectionPlace(
+            start, stop, list_start, list_stop, entry["arrays"], entry["sha256"]
+        )
     if stop != size:
         raise ValueError(
             f"it has {size:,} bytes where its header says {stop:,}: "
@@ -325,46 +306,17 @@ def _places(
     return places
 
 
-def _check_section(name: str, entry: Any) -> None:
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{_shown(name)} is no name of a section")
-    _check_keys(entry, {"arrays", "bytes", "sha256"}, f"section {name!r}")
-    for key in ("arrays", "bytes"):
-        if not _is_count(entry[key]):
-            raise ValueError(f"section {name!r}: {key} is no count: {_shown(entry[key])}")
-    if not isinstance(entry["sha256"], str) or not _DIGITS.fullmatch(entry["sha256"]):
-        raise ValueError(f"section {name!r} has no checksum")
-    if entry["arrays"] == 0 and entry["bytes"]:
-        raise ValueError(f"section {name!r} has bytes but no arrays")
-
-
-def _lists(buffer: FileBuffer, listed: Any, table: int, end: int) -> dict[str, tuple[int, int]]:
-    """Where the tensors of each section are listed; together they cover the list exactly."""
-    if not isinstance(listed, dict) or list(listed) != sorted(listed):
-        raise ValueError("its sections are no sorted object")
-    for name, entry in listed.items():
-        _check_section(name, entry)
-    tail = max(table, end - ALIGNMENT)
-    table_end = tail + len(buffer[tail:end].rstrip(b" ")) - 1
-    if buffer[table_end : table_end + 1] != b"}":
-        raise ValueError("its list of tensors does not end")
-    full = [name for name, entry in listed.items() if entry["arrays"]]
-    starts = []
-    position = table
-    for name in full:
-        # A name holds neither comma nor quote, so this finds where its first tensor begins.
-        position = buffer.find(f',"{name}/'.encode(), position, table_end)
-        if position < 0:
-            raise ValueError(f"the tensors of section {name!r} are missing")
-        starts.append(position)
-        position += 1
-    edges = [*starts, table_end]
-    if edges[0] != table:
-        raise ValueError("it lists tensors that belong to no section")
-    found = dict.fromkeys(listed, (table, table))
-    for name, (start, stop) in zip(full, pairwise(edges), strict=True):
-        found[name] = (start + 1, stop)  # without the comma
-    return found
+def _array_place(code: str, shape: tuple[int, ...], start: int, size: int) -> ArrayPlace:
+    """The place of an array that begins at a byte, its shape within what the file can hold."""
+    dtype = _DTYPES.get(code)
+    if dtype is None:
+        raise ValueError(f"an array has an unknown dtype: {code!r}")
+    extent = dtype.itemsize * math.prod(length or 1 for length in shape)
+    if extent > (max(size, _MAX_EMPTY_EXTENT) if 0 in shape else size):
+        raise ValueError(
+            f"an array of shape {list(shape)} is larger than the file's {size:,} bytes"
+        )
+    return ArrayPlace(dtype, shape, start, start + dtype.itemsize * math.prod(shape))
 
 
 def _check_keys(entry: Any, keys: set[str], where: str) -> None:
@@ -372,40 +324,83 @@ def _check_keys(entry: Any, keys: set[str], where: str) -> None:
         raise ValueError(f"{where} needs exactly the keys {', '.join(sorted(keys))}")
 
 
-def _array_place(entry: Any, data: int, expected: int) -> ArrayPlace:
-    """The place that an entry of the list describes; it must start at the byte `expected`."""
-    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ValueError("needs exactly dtype, shape and data_offsets")
-    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(code, str) or code not in _DTYPES:
-        raise ValueError(f"has an unknown dtype: {_shown(code)}")
-    if not _are_counts(shape) or len(shape) > _MAX_DIMENSIONS:
-        raise ValueError(f"has an impossible shape: {_shown(shape)}")
-    if not _are_counts(offsets) or len(offsets) != 2:
-        raise ValueError(f"has no two data_offsets: {_shown(offsets)}")
-    dtype = _DTYPES[code]
-    size = dtype.itemsize
-    extent = dtype.itemsize  # NumPy refuses shapes whose non-zero part is beyond memory
-    for length in shape:
-        size *= length
-        extent *= length or 1
-    start, stop = data + offsets[0], data + offsets[1]
-    if extent >= 2**63 or stop - start != size or start != expected:
-        raise ValueError(
-            f"of shape {_shown(shape)} should take {size} bytes from {expected - data}, "
-            f"but its data_offsets are {_shown(offsets)}"
+def _dumped(about: dict[str, Any]) -> bytes:
+    """The value as compact JSON with sorted keys, in a JSON string: one text for one value."""
+    try:
+        _check_plain(about["user"])
+        text = json.dumps(about, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"header needs to be plain JSON (str keys, finite numbers, lists and dicts at most "
+            f"{MAX_DEPTH} deep): {error}"
+        ) from error
+    return json.dumps(text).encode("ascii")
+
+
+def _string(text: str) -> str:
+    """The string that a JSON text consists of, in ASCII."""
+    value = json.loads(text) if text.startswith('"') else None
+    if not isinstance(value, str) or not value.isascii():
+        raise ValueError("its metadata is no string of ASCII")
+    return value
+
+
+def _parsed(text: str) -> Any:
+    """What a JSON text says, without duplicate keys or odd numbers."""
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_whole,
+            parse_float=_finite,
+            parse_constant=_finite,
         )
-    return ArrayPlace(dtype, tuple(shape), start, stop)
+    except RecursionError:
+        raise ValueError(f"its JSON is nested more than {MAX_DEPTH} deep") from None
 
 
-def _are_counts(values: Any) -> bool:
-    return isinstance(values, list) and all(map(_is_count, values))
+def _check_memory(needed: int, size: int) -> None:
+    if needed > _SPARE_MEMORY + size:
+        raise ValueError(
+            f"its header may need {needed:,} bytes of memory where a file of {size:,} bytes may "
+            f"take {_SPARE_MEMORY + size:,}; keep large data in arrays"
+        )
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
+def _check_plain(value: dict[str, Any]) -> None:
+    """Refuse keys that are no str, which JSON would make one, and nesting beyond `MAX_DEPTH`."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                for key in node:
+                    if not isinstance(key, str):
+                        raise ValueError(f"the key {key!r:.80} is no str")
+                node = node.values()
+            below += [child for child in node if isinstance(child, _NESTED)]
+        if not below:
+            return
+        level = below
+    raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
 
 
-def _shown(value: object) -> str:
-    """The start of a value; one that is long or deep would fill the message, or break repr."""
-    return reprlib.repr(value)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"its JSON holds the key {key!r:.80} twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"its JSON holds a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"its JSON holds {number:.20}, which is no number")
+    return value

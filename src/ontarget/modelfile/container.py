@@ -1,9 +1,9 @@
 """The model file: named sections of arrays and a JSON header, checked and memory-mapped.
 
-On disk it is a safetensors file, which any safetensors reader opens (`container_header` describes
-it). The safetensors package is not used here: its writer orders arrays by type across the whole
-file, so that one step's arrays would be scattered, and its reader copies every array. Same header
-and same arrays give the same bytes: no time, no engine, no order of dictionaries enters them.
+On disk it is a safetensors file, which any safetensors reader opens (`_header` describes it). The
+safetensors package is not used here: its writer orders arrays by type across the whole file, so
+that one step's arrays would be scattered, and its reader copies every array. Same header and same
+arrays give the same bytes: no time, no engine, no order of dictionaries enters them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import hashlib
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -107,7 +108,9 @@ class Container:
     Open one with `Container.open`. The header is checked then; a section's checksum is when the
     section is first asked for, and `verify` checks all of them. Whatever is wrong raises
     `ModelFileError`. Nothing in a file is executed, and reading one takes at most twice its size
-    and 16 MB of memory, whoever made it.
+    and 64 MB of memory, whoever made it.
+
+    A container can be pickled, which carries the file's bytes along, and copied, which shares them.
 
     Attributes
     ----------
@@ -136,27 +139,26 @@ class Container:
     >>> data = container_bytes({"horizon": 1}, {"ranks": {"step-0": np.array([0.25, 0.75])}})
     >>> found = Container.from_bytes(data, name="small.ontarget")
     >>> found
-    Container(name='small.ontarget', sections=1, size=408)
+    Container(name='small.ontarget', sections=1, size=416)
     >>> found.section("ranks")["step-0"].flags.writeable
     False
     >>> Container.from_bytes(data[:-1], name="cut.ontarget")
     Traceback (most recent call last):
     ...
-    ontarget.errors.ModelFileError: cut.ontarget cannot be used: it has 407 bytes where its header \
-says 408: it is cut off, or something was added; restore it from a copy, or fit the monitor anew
+    ontarget.errors.ModelFileError: cut.ontarget cannot be used: it has 415 bytes where its header \
+says 416: it is cut off, or something was added; restore it from a copy, or fit the monitor anew
     """
 
     def __init__(self, buffer: FileBuffer, *, name: str) -> None:
         with _damage(name):
-            self._header = decode_header(buffer)
+            self._header = decode_header(buffer, len(buffer))
         self.name = name
         self.header: Mapping[str, Any] = MappingProxyType(self._header.user)
         self.sections: tuple[str, ...] = tuple(self._header.sections)
-        self.fingerprint: str = self._header.checksum
+        self.fingerprint: str = self._header.fingerprint
         self._buffer = buffer
         # NumPy holds on to the buffer through this array, and so do all views of it.
         self._bytes = np.frombuffer(buffer, np.uint8)
-        self._whole: set[str] = set()
         self._arrays: dict[str, dict[str, AnyArray]] = {}
 
     @classmethod
@@ -193,8 +195,7 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
                     f"{', …' if len(self.sections) > 8 else ''}"
                 )
             with _damage(self.name):
-                self._check_bytes(name)
-                arrays = self._arrays[name] = self._views(name)
+                arrays = self._arrays[name] = self._checked(name)
         return dict(arrays)
 
     def verify(self) -> None:
@@ -202,18 +203,12 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
 
         Like everything that uses them, it must not be called from a task of `run_blocks`.
         """
-        names = [name for name in self.sections if name not in self._arrays]
 
         def check(start: int, stop: int) -> None:
-            for name in names[start:stop]:
-                self._check_bytes(name)
+            for name in self.sections[start:stop]:
+                self.section(name)
 
-        with _damage(self.name):
-            run_blocks(check, len(names), block=1)
-        # One after the other: only the bytes are worth a thread, and lists parsed at once would
-        # add up in memory.
-        for name in names:
-            self.section(name)
+        run_blocks(check, len(self.sections), block=1)
 
     def __repr__(self) -> str:
         return (
@@ -221,17 +216,24 @@ says 408: it is cut off, or something was added; restore it from a copy, or fit 
             f"size={len(self._buffer)})"
         )
 
-    def _check_bytes(self, name: str) -> None:
-        if name in self._whole:
-            return
+    def __copy__(self) -> Self:
+        found = type(self)(self._buffer, name=self.name)
+        found._arrays.update(self._arrays)
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()  # the bytes cannot be changed, so both may have them
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
+        return partial(type(self).from_bytes, name=self.name), (bytes(self._buffer),)
+
+    def _checked(self, name: str) -> dict[str, AnyArray]:
+        """The views of a section whose bytes are whole."""
         place = self._header.sections[name]
         if hashlib.sha256(self._bytes[place.start : place.stop].data).hexdigest() != place.sha256:
             raise ValueError(f"section {name!r} is damaged: the checksum differs")
-        self._whole.add(name)
-
-    def _views(self, name: str) -> dict[str, AnyArray]:
         found = {}
-        for array, where in decode_arrays(self._buffer, self._header, name).items():
+        for array, where in decode_arrays(self._buffer, self._header, name):
             raw = self._bytes[where.start : where.stop]
             # A bool of another value behaves as true and false at once.
             if where.dtype == np.bool_ and raw.size and raw.max() > 1:
