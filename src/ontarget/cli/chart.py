@@ -45,7 +45,7 @@ class Chart:
         first = max(0, step - len(shown) + 1)
         columns = max(min(room, self.horizon + 1 - first), len(shown))
         text = Text(no_wrap=True, overflow="crop")
-        limit = self._row(self.threshold)
+        limit = -1 if math.isnan(self.threshold) else self._row(self.threshold)
         for row in range(self.rows - 1, -1, -1):
             label = {self.rows - 1: "100 %", self.rows // 2: "50 %", 0: "0 %"}.get(row, "")
             text.append(f"{label:>5} ┤", style="dim")

@@ -104,6 +104,16 @@ def fit(
     seed: Annotated[
         int, typer.Option(min=0, help="Same data and seed, same file.", metavar="N")
     ] = 0,
+    reward_bounds: Annotated[
+        str | None,
+        typer.Option(
+            help="The least and most that one step can earn, where that is certain.",
+            metavar="LO:HI",
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where to fit: local, dask or ray.", metavar="NAME")
+    ] = "local",
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="A folder that lets a killed fit resume.", metavar="FOLDER"),
@@ -130,16 +140,27 @@ def fit(
         drop_censored=drop_censored,
     )
     check_output(output)
-    monitor = GoalMonitor(preset=preset, group=group, policy=policy)  # type: ignore[arg-type]  # it checks itself
+    monitor = GoalMonitor(
+        preset=preset,  # type: ignore[arg-type]  # it checks itself
+        group=group,
+        reward_bounds=_bounds(reward_bounds),
+        policy=policy,
+    )
     with working(f"reading {runs.name}"):
         recorded, remarks = read_runs(runs, options)
     if not as_json:
         guessed = "" if runs.is_dir() else f"\n{_roles(recorded, remarks)}"
         print_facts(f"{recorded.describe()}{guessed}")
-    monitor.fit(recorded, seed=seed, checkpoint=checkpoint, progress=not as_json)
+    monitor.fit(
+        recorded,
+        seed=seed,
+        engine=engine,  # type: ignore[arg-type]  # it checks itself
+        checkpoint=checkpoint,
+        progress=not as_json,
+    )
     unknown = _unknown(monitor)
     monitor.save(output)
-    sizes = dict(monitor.fitted.sizes)
+    sizes = monitor.sizes
     size = output.stat().st_size
     if as_json:
         roles = recorded.roles
@@ -149,6 +170,9 @@ def fit(
         return
     if unknown:
         print_facts(_caution(unknown, monitor))
+    hint = _one_sided(recorded) if reward_bounds is None else ""
+    if hint:
+        print_facts(hint)
     low = _lower_fifth(recorded)
     print_facts(
         f"model      {output}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
@@ -158,24 +182,48 @@ def fit(
     )
 
 
+def _bounds(text: str | None) -> tuple[float | None, float | None] | None:
+    """The bounds that LO:HI, LO: or :HI names."""
+    if text is None:
+        return None
+    try:
+        low, high = (float(end) if end.strip() else None for end in text.split(":"))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"--reward-bounds needs LO:HI, LO: or :HI, got {text!r}"
+        ) from error
+    return low, high
+
+
+def _one_sided(recorded: Episodes) -> str:
+    """What bounds of the reward would make certain, where no reward ever left one side of 0."""
+    earned = recorded.reward_range
+    if earned is None or not (earned[0] >= 0.0 or earned[1] <= 0.0):
+        return ""
+    side, bounds = ("below", "0:") if earned[0] >= 0.0 else ("above", ":0")
+    return (
+        f"hint       no reward {side} 0 was seen: if there can be none, pass --reward-bounds "
+        f"{bounds} and what follows from it is exact"
+    )
+
+
 def _unknown(monitor: GoalMonitor) -> list[int]:
     """The steps that too few calibration episodes reach; refused if that is every step."""
     from ontarget.errors import CalibrationError
 
     fitted = monitor.fitted
-    steps = range(fitted.horizon)
     groups = range(fitted.n_groups)
-    found = [t for t in steps if any(fitted.unknown(fitted.at(t, g)) for g in groups)]
+    found = [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
     if len(found) == fitted.horizon:
         raise CalibrationError(
-            f"too few episodes: {fitted.sizes['calibrate']:,} are left to calibrate, and a step "
+            f"too few episodes: {monitor.sizes['calibrate']:,} are left to calibrate, and a step "
             f"needs {fitted.min_calibration}; record more (ontarget plan says how many)"
         )
     return found
 
 
 def _caution(unknown: list[int], monitor: GoalMonitor) -> str:
-    n, least = len(unknown), monitor.fitted.min_calibration
+    n, least = len(unknown), monitor.min_calibration
     which = f"step {unknown[0]} stays" if n == 1 else f"{n:,} steps from {unknown[0]} on stay"
     return f"caution    {which} UNKNOWN: fewer than {least} calibration episodes last that long"
 

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._progress import progress_bar, working
+from ontarget._progress import working
 from ontarget.cli.printing import percent, print_facts
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ontarget import Episodes
-    from ontarget.monitor import Watch
-    from ontarget.report.evaluation import Evaluation
+    from ontarget import Episodes, Evaluation, Watch
 
 __all__ = ["demo"]
 
@@ -64,7 +62,7 @@ def demo(
     _say(console, "2. Fit", f"Will a run's total reward end in {target}?")
     monitor = GoalMonitor(policy="tamarisk, fixed policy").fit(split=parts, seed=seed)
     monitor.save(folder / "river.ontarget")
-    sizes = monitor.fitted.sizes
+    sizes = monitor.sizes
     _dim(
         console,
         f"trained on {sizes['train']:,}, calibrated on {sizes['calibrate']:,}, assured by "
@@ -72,8 +70,7 @@ def demo(
     )
 
     _say(console, "3. Check", f"on {len(parts.rest):,} runs that it has never seen.")
-    with progress_bar("evaluating", monitor.horizon, unit="steps") as reached:
-        found = monitor.evaluate(parts.rest, target, progress=lambda done, _: reached(done))
+    found = monitor.evaluate(parts.rest, target, progress=True)
     with working("drawing the report"):
         found.report(folder / "report.html")
     _dim(console, found.summary())
@@ -124,7 +121,7 @@ def _replay(console: Console, watch: Watch, run: Episodes) -> None:
         for answer in _lived(watch, run):
             if answer["t"] < 4 or answer["changed"]:
                 _dim(console, _line(answer))
-    raised = [change.t for change in watch.changes if change.state.name == "ALARM"]
+    raised = [change.t for change in watch.changes if change.status.name == "ALARM"]
     if raised:
         early = int(run.lengths[0]) - raised[0]
         console.print(f"First alarm at step {raised[0]}, {early} steps before the end.")
@@ -137,7 +134,7 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
     from ontarget.cli.live_view import LiveView
 
-    view = LiveView(watch.target, watch.rule, f"episode {run.ids[0]}", run.horizon)
+    view = LiveView(watch.contract, f"episode {run.ids[0]}")
     with Live(view, console=console, refresh_per_second=20):
         for answer in _lived(watch, run):
             view.update(answer)
@@ -148,29 +145,30 @@ def _dramatic(found: Evaluation) -> int:
     """A failing run whose alarm came late enough to see it coming."""
     import numpy as np
 
-    from ontarget.errors import CalibrationError
+    from ontarget import Promised
+    from ontarget.errors import FewEpisodesError
 
     missed = np.flatnonzero(~found.met)
     if not missed.size:
         return 0
     try:
-        first = found.promised_alarms().first[missed]
-    except CalibrationError:
+        first = found.alarms(Promised()).first[missed]
+    except FewEpisodesError:
         return int(missed[0])
     return int(missed[np.argmax(first)])
 
 
 def _lived(watch: Watch, run: Episodes) -> Any:
     """The answers of a watch that lives through one recorded run, with what it had earned."""
-    earned, state, length = 0.0, "", int(run.lengths[0])
+    earned, status, length = 0.0, "", int(run.lengths[0])
     for t in range(length + 1):
         reward = float(run.rewards_at(t - 1)[0]) if t else 0.0
         earned += reward
         outlook = watch.step(run.at(t).states[0], reward) if t < length else watch.end(reward)
-        changed, state = outlook.state.name != state, outlook.state.name
+        changed, status = outlook.status.name != status, outlook.status.name
         yield outlook._asdict() | {
             "agent": "",
-            "state": state,
+            "status": status,
             "earned": earned,
             "changed": changed,
         }
@@ -181,5 +179,5 @@ def _line(answer: dict[str, Any], width: int = 30) -> str:
     filled = 0 if math.isnan(p) else round(width * p)
     return (
         f"t = {answer['t']:2d}  earned {answer['earned']:7.2f}  "
-        f"{'█' * filled + '·' * (width - filled)} {percent(p):>7}  {answer['state']}"
+        f"{'█' * filled + '·' * (width - filled)} {percent(p):>7}  {answer['status']}"
     )

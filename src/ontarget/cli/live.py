@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +12,19 @@ import typer
 
 from ontarget._progress import working
 from ontarget.cli.mistakes import Exit
-from ontarget.cli.options import AsJson, FalseAlarmRate, Model, TargetOption
+from ontarget.cli.options import (
+    AlarmBelow,
+    AsJson,
+    FalseAlarmRate,
+    ForSteps,
+    Model,
+    RuledOutRate,
+    TargetOption,
+    alarm_rule,
+)
 
 if TYPE_CHECKING:
-    from ontarget.cli.desk import Desk
+    from ontarget import Sessions
 
 __all__ = ["watch"]
 
@@ -25,16 +34,10 @@ _SPEED = 10  # steps of a replay per second, on a terminal
 def watch(
     model: Model,
     target: TargetOption,
-    alarm_below: Annotated[
-        float | None,
-        typer.Option(
-            help="Alarm where the probability falls below this.", show_default="0.9", metavar="P"
-        ),
-    ] = None,
+    alarm_below: AlarmBelow = None,
     false_alarm_rate: FalseAlarmRate = None,
-    for_steps: Annotated[
-        int, typer.Option(min=1, help="For so many consecutive steps.", metavar="N")
-    ] = 1,
+    ruled_out: RuledOutRate = None,
+    for_steps: ForSteps = 1,
     clear_above: Annotated[
         float | None,
         typer.Option(help="An alarm ends where the probability is at least this.", metavar="P"),
@@ -72,11 +75,11 @@ def watch(
 
     A line is {"agent": "a", "state": {...}, "reward": -1.2}, where reward is what the last action
     earned: the first state of a run has none. {"agent": "a", "reward": -1.2, "end": true} closes a
-    run, and the agent's next line begins another. A line that cannot be used is answered with the
-    state UNKNOWN and its reason. With --replay the lines come from recorded episodes.
+    run, and the agent's next line begins another. Without an option for it an alarm is raised where
+    the probability falls below 0.9. A line that cannot be used is answered with the
+    status UNKNOWN and its reason. With --replay the lines come from recorded episodes.
     """
     from ontarget import GoalMonitor, Target
-    from ontarget.cli.desk import Desk
 
     if replay is None and (run or speed is not None):
         raise typer.BadParameter("--run and --speed belong to --replay RUNS")
@@ -84,51 +87,79 @@ def watch(
         raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
-        desk = Desk(
-            monitor,
-            Target.parse(target),
+        rule = alarm_rule(
             alarm_below=alarm_below,
             false_alarm_rate=false_alarm_rate,
+            ruled_out=ruled_out,
             for_steps=for_steps,
             clear_above=clear_above,
         )
+        sessions = monitor.sessions(Target.parse(target), alarm=rule)
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         if hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
-        answers = desk.answers(sys.stdin)
+        answers = _answers(sessions, sys.stdin)
     else:
         from ontarget.cli.replay import read_replay
 
         pace = _SPEED if speed is None and drawn else speed
         with working(f"reading {replay.name}"):
             played = read_replay(replay, monitor, runs=run or (), steps_per_second=pace)
-        answers = desk.replies(played)
+        answers = map(sessions.answer, played)
     one_by_one = replay is not None and not run
     alarmed = (
-        _draw(answers, desk, name=model.name, one_by_one=one_by_one) if drawn else _write(answers)
+        _draw(answers, sessions, name=model.name, one_by_one=one_by_one)
+        if drawn
+        else _write(answers)
     )
     if alarmed and fail_on_alarm:
         raise typer.Exit(Exit.ALARM)
 
 
+def _answers(sessions: Sessions, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """One answer per line: the outlook of the line's agent, or what is wrong with the line."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            message = _parsed(line)
+            if isinstance(message, str):
+                yield {"line": number, "status": "UNKNOWN", "reason": message}
+                continue
+            answer = sessions.answer(message)
+            yield answer if "t" in answer else {"line": number, **answer}
+
+
+def _parsed(line: str) -> dict[str, Any] | str:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return f"not JSON: {error}"
+    if not isinstance(message, dict):
+        return "a line needs an object with agent, state and reward"
+    if "state" not in message and not message.get("end"):
+        return 'a line needs a "state", or "end": true'
+    return message
+
+
 def _write(answers: Iterable[dict[str, Any]]) -> bool:
     alarmed = False
     for answer in answers:
-        alarmed = alarmed or answer["state"] == "ALARM"
+        alarmed = alarmed or answer["status"] == "ALARM"
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     return alarmed
 
 
-def _draw(answers: Iterable[dict[str, Any]], desk: Desk, *, name: str, one_by_one: bool) -> bool:
+def _draw(
+    answers: Iterable[dict[str, Any]], sessions: Sessions, *, name: str, one_by_one: bool
+) -> bool:
     from rich.console import Console
     from rich.live import Live
 
     from ontarget.cli.live_view import LiveView
 
     console = Console(highlight=False)
-    view = LiveView(desk.target, desk.rule, name, desk.horizon, one_by_one=one_by_one)
+    view = LiveView(sessions.contract, name, one_by_one=one_by_one)
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):
             for answer in answers:

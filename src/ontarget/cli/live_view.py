@@ -1,4 +1,4 @@
-"""The live view of ``ontarget watch``: probability with its band over time, state, last change."""
+"""The live view of ``ontarget watch``: probability over time with its band, status, changes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from ontarget import Target
-    from ontarget.monitor import AlarmRule
+    from ontarget.live import Contract, Trigger
 
 __all__ = ["COLOURS", "LiveView", "Track", "sparkline"]
 
@@ -38,14 +37,14 @@ _MOST = 1_000  # so many agents are kept; more, and those whose runs are over go
 
 @dataclass
 class Track:
-    """What was seen of one agent: points (low, p, high) of the present run, and its state."""
+    """What was seen of one agent: points (low, p, high) of the present run, and its status."""
 
     agent: str
     points: deque[tuple[float, float, float]] = field(
         default_factory=lambda: deque[tuple[float, float, float]](maxlen=_KEPT)
     )
     step: int = 0
-    state: str = "PENDING"
+    status: str = "PENDING"
     changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
     over: bool = False
 
@@ -56,16 +55,16 @@ class Track:
         if self.over:
             self.points.clear()
             self.changes.clear()
-            self.over, self.state = False, "PENDING"
-        state, self.step = str(answer["state"]), int(answer.get("t", self.step))
+            self.over, self.status = False, "PENDING"
+        status, self.step = str(answer["status"]), int(answer.get("t", self.step))
         numbers = tuple(answer.get(name) for name in ("low", "p", "high"))
         known = [math.nan if number is None else float(number) for number in numbers]
         self.points.append((known[0], known[1], known[2]))
-        if state != self.state and (state != "OK" or self.changes):
+        if status != self.status and (status != "OK" or self.changes):
             reason = str(answer.get("reason") or "")
-            self.changes.append(f"{state} at step {self.step}" + (f": {reason}" if reason else ""))
-        self.state = state
-        self.over = bool(answer.get("end")) or state == "DONE"
+            self.changes.append(f"{status} at step {self.step}" + (f": {reason}" if reason else ""))
+        self.status = status
+        self.over = bool(answer.get("end")) or status == "DONE"
 
     @property
     def p(self) -> float:
@@ -74,7 +73,7 @@ class Track:
 
     @property
     def change(self) -> str:
-        """The last change of the run's state, and why."""
+        """The last change of the run's status, and why."""
         return self.changes[-1] if self.changes else ""
 
     @property
@@ -88,10 +87,8 @@ class Track:
 class LiveView:
     """All agents at a glance; rich draws it anew whenever it is asked to."""
 
-    target: Target
-    rule: AlarmRule
+    contract: Contract
     name: str
-    horizon: int
     one_by_one: bool = False  # an agent goes when the next one comes, as in a replay
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
@@ -107,9 +104,9 @@ class LiveView:
             self.bad = f"line {answer.get('line')}: {answer.get('reason')}"
             return
         track = self._track(str(answer["agent"]))
-        before, closed = track.state, track.over
+        before, closed = track.status, track.over
         track.add(answer)
-        self.alarms += track.state == "ALARM" != before
+        self.alarms += track.status == "ALARM" != before
         self.runs += track.over and not closed
 
     def _track(self, agent: str) -> Track:
@@ -150,25 +147,33 @@ class LiveView:
     def _title(self) -> Text:
         from rich.text import Text
 
-        promised = self.rule.promised
+        trigger, rule = self.trigger, self.contract.rule
+        when = f"{rule.compared_name} below {trigger.threshold:.3g}"
         text = Text.assemble(
             (self.name, "bold"),
-            f"  target {self.target}  alarm below {self.rule.threshold:.3g}",
+            f"  target {self.contract.target}  alarm ",
+            type(rule).__name__ if self.contract.own_rule else when,
             overflow="ellipsis",
             no_wrap=True,
         )
-        if self.rule.for_steps > 1:
-            text.append(f" for {self.rule.for_steps} steps")
-        if promised is not None:
-            text.append(f" (false alarms: {100 * promised.rate:.3g} %)", style="dim")
+        if trigger.for_steps > 1:
+            text.append(f" for {trigger.for_steps} steps")
+        if trigger.promised is not None:
+            text.append(f" (false alarms: {100 * trigger.promised.rate:.3g} %)", style="dim")
         return text
+
+    @property
+    def trigger(self) -> Trigger:
+        """The alarm's rule as data: that of the first group."""
+        return self.contract.triggers[0]
 
     def _large(self, track: Track, width: int, rows: int) -> RenderResult:
         from rich.text import Text
 
         yield Text("")
         yield _headline(track)
-        chart = Chart(self.rule.threshold, self.horizon, width, rows)
+        threshold = self.trigger.threshold if self.trigger.compared == 0 else math.nan
+        chart = Chart(threshold, self.contract.fitted.horizon, width, rows)
         yield chart.drawn(list(track.points), track.step)
         yield Text(track.history, style="dim", overflow="ellipsis", no_wrap=True)
 
@@ -185,10 +190,10 @@ class LiveView:
             table.add_column("band", justify="right", header_style="dim", no_wrap=True)
         table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
         # Who needs a look comes first; the others keep their place, so that rows do not jump.
-        ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.state, 2))
+        ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.status, 2))
         for track in ordered[:most]:
             low, p, high = track.points[-1]
-            style = COLOURS.get(track.state, "")
+            style = COLOURS.get(track.status, "")
             band = "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0)}"
             table.add_row(
                 track.agent or "–",
@@ -197,7 +202,7 @@ class LiveView:
                 _percent(p),
                 *([band] if wide else []),
                 track.change,
-                style=style if track.state in ("ALARM", "UNKNOWN") else None,
+                style=style if track.status in ("ALARM", "UNKNOWN") else None,
             )
         if len(ordered) > most:
             table.caption = f"and {_counted(len(ordered) - most, 'more agent')}"
@@ -226,10 +231,10 @@ def _headline(track: Track) -> Text:
     if track.agent:
         text.append(f"{track.agent}  ", style="bold")
     text.append(f"step {track.step}  ")
-    text.append(f"{_percent(p)} ", style=COLOURS.get(track.state, ""))
+    text.append(f"{_percent(p)} ", style=COLOURS.get(track.status, ""))
     if not math.isnan(p) and high > low:
         text.append(f"({percent(low)} to {percent(high)}) ", style="dim")
-    text.append(track.state, style=COLOURS.get(track.state, ""))
+    text.append(track.status, style=COLOURS.get(track.status, ""))
     return text
 
 

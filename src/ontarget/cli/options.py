@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
+    from ontarget import AlarmRule
     from ontarget.episodes._layout import FrameOptions
 
 __all__ = [
+    "AlarmBelow",
     "AsJson",
     "BehaviorOption",
     "DropCensored",
     "EpisodeColumn",
     "FalseAlarmRate",
     "FirstStep",
+    "ForSteps",
     "GroupColumn",
     "HorizonOption",
     "Model",
     "RewardColumn",
+    "RuledOutRate",
     "Runs",
     "StepColumn",
     "TargetOption",
+    "alarm_rule",
     "frame_options",
 ]
 
@@ -81,6 +86,47 @@ FalseAlarmRate: TypeAlias = Annotated[
         help="The promised share of successful runs with any alarm, such as 0.05.", metavar="RATE"
     ),
 ]
+
+AlarmBelow: TypeAlias = Annotated[
+    float | None,
+    typer.Option(help="Alarm where the probability falls below this.", metavar="P"),
+]
+ForSteps: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="For so many consecutive steps.", metavar="N")
+]
+RuledOutRate: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Alarm where the target is ruled out, wrongly for at most this share of runs.",
+        metavar="RATE",
+    ),
+]
+
+
+def alarm_rule(
+    *,
+    alarm_below: float | None = None,
+    false_alarm_rate: str | None = None,
+    ruled_out: str | None = None,
+    for_steps: int = 1,
+    clear_above: float | None = None,
+) -> AlarmRule:
+    """The alarm rule that the options ask for."""
+    from ontarget import RuledOut
+    from ontarget.live.rules import rule_of
+
+    if ruled_out is None:
+        return rule_of(
+            alarm_below=alarm_below,
+            false_alarm_rate=false_alarm_rate,
+            for_steps=for_steps,
+            clear_above=clear_above,
+        )
+    others = {"--alarm-below": alarm_below, "--false-alarm-rate": false_alarm_rate}
+    for name, value in {**others, "--clear-above": clear_above}.items():
+        if value is not None:
+            raise typer.BadParameter(f"pass --ruled-out or {name}, not both")
+    return RuledOut(ruled_out, for_steps)
 
 
 def frame_options(

@@ -94,7 +94,7 @@ def read_replay(
         episodes = episodes.take([place[one] for one in dict.fromkeys(runs)])
     return Replay(
         episodes,
-        grouped=monitor.fitted.groups is not None,
+        grouped=monitor.groups is not None,
         together=bool(runs),
         steps_per_second=steps_per_second,
     )

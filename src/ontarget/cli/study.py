@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._progress import progress_bar, working
+from ontarget._progress import working
 from ontarget.cli.columns import read_runs
 from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
+    AlarmBelow,
     AsJson,
     DropCensored,
     EpisodeColumn,
     FalseAlarmRate,
     FirstStep,
+    ForSteps,
     GroupColumn,
     Model,
     RewardColumn,
+    RuledOutRate,
     Runs,
     StepColumn,
     TargetOption,
+    alarm_rule,
     frame_options,
 )
 from ontarget.cli.output import check_output
@@ -32,7 +37,7 @@ from ontarget.cli.printing import percent, print_facts
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ontarget.report.evaluation import Evaluation
+    from ontarget import AlarmRule, Evaluation
 
 __all__ = ["evaluate", "inspect", "reliability_table"]
 
@@ -53,9 +58,9 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     blocks = len(found["blocks"])
     lines = {
         "file": f"{model}, {found['bytes'] / 1e6:.1f} MB, every byte checked",
-        "policy": found["policy"] or "not named",
+        "policy": found["parameters"]["policy"] or "not named",
         "horizon": f"{found['horizon']} steps, {blocks} model{'s' * (blocks != 1)} of kind "
-        f"{found['kind']}",
+        f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
         "features": listed(features),
         "behavior": found["behavior"],
         "episodes": f"{sizes['train']:,} train, {sizes['calibrate']:,} calibrate, "
@@ -73,7 +78,10 @@ def evaluate(
     report: Annotated[
         Path | None, typer.Option(help="Write a page with figures: report.html.", metavar="FILE")
     ] = None,
-    false_alarm_rate: FalseAlarmRate = "0.05",
+    false_alarm_rate: FalseAlarmRate = None,
+    alarm_below: AlarmBelow = None,
+    ruled_out: RuledOutRate = None,
+    for_steps: ForSteps = 1,
     episode: EpisodeColumn = None,
     step: StepColumn = None,
     first_step: FirstStep = None,
@@ -87,7 +95,6 @@ def evaluate(
     The episodes must be new: none that the model was fitted on.
     """
     from ontarget import GoalMonitor, Target
-    from ontarget.conformal._levels import exact_rate
 
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)
@@ -99,22 +106,27 @@ def evaluate(
         group=group,
         drop_censored=drop_censored,
     )
-    rate = false_alarm_rate or "0.05"
-    exact_rate(rate)
+    if false_alarm_rate is None and alarm_below is None and ruled_out is None:
+        false_alarm_rate = "0.05"
+    rule = alarm_rule(
+        alarm_below=alarm_below,
+        false_alarm_rate=false_alarm_rate,
+        ruled_out=ruled_out,
+        for_steps=for_steps,
+    )
     if report is not None:
         check_output(report)
     with working(f"reading {runs.name}"):
         recorded, _ = read_runs(runs, {"like": monitor, **given})
-    with progress_bar("evaluating", monitor.horizon, unit="steps") as reached:
-        found = monitor.evaluate(recorded, wanted, progress=lambda done, _: reached(done))
+    found = monitor.evaluate(recorded, wanted, progress=True)
     if report is not None:
         with working("drawing the report"):
-            found.report(report, false_alarm_rate=rate)
+            found.report(report, rule)
     if as_json:
-        typer.echo(json.dumps(_measures(found, rate), sort_keys=True))
+        typer.echo(json.dumps(_measures(found, rule), sort_keys=True))
         return
     with working("measuring"):
-        summary, table, alarm = found.summary(), reliability_table(found), _alarm(found, rate)
+        summary, table, alarm = found.summary(), reliability_table(found), _alarm(found, rule)
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -125,28 +137,32 @@ def evaluate(
     console.print(table)
 
 
-def _alarm(found: Evaluation, rate: str) -> str:
-    from ontarget.errors import CalibrationError, InputError
+def _alarm(found: Evaluation, rule: AlarmRule) -> str:
+    from ontarget.errors import FewEpisodesError
 
     try:
-        promised = found.promised_alarms(rate)
-    except (CalibrationError, InputError) as error:  # too few assure episodes, or none
+        raised = found.alarms(rule)
+    except FewEpisodesError as error:
         return f"alarm      none: {in_options(str(error))}"
-    quality = promised.quality
-    below = ", ".join(f"{rule.threshold:.3g}" for rule in promised.rules)
+    quality = raised.quality
+    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in raised.triggers)
     lead = ""
     if quality.lead_steps.size:
-        steps = quality.median_lead_steps
+        steps, decided = quality.median_lead_steps, median(quality.lead_to_decision.tolist())
         lead = f", median lead {steps:g} step{'s' * (steps != 1)}"
+        if decided < steps:
+            lead += f" ({decided:g} before the outcome was decided)"
+    rate = getattr(rule, "rate", None)
+    promised = "" if rate is None else f" (promised {percent(float(rate))})"
     return (
-        f"alarm      below p = {below}: {percent(quality.false_alarms.value)} false alarms "
-        f"(promised {percent(float(rate))}), {percent(quality.detections.value)} of failures "
-        f"caught{lead}"
+        f"alarm      below {rule.compared_name} = {below}: "
+        f"{percent(quality.false_alarms.value)} false alarms{promised}, "
+        f"{percent(quality.detections.value)} of failures caught{lead}"
     )
 
 
-def _measures(found: Evaluation, rate: str) -> dict[str, Any]:
-    from ontarget.errors import CalibrationError, InputError
+def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
+    from ontarget.errors import FewEpisodesError
 
     measures: dict[str, Any] = {
         "target": str(found.target),
@@ -165,17 +181,22 @@ def _measures(found: Evaluation, rate: str) -> dict[str, Any]:
         "assured_wrongly": found.assured_wrongly().value,
     }
     try:
-        promised = found.promised_alarms(rate)
-    except (CalibrationError, InputError) as error:
+        raised = found.alarms(rule)
+    except FewEpisodesError as error:
         return measures | {"alarm": None, "alarm_reason": str(error)}
-    quality, lead = promised.quality, promised.quality.median_lead_steps
+    quality, lead = raised.quality, raised.quality.median_lead_steps
+    rate = getattr(rule, "rate", None)
     return measures | {
         "alarm": {
-            "promised": float(rate),
-            "below": [rule.threshold for rule in promised.rules],
+            "promised": None if rate is None else float(rate),
+            "compared": rule.compared_name,
+            "below": [trigger.threshold for trigger in raised.triggers],
             "false_alarm_rate": quality.false_alarms.value if quality.false_alarms.n else None,
             "detection_rate": quality.detections.value if quality.detections.n else None,
             "median_lead_steps": None if math.isnan(lead) else lead,
+            "median_lead_to_decision": median(quality.lead_to_decision.tolist())
+            if quality.lead_to_decision.size
+            else None,
         }
     }
 

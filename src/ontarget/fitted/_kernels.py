@@ -92,7 +92,8 @@ def shift_ends(
 def holds(side: FloatArray, value: float) -> bool:
     """Whether a component, as (lower, upper, lower closed, upper closed), holds a value."""
     above = value > side[0] or (value == side[0] and side[2] > 0.0)
-    return above and (value < side[1] or (value == side[1] and side[3] > 0.0))
+    below = value < side[1] or (value == side[1] and side[3] > 0.0)
+    return bool(above and below)
 
 
 @inner_kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
-from ontarget.episodes import Behavior
+from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
 from ontarget.fitted.question import Question
@@ -89,6 +90,29 @@ class StepLaw:
         self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
         """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`."""
+        if self.behavior.translation is Translation.OWN:
+            return self._own_outlook(states, so_far, question, excess)
+        return self._outlook(states, so_far, question, excess)
+
+    def translated(self, question: Question, so_far: float) -> Question:
+        """The question about the remainder, for a behavior with a translation of its own (M18)."""
+        grid, translate = float(self.amounts[0]), self.behavior.translate
+        return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
+
+    def _own_outlook(
+        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
+    ) -> FloatArray:
+        """The same, with a question of its own for each value of the behavior so far."""
+        out = np.empty((so_far.size, len(question.targets), NUMBERS))
+        for value in np.unique(so_far).tolist():
+            own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
+            asked = self.translated(question, value)
+            out[own] = self._outlook(states[own], so_far[own], asked, excess)
+        return out
+
+    def _outlook(
+        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
+    ) -> FloatArray:
         translation, rows = int(self.behavior.translation), so_far.size
         ends = np.empty((rows, question.values.size))
         shift_ends(question.values, so_far, (translation, self.scale), self.amounts, ends)

@@ -264,7 +264,9 @@ def _may_miss(train: Episodes) -> BoolArray:
 
 def _digest(recipe: Recipe, split: Split) -> str:
     parts = [part.compact() for part in split[:3] if part is not None]
-    parameters = getattr(recipe.model, "get_params", dict)()
+    # What a model may do without changing what it learns has no part in the name.
+    parameters: dict[str, Any] = getattr(recipe.model, "get_params", dict)()
+    parameters = {name: one for name, one in parameters.items() if name != "n_jobs"}
     description = {
         "model": [type(recipe.model).__name__, repr(sorted(parameters.items()))],
         "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in recipe.blocks],

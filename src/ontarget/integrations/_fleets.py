@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.conformal._levels import Level
-from ontarget.episodes import Column
 from ontarget.errors import InputError
 from ontarget.integrations._horizons import cut_off, gone_past, too_short
 from ontarget.live._reasons import OVER
-from ontarget.live.outlook import Outlooks, State
+from ontarget.live.outlook import Outlooks, Status
+from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
 from ontarget.target import Target
-
-if TYPE_CHECKING:
-    from ontarget.monitor.monitor import GoalMonitor
 
 __all__ = ["FleetOptions", "FleetRuns"]
 
-_NUMBERS: Final = ("low", "p", "high", "plausibility", "assurance")
-_FOUND: Final = (*_NUMBERS, "n_calibration", "state", "reason")
+_NUMBERS = ("p", "low", "high", "plausibility", "assurance")
 
 
-class FleetOptions(TypedDict, total=False):
+class FleetOptions(AlarmOptions, total=False):
     """The options of `GoalMonitor.fleet`."""
 
-    alarm_below: float | None
-    false_alarm_rate: Level | None
-    for_steps: int
-    clear_above: float | None
     groups: Any
 
 
@@ -61,7 +52,7 @@ class FleetRuns:
         **options: Unpack[FleetOptions],
     ) -> None:
         fitted = monitor.fitted
-        if isinstance(fitted.behavior, Column):
+        if fitted.behavior.told:
             raise InputError(
                 f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
                 "rewards; watch each environment by a GoalWrapper of its own, with behavior_value"
@@ -73,12 +64,14 @@ class FleetRuns:
         self._over = np.ones(slots, dtype=np.bool_)
         self._alarmed = np.zeros(slots, dtype=np.bool_)
         self._outlook = Outlooks.pending(slots)
+        self._reasons = [""] * slots
         self.raised: BoolArray = np.zeros(slots, dtype=np.bool_)
 
     @property
     def outlook(self) -> Outlooks:
         """What is known of each run now."""
-        return self._outlook.copy()
+        arrays = {name: array.copy() for name, array in self._outlook.arrays().items()}
+        return Outlooks(**arrays, words=list(self._reasons).__getitem__)
 
     def begin(self, mask: BoolArray, states: FloatArray) -> None:
         """Runs begin in these slots, with these states (one row per slot)."""
@@ -131,8 +124,10 @@ class FleetRuns:
     def _note(self, mask: BoolArray, found: Outlooks) -> None:
         """Keep what the fleet said of these slots, and see where an alarm is new."""
         now = self._outlook
-        for name in _FOUND:
-            getattr(now, name)[mask] = getattr(found, name)
+        for name, values in found.arrays().items():
+            getattr(now, name)[mask] = values
+        for place, slot in enumerate(np.flatnonzero(mask).tolist()):
+            self._reasons[slot] = found.words(place)
         now.t[mask] = self._t[mask]
         alarm = mask & now.alarm
         self.raised |= alarm & ~self._alarmed
@@ -143,5 +138,6 @@ class FleetRuns:
         now = self._outlook
         for name in _NUMBERS:
             getattr(now, name)[mask] = np.nan
-        now.t[mask], now.n_calibration[mask] = self._t[mask], 0
-        now.state[mask], now.reason[mask] = State.UNKNOWN, reason
+        now.t[mask], now.n[mask], now.status[mask] = self._t[mask], 0, Status.UNKNOWN
+        for slot in np.flatnonzero(mask).tolist():
+            self._reasons[slot] = reason

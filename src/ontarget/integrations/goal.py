@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, TypedDict, Unpack
+from typing import Any, SupportsFloat, TypeAlias, Unpack
 
 import numpy as np
 
 from ontarget._extras import require
-from ontarget.conformal._levels import Level
-from ontarget.episodes import Column
 from ontarget.errors import InputError, OntargetError
 from ontarget.integrations._features import MonitorView
 from ontarget.integrations._horizons import cut_off, gone_past, time_limit, too_short
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations.recording import BehaviorValue
 from ontarget.live._reasons import OVER
-from ontarget.live.outlook import Outlook, State
+from ontarget.live.outlook import Outlook, Status
 from ontarget.live.watch import OnBad
+from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
 from ontarget.target import Target
 
 require("gymnasium", extra="gym")
@@ -26,21 +25,14 @@ require("gymnasium", extra="gym")
 import gymnasium  # noqa: E402 - the line above says what to install
 from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
-if TYPE_CHECKING:
-    from ontarget.monitor.monitor import GoalMonitor
-
 __all__ = ["GoalWrapper", "OnAlarm", "WatchOptions"]
 
 OnAlarm: TypeAlias = Callable[[Outlook, "GoalWrapper"], object]
 
 
-class WatchOptions(TypedDict, total=False):
+class WatchOptions(AlarmOptions, total=False):
     """The options of `GoalMonitor.watch`."""
 
-    alarm_below: float | None
-    false_alarm_rate: Level | None
-    for_steps: int
-    clear_above: float | None
     group: Any
     on_bad: OnBad
 
@@ -86,7 +78,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     >>> while not over:
     ...     observation, reward, terminated, truncated, info = watched.step(policy(observation))
     ...     over = terminated or truncated
-    >>> str(info["goal"].state), info["goal"].p in (0.0, 1.0)
+    >>> str(info["goal"].status), info["goal"].p in (0.0, 1.0)
     ('DONE', True)
     """
 
@@ -114,7 +106,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         )
         gymnasium.Wrapper.__init__(self, env)
         fitted = monitor.fitted
-        if isinstance(fitted.behavior, Column) and behavior_value is None:
+        if fitted.behavior.told and behavior_value is None:
             raise InputError(
                 f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
                 "rewards; pass behavior_value, a function of the observation and info"
@@ -180,4 +172,4 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 def unknown(t: int, reason: str) -> Outlook:
     """The outlook where nothing is known."""
     nothing = math.nan
-    return Outlook(t, nothing, nothing, nothing, nothing, nothing, 0, State.UNKNOWN, reason)
+    return Outlook(t, nothing, nothing, nothing, nothing, nothing, 0, Status.UNKNOWN, reason)

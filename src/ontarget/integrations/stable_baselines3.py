@@ -19,7 +19,7 @@ from ontarget.integrations._fleets import FleetOptions, FleetRuns
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations.policies import ModelPolicy
-from ontarget.live.outlook import Outlooks, State
+from ontarget.live.outlook import Outlooks, Status
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
         if now.known.any():
             self.logger.record_mean("goal/probability", float(now.p[now.known].mean()))
             self.logger.record_mean("goal/alarm", float(now.alarm[now.known].mean()))
-        for p in ended.p[dones & (ended.state == State.DONE)]:
+        for p in ended.p[dones & (ended.status == Status.DONE)]:
             self.logger.record_mean("goal/met", float(p))
         return True
 

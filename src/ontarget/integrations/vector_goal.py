@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
@@ -15,15 +15,13 @@ from ontarget.integrations._fleets import FleetOptions, FleetRuns
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.live.outlook import Outlook
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 
 require("gymnasium", extra="gym")
 
 import gymnasium.vector  # noqa: E402 - the line above says what to install
 from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
-
-if TYPE_CHECKING:
-    from ontarget.monitor.monitor import GoalMonitor
 
 __all__ = ["OnVectorAlarm", "VectorGoalWrapper"]
 

@@ -6,15 +6,14 @@ from enum import IntEnum
 
 from ontarget.fitted.fitted import Fitted
 
-__all__ = ["Reason", "in_words"]
+__all__ = ["OVER", "Reason", "in_words"]
+
+
+OVER = "the run is over; reset begins another"
 
 
 class Reason(IntEnum):
-    """What the run machine can say; two numbers beside it hold the details.
-
-    Those up to LEFT_OUT are structural: they say something of the monitor or of the run's course,
-    not of a bad reading.
-    """
+    """What the run machine can say; two numbers beside it hold the details."""
 
     NONE = 0
     WAITING = 1
@@ -33,9 +32,6 @@ class Reason(IntEnum):
     OUT_OF_BOUNDS = 14  # the reward, the step
     BAD_FEATURE = 15  # which feature, its value
     TEXT = 16  # in words of its own
-
-
-STRUCTURAL = frozenset({Reason.UNTRAINED, Reason.FEW})
 
 
 def in_words(
@@ -75,7 +71,7 @@ def in_words(
                 f"{fitted.min_calibration}"
             )
         case Reason.OVER:
-            return "the run is over; reset begins another"
+            return OVER
         case Reason.UNBEGUN:
             return "the run ended before its first step"
         case Reason.EARLY:

@@ -88,7 +88,7 @@ class Contracts:
         return contract
 
     def _listen(self, contract: Contract) -> None:
-        """Warn of a rule that stays silent on every assure episode; a few failed ones come first."""
+        """Warn of a rule that stays silent on all assure episodes; a few failed ones come first."""
         fitted, target = self.fitted, contract.target
         if fitted.assure is None:
             return

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ontarget._progress import Reached
 from ontarget._typing import BoolArray, FloatArray, IndexArray
@@ -19,7 +18,7 @@ from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live._run_kernel import first_alarms_of_runs
-from ontarget.live.outlook import Outlooks, Status
+from ontarget.live.outlook import Outlook, Outlooks, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.models._support import read_only
 from ontarget.target import Target
@@ -54,36 +53,40 @@ class Answers:
     @property
     def p(self) -> FloatArray:
         """(steps, episodes): the calibrated probabilities."""
-        return self.numbers[P]
+        return self._panel(P)
 
     @property
     def low(self) -> FloatArray:
         """Their lower bounds."""
-        return self.numbers[LOW]
+        return self._panel(LOW)
 
     @property
     def high(self) -> FloatArray:
         """Their upper bounds."""
-        return self.numbers[HIGH]
+        return self._panel(HIGH)
 
     @property
     def raw(self) -> FloatArray:
         """The law's own probabilities, before calibration."""
-        return self.numbers[RAW]
+        return self._panel(RAW)
 
     @property
     def plausibility(self) -> FloatArray:
         """How plausible the target was (M9)."""
-        return self.numbers[PLAUSIBILITY]
+        return self._panel(PLAUSIBILITY)
 
     @property
     def assurance(self) -> FloatArray:
         """How assured it was (M9)."""
-        return self.numbers[ASSURANCE]
+        return self._panel(ASSURANCE)
+
+    def _panel(self, place: int) -> FloatArray:
+        found: FloatArray = self.numbers[place]
+        return found
 
     @cached_property
     def decided_at(self) -> IndexArray:
-        """The step at which each outcome was settled by arithmetic: its end, if not before (M18)."""
+        """The step at which arithmetic settled each outcome: its end, if not before (M18)."""
         settled = self.numbers[DECIDED] >= 0.0
         first = np.where(settled.any(axis=0), settled.argmax(axis=0), self.lengths)
         return np.minimum(first, self.lengths).astype(np.intp)
@@ -137,7 +140,7 @@ def answer_episodes(
     target: Target,
     *,
     calibration: TargetCalibration | None = None,
-    reached: Reached = lambda done: None,
+    reached: Reached | None = None,
 ) -> Answers:
     """What the monitor says of the episodes at every step."""
     fitted.check_alike(episodes)
@@ -161,7 +164,8 @@ def answer_episodes(
             )
             numbers[:, t, index] = found[:, 0].T
             n[t, index] = step.ranks.n
-        reached(t + 1)
+        if reached is not None:
+            reached(t + 1)
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
     return Answers(numbers, broken, n, met, episodes.lengths)
 
@@ -221,8 +225,6 @@ def outlooks_at(
     )
 
 
-def _outlook(t: int, numbers: NDArray[np.float64], n: int):
-    from ontarget.live.outlook import Outlook
-
+def _outlook(t: int, numbers: FloatArray, n: int) -> Outlook:
     p, low, high, plausibility, assurance = numbers[:DECIDED].tolist()
     return Outlook(t, p, low, high, plausibility, assurance, n, Status.OK, "")

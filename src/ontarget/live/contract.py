@@ -13,6 +13,7 @@ import numpy as np
 
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
+from ontarget.episodes import Translation
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_ENVELOPES
 from ontarget.fitted.question import Question
@@ -85,13 +86,18 @@ class Contract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew where it arrives, so that everything is compiled there before the first step."""
+        """Made anew where it arrives, so that all is compiled there before the first step."""
         return Contract, (self.fitted, self.target, self.rule, self.triggers, self.calibration)
 
     @property
     def own_rule(self) -> bool:
         """Whether the alarm is a rule of the user's own, judged in Python."""
         return self.triggers[0].compared < 0
+
+    @property
+    def own_translation(self) -> bool:
+        """Whether the behavior translates its target in Python."""
+        return self.fitted.behavior.translation is Translation.OWN
 
     @property
     def width(self) -> int:
@@ -132,7 +138,13 @@ class Contract:
             became,
         )
 
-    def look(self, table: RunTable, at: IndexArray, limits: tuple[FloatArray, FloatArray]) -> None:
+    def look(
+        self,
+        table: RunTable,
+        at: IndexArray,
+        limits: tuple[FloatArray, FloatArray],
+        question: Question | None = None,
+    ) -> None:
         """Write the outlook of runs whose law is known, and judge them; see `look_rows`."""
         k.look_rows(
             (table.whole, table.real),
@@ -143,7 +155,7 @@ class Contract:
             self.scales,
             self.facts,
             self.fitted.amounts,
-            self.question.components,
+            (question or self.question).components,
             self.numbers,
         )
 
@@ -165,6 +177,16 @@ class Contract:
         for side, limit in enumerate(limits):
             limit[...] = weighted(weights, [one[side] for one in found])
 
+    def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
+        """One run's outlook, for a behavior that translates its target in Python (M18)."""
+        t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()
+        so_far = float(table.real[row, k.SNAPPED])
+        question = self.fitted.at(t, group).translated(self.question, so_far)
+        ends = question.values[None, :] * self.scales[t, 0]
+        limits = np.empty_like(ends), np.empty_like(ends)
+        self.ask(t, inputs, ends, limits)
+        self.look(table, np.array([row]), limits, question)
+
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
     ) -> None:
@@ -175,6 +197,10 @@ class Contract:
         at, states, ends, times = at[order], states[order], ends[order], times[order]
         left, right = np.empty_like(ends), np.empty_like(ends)
         inputs = self.inputs(states, table.real[at, k.SNAPPED], times)
+        if self.own_translation:
+            for i, row in enumerate(at.tolist()):
+                self.look_at_own(table, row, inputs[i : i + 1])
+            return
         alone: list[tuple[int, slice]] = []  # models with threads of their own, or none
         shared: list[tuple[int, slice]] = []
         borders = np.flatnonzero(np.diff(self._law_numbers[times], prepend=-1, append=-1))
@@ -185,15 +211,14 @@ class Contract:
             else:
                 alone.append((t, slice(a, b)))
 
-        def answer(piece: tuple[int, slice]) -> None:
-            t, here = piece
-            limits = left[here], right[here]
-            self.ask(t, inputs[here], ends[here], limits)
-            self.look(table, at[here], limits)
+        def answer(pieces: list[tuple[int, slice]]) -> None:
+            for t, here in pieces:
+                limits = left[here], right[here]
+                self.ask(t, inputs[here], ends[here], limits)
+                self.look(table, at[here], limits)
 
-        for piece in alone:
-            answer(piece)
-        run_blocks(lambda a, b: [answer(piece) for piece in shared[a:b]], len(shared), block=1)
+        answer(alone)
+        run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=1)
 
     def _warm_up(self) -> None:
         """Compile every kernel that a step runs, on a run that is thrown away."""

@@ -84,7 +84,8 @@ class FleetWatch:
     @property
     def steps(self) -> IndexArray:
         """The step that each agent's next call is for."""
-        return self._table.whole[self._which(None), k.T].astype(np.intp)
+        found: IndexArray = self._table.whole[self._which(None), k.T]
+        return found
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
         """New agents, each at the beginning of a run."""

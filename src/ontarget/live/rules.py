@@ -210,7 +210,7 @@ class RuledOut(AlarmRule):
         For this many consecutive known steps.
     """
 
-    rate: float = 0.05
+    rate: Level = 0.05
     for_steps: int = 1
     compared_name: ClassVar[str] = "plausibility"
     needs_assure: ClassVar[bool] = True
@@ -223,8 +223,10 @@ class RuledOut(AlarmRule):
         """The rule as data; it needs assure episodes, but not what they say of this target."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
-        just_above = math.nextafter(float(self.rate), math.inf)
-        return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, float(self.rate))
+        just_above = math.nextafter(float(exact_rate(self.rate)), math.inf)
+        return Trigger(
+            PLAUSIBILITY, just_above, math.inf, self.for_steps, float(exact_rate(self.rate))
+        )
 
 
 def rule_of(

@@ -93,9 +93,10 @@ class RunState:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
         """The state that `to_json` gave."""
-        if not isinstance(found, Mapping) or found.get("format") != RUN_FORMAT:
-            shown = found.get("format") if isinstance(found, Mapping) else found
-            raise InputError(f"a run's state needs format {RUN_FORMAT}, got {shown!r}")
+        if found.get("format") != RUN_FORMAT:
+            raise InputError(
+                f"a run's state needs format {RUN_FORMAT}, got {found.get('format')!r}"
+            )
         try:
             return cls(
                 **{

@@ -10,7 +10,7 @@ import numpy as np
 
 from ontarget._typing import ArrayLike
 from ontarget.errors import InputError, OntargetError
-from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
+from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live.contract import Contract
@@ -73,6 +73,11 @@ class Watch:
         self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
+    def contract(self) -> Contract:
+        """What the run is held to; other watches may share it."""
+        return self._contract
+
+    @property
     def target(self) -> Target:
         """What the run should end in."""
         return self._contract.target
@@ -120,8 +125,11 @@ class Watch:
                 row[0, self._features.size] = table.real[0, k.SNAPPED]
             if contract.fitted.reads_step:
                 row[0, -1] = t
-            contract.ask(t, row, self._ends, self._limits)
-            contract.look(table, _FIRST, self._limits)
+            if contract.own_translation:
+                contract.look_at_own(table, 0, row)
+            else:
+                contract.ask(t, row, self._ends, self._limits)
+                contract.look(table, _FIRST, self._limits)
             if contract.own_rule:
                 judge_own(contract, table, 0)
         return self._told(became)
@@ -147,7 +155,7 @@ class Watch:
         )
 
     def resume(self, state: RunState) -> Watch:
-        """This watch, put where another one stood; gives the watch itself."""
+        """Put the watch where another one stood; gives the watch itself."""
         fitted = self._contract.fitted
         group = fitted.group_of(state.group)
         if state.target != str(self.target):
@@ -293,7 +301,7 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
     """Judge a run by a rule of the user's own."""
     whole, outlook = table.whole[row], outlook_of_run(contract, table, row)
     rule, before = contract.rule, bool(whole[k.ALARMED])
-    raised = rule.alarming(outlook) or bool(table.real[row, k.DECIDED] == 0.0)
+    raised = rule.alarming(outlook) or float(table.real[row, DECIDED]) == 0.0
     alarmed = raised or (before and not rule.clearing(outlook))
     whole[k.ALARMED] = alarmed
     if alarmed and not before:

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import outlooks_at
+from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
@@ -40,9 +41,6 @@ from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.monitor.keeping import kept_parameters, restored_parameters
 from ontarget.report.evaluation import Evaluation, evaluate
 from ontarget.target import Target
-
-if TYPE_CHECKING:
-    from ontarget.models.base import ConditionalDistribution
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
@@ -104,7 +102,7 @@ class GoalMonitor:
 
     def __init__(
         self,
-        model: ConditionalDistribution | Any | None = None,
+        model: Any = None,
         preset: Preset = "default",
         *,
         window: int = 0,
@@ -130,16 +128,17 @@ class GoalMonitor:
         """The constructor's arguments, as scikit-learn asks for them; its ``clone`` works."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         found = {name: getattr(self, name) for name in names}
-        if deep and hasattr(self.model, "get_params"):
-            found |= {f"model__{name}": one for name, one in self.model.get_params().items()}
+        model: Any = self.model
+        if deep and hasattr(model, "get_params"):
+            found |= {f"model__{name}": one for name, one in model.get_params().items()}
         return found
 
     def set_params(self, **parameters: Any) -> GoalMonitor:
         """The monitor with other arguments, to be fitted anew."""
-        own = self.get_params(deep=False)
+        own, model = self.get_params(deep=False), cast(Any, self.model)
         for name, value in parameters.items():
-            if name.startswith("model__") and hasattr(self.model, "set_params"):
-                self.model.set_params(**{name.removeprefix("model__"): value})
+            if name.startswith("model__") and hasattr(model, "set_params"):
+                model.set_params(**{name.removeprefix("model__"): value})
             elif name in own:
                 setattr(self, name, value)
             else:
@@ -489,9 +488,10 @@ class GoalMonitor:
         twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
         return twin
 
-    def _contract(self, target: Target, options: AlarmOptions) -> Any:
-        calibration = options.pop("calibration", None)
-        return self._kept.of(target, rule_of(**options), calibration)
+    def _contract(self, target: Target, options: AlarmOptions) -> Contract:
+        rest: dict[str, Any] = dict(options)
+        calibration = rest.pop("calibration", None)
+        return self._kept.of(target, rule_of(**rest), calibration)
 
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any

@@ -9,11 +9,13 @@ import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget.episodes import Split
+from ontarget.live.rules import Below
 from ontarget.monitor.monitor import GoalMonitor, Preset
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
-from ontarget.report.evaluation import Evaluation, band_coverage
+from ontarget.report.evaluation import Evaluation
+from ontarget.report.measured import band_coverage
 
 __all__ = ["BAND_LEVEL", "DELTA", "PRESETS", "RATES", "summarize_watches", "watch_partition"]
 
@@ -37,14 +39,14 @@ def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[st
     for rate, threshold in zip(RATES, promised.threshold, strict=True):
         if np.isnan(threshold):
             continue  # too few successes to promise so little
-        quality = found.alarms(float(threshold))
+        quality = found.alarms(Below(min(float(threshold), 1.0))).quality
         alarms[str(rate)] = {
             "threshold": float(threshold),
             "false_alarms": quality.false_alarms.value,
             "detections": quality.detections.value,
             "lead_steps": quality.median_lead_steps,
         }
-    return {"alarms": alarms, "whole_episode": _whole_episode(monitor, partition, found)}
+    return {"alarms": alarms, "whole_episode": _whole_episode(found)}
 
 
 def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -77,9 +79,7 @@ def _with_assure(plan: Plan, partition: Partition) -> Split:
     )
 
 
-def _whole_episode(
-    monitor: GoalMonitor, partition: Partition, found: Evaluation
-) -> dict[str, float]:
+def _whole_episode(found: Evaluation) -> dict[str, float]:
     """How often M9's statements were wrong, how many episodes got one, and when."""
     ruled_out = found.plausibility <= DELTA
     assured = found.assurance >= 1.0 - DELTA
@@ -89,7 +89,7 @@ def _whole_episode(
     return {
         "ruled_out_wrongly": found.ruled_out_wrongly(DELTA).value,
         "assured_wrongly": found.assured_wrongly(DELTA).value,
-        "band_coverage": band_coverage(monitor.fitted, partition.test, BAND_LEVEL).value,
+        "band_coverage": band_coverage(found, BAND_LEVEL).value,
         "decided": float(some.mean()),
         "decided_at_step": float(np.median(first)) if first.size else float("nan"),
     }

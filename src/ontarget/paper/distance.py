@@ -7,7 +7,7 @@ episodes, and asked about the same states. The defaults of `GoalMonitor` follow 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -16,14 +16,10 @@ import numpy as np
 from ontarget._typing import FloatArray
 from ontarget.episodes import Split
 from ontarget.evaluation import absolute_error, excess_brier
-from ontarget.fitted.blocks import Block, StepsPerModel, plan_blocks
-from ontarget.fitted.fitted import ends_with_complements
-from ontarget.fitted.law import BlockDistribution, StepDistribution
-from ontarget.fitting.fit import Recipe
-from ontarget.fitting.tasks import fit_block, task_of
+from ontarget.fitted.blocks import StepsPerModel
+from ontarget.modelfile.file import fitted_bytes
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided.estimator import GuidedForest
-from ontarget.models.registry import model_of_kind
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.paper.cases import Case
 from ontarget.paper.partitions import Partition, Rows
@@ -53,9 +49,9 @@ class Method:
     steps_per_model: StepsPerModel = 1
     window: int = 0
 
-    def blocks(self, horizon: int) -> tuple[Block, ...]:
-        """The steps that share a model."""
-        return plan_blocks(horizon, steps_per_model=self.steps_per_model, window=self.window)
+    def monitor(self) -> GoalMonitor:
+        """The unfitted monitor that fits it so."""
+        return GoalMonitor(self.model(), steps_per_model=self.steps_per_model, window=self.window)
 
 
 def _forest(**options: Any) -> Callable[[], QuantileForest]:
@@ -131,37 +127,14 @@ class Score:
 def score(plan: Plan, method: Method, case: Case, partition: int) -> Score:
     """The method, fitted and calibrated on one random partition of the case's episodes."""
     split = _split(plan, case, partition)
-    blocks = method.blocks(case.episodes.horizon)
-    recipe = Recipe(method.model(), True, blocks, None, 20, "", seed=partition)
-    may_miss = np.zeros(len(split.train.schema), dtype=np.bool_)
-    forecasts: dict[int, FloatArray] = {}
-    seconds, size, fitted_steps = 0.0, 0, 0
-    for block in blocks:
-        if not any(t in case.tests for t in block.steps):
-            continue
-        started = time.process_time()
-        task = task_of(
-            block,
-            recipe.model_of(block),
-            (split.train, split.calibrate, None),
-            seed=partition,
-            grid=split.train.grid,
-            groups=None,
-            may_miss=may_miss,
-        )
-        arrays = fit_block(task)
-        seconds += time.process_time() - started
-        size += sum(array.nbytes for name, array in arrays.items() if name != "excess")
-        fitted_steps += len(block.steps)
-        fitted = BlockDistribution.of(
-            block, arrays, model_class=model_of_kind(recipe.model.kind), n_groups=1
-        )
-        forecasts.update(_asked(case, fitted, split.train.grid))
+    started = time.process_time()
+    monitor = method.monitor().fit(split=split, seed=partition, progress=False)
+    seconds = time.process_time() - started
     return Score.of(
         case,
-        forecasts,
-        fit_seconds=seconds / fitted_steps,
-        bytes_per_step=size / fitted_steps,
+        {t: _asked(case, monitor, t) for t in case.tests},
+        fit_seconds=seconds / case.episodes.horizon,
+        bytes_per_step=len(fitted_bytes(monitor.fitted)) / case.episodes.horizon,
     )
 
 
@@ -196,12 +169,7 @@ def step_microseconds(plan: Plan, method: Method, case: Case, runs: int = 200) -
     Whatever else the machine does makes a step slower, for seconds on end; it makes none faster.
     """
     split = _split(plan, case, 0)
-    model, block = method.model(), method.blocks(case.episodes.horizon)[0]
-    monitor = GoalMonitor(
-        model.set_params(min_leaf=model.min_leaf * len(block.steps)),
-        steps_per_model=method.steps_per_model,
-        window=method.window,
-    ).fit(split=split, seed=0, progress=False)
+    monitor = method.monitor().fit(split=split, seed=0, progress=False)
     watch = monitor.watch(case.target, alarm_below=0.5)
     assert split.rest is not None  # the plan leaves episodes to test on
     watched = split.rest.take(np.arange(min(runs, len(split.rest))))
@@ -243,21 +211,10 @@ def _split(plan: Plan, case: Case, partition: int) -> Split:
     )
 
 
-def _asked(case: Case, fitted: BlockDistribution, grid: float) -> Iterator[tuple[int, FloatArray]]:
-    """The block's probability of the target for the case's states, by step."""
-    block, ends = fitted.block, ends_with_complements(case.target, grid)
-    for t in block.steps:
-        if t in case.tests:
-            test = case.tests[t]
-            at = StepDistribution(
-                t=t,
-                model=fitted.model,
-                ranks=fitted.ranks[t - block.start][0],
-                additive=True,
-                pooled=block.pooled,
-                grid=grid,
-            )
-            yield t, at.outlook(test.states, test.behavior, ends, np.empty(0))[:, 0, 1]
+def _asked(case: Case, monitor: GoalMonitor, t: int) -> FloatArray:
+    """The monitor's probability of the target for the case's states at one step."""
+    test = case.tests[t]
+    return monitor.outlook(t, test.states, test.behavior, case.target).p
 
 
 def _excess(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:

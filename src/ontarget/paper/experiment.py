@@ -16,7 +16,8 @@ from ontarget.evaluation import brier, coverage, log_loss, width
 from ontarget.evaluation.calibration import bin_of
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted.blocks import Block, plan_blocks
-from ontarget.fitting.fit import Preset, Recipe, preset_model
+from ontarget.fitting.fit import Preset, preset_model
+from ontarget.models._entry import fresh_model
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
 
@@ -146,11 +147,10 @@ def _calibrated(plan: Plan, partition: Partition, preset: Preset) -> Iterator[tu
         for t in range(horizon):
             yield calibrated_at(plan, partition, t), partition.rows(partition.test, t)
         return
-    blocks = plan_blocks(horizon)
-    recipe = Recipe(preset_model(preset), True, blocks, None, 1, "", plan.seed)
-    for block in blocks:
+    unfitted = preset_model(preset).set_params(n_trees=plan.n_trees)
+    for block in plan_blocks(horizon)[0]:
         seed = (plan.seed, partition.number, block.start)
-        model = recipe.model_of(block).set_params(seed=seed, n_trees=plan.n_trees)
+        model = fresh_model(unfitted, seed=seed, n_steps=len(block.train_steps))
         steps = [_with_step(partition.rows(partition.train, t), t) for t in block.train_steps]
         model.fit(
             np.concatenate([rows.X for rows in steps]),

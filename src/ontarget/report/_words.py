@@ -56,8 +56,8 @@ class Facts:
     @property
     def promised_rate(self) -> float | None:
         """The rate of false alarms that the rule promises; None if it promises none."""
-        promises = isinstance(self.rule, Promised | RuledOut)
-        return float(exact_rate(self.rule.rate)) if promises else None
+        rule = self.rule
+        return float(exact_rate(rule.rate)) if isinstance(rule, Promised | RuledOut) else None
 
 
 def facts_of(found: Measured, rule: AlarmRule) -> Facts:
@@ -196,8 +196,8 @@ def guaranteed(facts: Facts) -> list[str]:
         quality = facts.alarms.quality.false_alarms
         points.insert(
             1,
-            f"At most {percent(facts.promised_rate)} of the runs that meet the target raise any alarm, on "
-            "average over recordings like the one that set the threshold. "
+            f"At most {percent(facts.promised_rate)} of the runs that meet the target raise any "
+            "alarm, on average over recordings like the one that set the threshold. "
             f"Here: {quality.count:,} of {quality.n:,}.",
         )
     return points
@@ -293,8 +293,9 @@ def _alarm(facts: Facts) -> Statement:
     false, caught = quality.false_alarms, quality.detections
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
     kept = (
-        f"Alarm below {facts.rule.compared_name} = {below}. False alarms: {false.count:,} of {false.n:,} runs that met the "
-        f"target, {percent(false.value)} ({_between(false.low, false.high)}). "
+        f"Alarm below {facts.rule.compared_name} = {below}. False alarms: {false.count:,} of "
+        f"{false.n:,} runs that met the target, {percent(false.value)} "
+        f"({_between(false.low, false.high)}). "
     )
     if not caught.n:
         return Statement("No run failed, so no alarm was needed.", kept, True)
@@ -339,8 +340,8 @@ def _assured(facts: Facts) -> str:
         low, high = promised.spread()
         parts.append(
             f"{promised.m:,} of them met the target and set the alarm: promised "
-            f"{percent(promised.rate)} false alarms on average over such sets; given this very set, "
-            f"{_between(low, high)} (90\u00a0%)"
+            f"{percent(promised.rate)} false alarms on average over such sets; given this very "
+            f"set, {_between(low, high)} (90\u00a0%)"
         )
     return "; ".join(parts) or "stand behind what is ruled out and assured"
 

@@ -56,7 +56,7 @@ def evaluate(
     *,
     resampling: Resampling,
     calibration: TargetCalibration | None = None,
-    reached: Reached = lambda done: None,
+    reached: Reached | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""
     answers = answer_episodes(
