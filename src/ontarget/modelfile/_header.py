@@ -1,16 +1,7 @@
-r"""The header of a model file: what is in it and where, written, and read with suspicion.
+"""The header of a model file: what is in it and where, written, and read with suspicion.
 
-A model file is a safetensors file: eight bytes that hold the header's length, the header as JSON
-padded with spaces, then the arrays' bytes without gaps (docs/model-file.md, field by field)::
-
-    {"__metadata__": {"format": "ontarget-model", "version": "1", "fingerprint": "<64 digits>",
-                      "ontarget": "<JSON text>"},
-     "block-0000/nodes":  {"dtype": "U16", "shape": [5], "data_offsets": [0, 10]},
-     "block-0000/~nodes": {"dtype": "U8",  "shape": [6], "data_offsets": [10, 16]}, ...}
-
-    <JSON text>: {"sections": {"block-0000": {"arrays": 1, "bytes": 16, "listed": 150,
-                                              "sha256": "..."}},
-                  "user": {...}}
+docs/model-file.md lays the file out field by field. In short: a safetensors file whose metadata
+hold a JSON text that says where each section is, and what the user put in; then a list of tensors.
 
 There is one way to write a file. The reader therefore takes only an array's name, type and shape
 from the list of tensors, writes the entry anew, and compares: offsets, padding and order cannot be
