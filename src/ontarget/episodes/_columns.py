@@ -46,8 +46,8 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         row = _first(text.is_not_null() & parsed.is_null())
         row = 0 if row is None else row
         raise EpisodesError(
-            f"{what} needs numbers, got the text {text[row]!r} at {where(row)}; correct the value, or "
-            "give the column a number type"
+            f"{what} needs numbers, got the text {text[row]!r} at {where(row)}; correct the value, "
+            "or give the column a number type"
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
