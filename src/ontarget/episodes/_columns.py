@@ -46,8 +46,8 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         row = _first(text.is_not_null() & parsed.is_null())
         row = 0 if row is None else row
         raise EpisodesError(
-            f"{what} needs numbers, got the text {text[row]!r} at {where(row)}; mend the value, or "
-            "give the column a number type"
+            f"{what} needs numbers, got the text {text[row]!r} at {where(row)}; correct the value, "
+            "or give the column a number type"
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
@@ -203,5 +203,5 @@ def _refuse_mixed(text: pl.Series, where: Where) -> None:
     if row is not None and parsed.any():
         raise EpisodesError(
             f"feature {text.name!r} mixes numbers and text: got {text[row]!r} at {where(row)}; "
-            f"mend the value, or pass categorical=[{text.name!r}] if all of them are names"
+            f"correct the value, or pass categorical=[{text.name!r}] if all of them are names"
         )
