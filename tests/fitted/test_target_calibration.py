@@ -3,16 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget import Episodes, Target, VennAbers
+from ontarget import Episodes, Promised, Target, VennAbers
 from ontarget.episodes import Split
 from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report._words import facts_of, guaranteed, measured_only
-from tests.walks import replay, walks
-
 from tests.live.test_fleet import live_at_random
+from tests.walks import replay, walks
 
 FOREST = QuantileForest(n_trees=12, min_leaf=5)
 TARGET = Target(-0.3, 0.1) | Target(0.6, closed="neither")
@@ -27,7 +26,7 @@ def fitted(behavior: str = "sum", groups: int = 0, **options):
     return monitor, parts, monitor.calibrate_target(TARGET, parts.calibrate)
 
 
-@pytest.mark.parametrize("behavior", ["sum", "max"])
+@pytest.mark.parametrize("behavior", ["sum", "discounted:0.9"])
 def test_low_p_and_high_are_the_venn_abers_numbers_of_each_step(behavior: str) -> None:
     monitor, parts, calibration = fitted(behavior)
     new = walks(60, seed=7, behavior=behavior, ragged=True)
@@ -39,14 +38,22 @@ def test_low_p_and_high_are_the_venn_abers_numbers_of_each_step(behavior: str) -
             parts.calibrate.at(t, grid=grid),
         )
         found = monitor.outlook(t, rows.states, rows.behavior, TARGET, calibration=calibration)
-        alone = VennAbers(step.model, TARGET, grid=grid).calibrate(
-            step.inputs(own.states, own.behavior), own.response, offset=step.offset(own.behavior)
+        alone = VennAbers(step, TARGET, grid=grid).calibrate(
+            step.inputs(own.states, own.behavior), own.response, offset=own.behavior
         )
-        inputs, offset = step.inputs(rows.states, rows.behavior), step.offset(rows.behavior)
-        wanted = alone.probability(inputs, offset)
-        assert np.array_equal(found[1:4], wanted)
+        wanted = alone.probability(step.inputs(rows.states, rows.behavior), rows.behavior)
+        assert np.array_equal([found.low, found.p, found.high], wanted)
         plain = monitor.outlook(t, rows.states, rows.behavior, TARGET)
-        assert np.array_equal(found[4:6], plain[4:6])  # plausibility and assurance stay
+        assert np.array_equal(found.plausibility, plain.plausibility)
+        assert np.array_equal(found.assurance, plain.assurance)
+
+
+def test_what_is_decided_passes_the_targets_own_calibration_by() -> None:
+    monitor, _, _ = fitted("max")
+    high = monitor.calibrate_target(Target.at_least(0.5), walks(200, seed=8, behavior="max"))
+    found = monitor.outlook(2, np.zeros((3, 2)), [0.4, 0.5, 0.6], high.target, calibration=high)
+    assert 0.0 < found.low[0] <= found.p[0] <= found.high[0] < 1.0
+    assert found.p[1:].tolist() == found.low[1:].tolist() == found.high[1:].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("groups", [0, 2])
@@ -79,14 +86,14 @@ def test_live_fleet_batch_and_evaluation_give_the_same_bits(groups: int) -> None
 
 def test_a_promised_alarm_rests_on_the_very_p_that_is_given_live() -> None:
     monitor, parts, calibration = fitted()
-    rule = monitor.watch(TARGET, false_alarm_rate=0.1, calibration=calibration).rule
+    trigger = monitor.watch(TARGET, false_alarm_rate=0.1, calibration=calibration).trigger
     panel = monitor.evaluate(parts.assure, TARGET, calibration=calibration, resamples=2)
     scores = np.sort(alarm_scores(panel.p)[panel.met])
-    assert rule.threshold == scores[rule.promised.k - 1]
-    assert rule.threshold != monitor.watch(TARGET, false_alarm_rate=0.1).rule.threshold
+    assert trigger.threshold == scores[trigger.promised.k - 1]
+    assert trigger.threshold != monitor.watch(TARGET, false_alarm_rate=0.1).trigger.threshold
     curve = monitor.alarm_curve(TARGET, rates=[0.1], calibration=calibration)
-    assert curve.threshold[0] == rule.threshold
-    assert panel.promised_alarms(0.1).rules[0].threshold == rule.threshold
+    assert curve.threshold[0] == trigger.threshold
+    assert panel.alarms(false_alarm_rate=0.1).triggers[0] == trigger
 
 
 def test_one_target_is_calibrated_where_the_distribution_alone_is_not() -> None:
@@ -114,7 +121,7 @@ def test_one_target_is_calibrated_where_the_distribution_alone_is_not() -> None:
 def test_steps_that_few_episodes_reach_stay_unknown() -> None:
     monitor, parts, _ = fitted(horizon=20)
     calibration = monitor.calibrate_target(TARGET, parts.calibrate)
-    known = [not monitor.fitted.unknown(monitor.fitted.at(t)) for t in range(20)]
+    known = [not monitor.fitted.unknown(t) for t in range(20)]
     assert not all(known)
     assert (np.diff(calibration.spans[:, 0]) > 0).ravel().tolist() == known
     late = known.index(False)
@@ -144,7 +151,9 @@ def test_what_a_calibration_cannot_serve_is_refused() -> None:
 def test_the_report_promises_what_this_calibration_promises() -> None:
     monitor, parts, calibration = fitted()
     plain, own = (
-        facts_of(monitor.evaluate(parts.assure, TARGET, calibration=one, resamples=2), 0.1)
+        facts_of(
+            monitor.evaluate(parts.assure, TARGET, calibration=one, resamples=2), Promised(0.1)
+        )
         for one in (None, calibration)
     )
     assert any("This very target was calibrated" in point for point in guaranteed(own))

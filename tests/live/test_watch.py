@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from ontarget import Episodes, Target
+from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget.episodes import Column
 from ontarget.errors import InputError
 from ontarget.evaluation import first_alarms, sustained
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.models import Marginal
-from ontarget.monitor import GoalMonitor, State
 from tests.walks import walks
 
 MONITOR = GoalMonitor(Marginal(), min_calibration=5).fit(walks(), progress=False)
@@ -24,13 +23,13 @@ def watch(**options):
 
 def test_states_follow_a_run_from_pending_to_done() -> None:
     run = watch()
-    assert run.state is State.PENDING
-    assert run.step(STATE).state is State.OK
-    assert run.step(STATE, -3.0).state is State.ALARM
-    assert run.step(STATE, 6.0).state is State.OK
+    assert run.status is Status.PENDING
+    assert run.step(STATE).status is Status.OK
+    assert run.step(STATE, -3.0).status is Status.ALARM
+    assert run.step(STATE, 6.0).status is Status.OK
     done = run.end(1.0)
-    assert (done.state, done.p, done.low, done.high) == (State.DONE, 1.0, 1.0, 1.0)
-    assert [(c.t, c.state.name) for c in run.changes] == [
+    assert (done.status, done.p, done.low, done.high) == (Status.DONE, 1.0, 1.0, 1.0)
+    assert [(c.t, c.status.name) for c in run.changes] == [
         (0, "PENDING"),
         (0, "OK"),
         (1, "ALARM"),
@@ -46,24 +45,24 @@ def test_the_call_at_the_horizon_is_done_and_later_ones_unknown() -> None:
     for t in range(6):
         assert run.step(STATE, -1.0 if t else 0.0).t == t
     done = run.step(STATE, -1.0)
-    assert (done.t, done.state, done.p) == (6, State.DONE, 0.0)
+    assert (done.t, done.status, done.p) == (6, Status.DONE, 0.0)
     late = run.step(STATE)
-    assert late.state is State.UNKNOWN
+    assert late.status is Status.UNKNOWN
     assert "the run is over" in late.reason
-    assert run.end().state is State.UNKNOWN
+    assert run.end().status is Status.UNKNOWN
     run.reset()
-    assert run.step(STATE).state is State.OK
+    assert run.step(STATE).status is Status.OK
 
 
 def test_alarm_waits_for_consecutive_steps_and_clears_above() -> None:
     run = watch(for_steps=2, clear_above=0.95)
     run.step(STATE)
-    assert run.step(STATE, -3.0).state is State.OK
-    assert run.step(STATE, 0.0).state is State.ALARM
+    assert run.step(STATE, -3.0).status is Status.OK
+    assert run.step(STATE, 0.0).status is Status.ALARM
     better = run.step(STATE, 3.2)
     assert 0.5 < better.p < 0.95
-    assert better.state is State.ALARM
-    assert run.step(STATE, 6.0).state is State.OK
+    assert better.status is Status.ALARM
+    assert run.step(STATE, 6.0).status is Status.OK
 
 
 @pytest.mark.parametrize(
@@ -82,11 +81,11 @@ def test_a_bad_state_is_unknown_with_its_reason_and_the_run_goes_on(state, reaso
     run = watch()
     run.step(STATE)
     bad = run.step(state, -1.0)
-    assert bad.state is State.UNKNOWN
+    assert bad.status is Status.UNKNOWN
     assert reason in bad.reason
     assert math.isnan(bad.p)
     good = run.step(STATE, 0.0)
-    assert good.state is not State.UNKNOWN
+    assert good.status is not Status.UNKNOWN
     clean = watch()
     clean.step(STATE)
     clean.step(STATE, -1.0)
@@ -101,9 +100,9 @@ def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
     run = watch()
     run.step(STATE)
     assert "reward needs a number, got nan" in run.step(STATE, math.nan).reason
-    assert run.step(STATE, 1.0).state is State.UNKNOWN
+    assert run.step(STATE, 1.0).status is Status.UNKNOWN
     mended = run.step(STATE, 1.0, behavior=2.0)
-    assert mended.state is State.OK
+    assert mended.status is Status.OK
     clean = watch()
     for t in range(3):
         clean.step(STATE, 1.0 if t else 0.0)
@@ -111,23 +110,23 @@ def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
     run = watch()
     run.step(STATE)
     run.step(STATE, "x")
-    assert run.end(1.0).state is State.UNKNOWN
+    assert run.end(1.0).status is Status.UNKNOWN
 
 
 def test_nothing_is_earned_before_the_first_step() -> None:
     first = watch().step(STATE, 1.0)
-    assert first.state is State.UNKNOWN
+    assert first.status is Status.UNKNOWN
     assert "before the first step" in first.reason
-    assert watch().end(1.0).state is State.UNKNOWN
+    assert watch().end(1.0).status is Status.UNKNOWN
 
 
 def test_a_bad_reading_resets_the_count_and_raises_nothing() -> None:
     run = watch(for_steps=2)
     run.step(STATE)
-    assert run.step(STATE, -3.0).state is State.OK
-    assert run.step([math.nan, 0.0]).state is State.UNKNOWN
-    assert run.step(STATE).state is State.OK
-    assert run.step(STATE).state is State.ALARM
+    assert run.step(STATE, -3.0).status is Status.OK
+    assert run.step([math.nan, 0.0]).status is Status.UNKNOWN
+    assert run.step(STATE).status is Status.OK
+    assert run.step(STATE).status is Status.ALARM
 
 
 def test_states_may_come_by_name() -> None:
@@ -160,11 +159,11 @@ def test_missing_features_are_fine_where_training_missed_them() -> None:
 
 def test_promised_threshold_is_the_order_statistic_of_successes() -> None:
     target = Target.at_least(0.0)
-    rule = MONITOR.watch(target, false_alarm_rate=0.1).rule
+    trigger = MONITOR.watch(target, false_alarm_rate=0.1).trigger
     curve = MONITOR.alarm_curve(target, rates=[0.1])
-    assert rule.threshold == curve.threshold[0]
-    assert rule.promised.m == curve.n_met
-    low, high = rule.promised.spread()
+    assert trigger.threshold == curve.threshold[0]
+    assert trigger.promised.m == curve.n_met
+    low, high = trigger.promised.spread()
     assert low < 0.1 < high
 
 
@@ -188,8 +187,8 @@ def test_alarm_curve_rises_with_the_false_alarm_rate() -> None:
 
 def test_integers_beyond_floats_are_bad_readings() -> None:
     run = watch()
-    assert run.step([10**400, 0]).state is State.UNKNOWN
-    assert run.step(STATE, 10**400).state is State.UNKNOWN
+    assert run.step([10**400, 0]).status is Status.UNKNOWN
+    assert run.step(STATE, 10**400).status is Status.UNKNOWN
 
 
 def test_alarm_curve_prints_as_a_table() -> None:

@@ -45,7 +45,7 @@ def test_a_loaded_monitor_gives_the_same_answers_to_the_last_bit(name: str, tmp_
     monitor.save(tmp_path / "a.ontarget")
     loaded = GoalMonitor.load(tmp_path / "a.ontarget")
     np.testing.assert_array_equal(answers(loaded), answers(monitor))
-    rules = [m.watch(TARGETS[0], false_alarm_rate=0.2).rule for m in (monitor, loaded)]
+    rules = [m.watch(TARGETS[0], false_alarm_rate=0.2).trigger for m in (monitor, loaded)]
     assert rules[0] == rules[1]
     loaded.save(tmp_path / "b.ontarget")
     assert (tmp_path / "a.ontarget").read_bytes() == (tmp_path / "b.ontarget").read_bytes()
@@ -81,8 +81,8 @@ def test_groups_ragged_episodes_and_text_survive(tmp_path: Path) -> None:
     assert loaded.fitted.groups == ("0", "1")
     assert loaded.policy == "robot 7"
     for group in "01":
-        one = monitor.watch(TARGETS[0], false_alarm_rate=0.2, group=group).rule
-        assert one == loaded.watch(TARGETS[0], false_alarm_rate=0.2, group=group).rule
+        one = monitor.watch(TARGETS[0], false_alarm_rate=0.2, group=group).trigger
+        assert one == loaded.watch(TARGETS[0], false_alarm_rate=0.2, group=group).trigger
 
 
 def test_inspect_tells_what_a_file_holds(tmp_path: Path) -> None:

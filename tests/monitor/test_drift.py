@@ -55,7 +55,7 @@ def test_all_stay_announced_once_one_was() -> None:
 
 def test_nobody_waits_for_an_episode_that_ended_before_the_guarded_step() -> None:
     monitor = GoalMonitor(Marginal(), min_calibration=5)
-    guard = monitor.fit(walks(400, ragged=True), progress=False).drift_guard(step=3)
+    guard = monitor.fit(walks(400, ragged=True), progress=False).drift_guard(t=3)
     runs = walks(6, seed=2, ragged=True)
     early = runs.lengths <= 3
     assert early.any()
@@ -81,13 +81,13 @@ def test_only_episodes_like_the_monitors_are_observed() -> None:
 def test_a_step_that_cannot_be_guarded_is_refused() -> None:
     few = GoalMonitor(Marginal(), min_calibration=30).fit(walks(100, ragged=True), progress=False)
     with pytest.raises(CalibrationError, match="step 5 cannot be guarded"):
-        few.drift_guard(step=5)
-    with pytest.raises(InputError, match="0 <= t < 6"):
-        MONITOR.drift_guard(step=6)
+        few.drift_guard(t=5)
+    with pytest.raises(InputError, match="from 0 to 5, got 6"):
+        MONITOR.drift_guard(t=6)
 
 
 def test_an_alarm_stays_raised() -> None:
-    bet = DriftBet(np.linspace(0.01, 0.99, 99), epsilon=0.05)
+    bet = DriftBet(np.linspace(0.01, 0.99, 99), level=0.95)
     readings = [bet.observe(0.995, j) for j in range(40)]
     first = next(i for i, reading in enumerate(readings) if reading.alarm)
     assert readings[first].evidence >= 20

@@ -11,9 +11,10 @@ import pytest
 from ontarget import Episodes, Target
 from ontarget.errors import EpisodesError
 from ontarget.evaluation import ece
+from ontarget.live.batch import answer_episodes
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
-from ontarget.report.evaluation import band_coverage, interval_coverage
+from ontarget.report.measured import band_coverage
 from tests.walks import replay, walks
 
 TARGET = Target.at_least(0.2)
@@ -37,7 +38,7 @@ def test_raw_is_the_models_own_probability() -> None:
     step = NEW.at(1, grid=MONITOR.fitted.grid)
     model = MONITOR.fitted.at(1)
     X = model.inputs(step.states, step.behavior)
-    left, _ = model.model.cdf_limits(X, np.round(0.2 - step.behavior, 9))
+    left, _ = model.cdf_limits(X, np.round(0.2 - step.behavior, 9))
     np.testing.assert_allclose(FOUND.raw[1, step.index], 1.0 - left, atol=1e-12)
 
 
@@ -55,7 +56,7 @@ def test_measures_are_those_of_the_panels() -> None:
 def test_guarantees_are_counted() -> None:
     assert FOUND.ruled_out_wrongly(0.05).value <= 0.1
     assert FOUND.assured_wrongly(0.05).value <= 0.1
-    quality = FOUND.alarms(0.3)
+    quality = FOUND.alarms(alarm_below=0.3).quality
     assert quality.false_alarms.n == FOUND.met.sum()
     assert 0 < quality.detections.value <= 1
 
@@ -67,9 +68,11 @@ def test_summary_says_what_was_measured() -> None:
 
 
 def test_intervals_and_bands_hold_their_levels() -> None:
-    held = interval_coverage(MONITOR.fitted, NEW, 0.8, steps=[0, 2])
-    assert all(rate.low < 0.9 and rate.high > 0.75 for rate in held.values())
-    assert band_coverage(MONITOR.fitted, NEW, 0.8).high > 0.8
+    for t in (0, 2):
+        step = NEW.at(t, grid=MONITOR.fitted.grid)
+        held = MONITOR.interval(t, step.states, step.behavior, 0.8).contains(step.outcomes)
+        assert 0.75 < held.mean() < 0.95
+    assert band_coverage(FOUND, 0.8).high > 0.8
 
 
 def test_episodes_of_another_shape_are_refused() -> None:
@@ -99,9 +102,9 @@ def test_episodes_with_another_dictionary_are_refused() -> None:
 
 
 def test_progress_counts_the_steps() -> None:
-    seen: list[tuple[int, int]] = []
-    MONITOR.evaluate(NEW, TARGET, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(t, 6) for t in range(1, 7)]
+    seen: list[float] = []
+    answer_episodes(MONITOR.fitted, NEW, TARGET, reached=seen.append)
+    assert seen == [1, 2, 3, 4, 5, 6]
 
 
 def test_episodes_that_it_was_fitted_on_are_told(tmp_path: Path) -> None:

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from ontarget import Target
+from ontarget import Below, Evaluation, Promised, RuledOut, Target
 from ontarget.errors import InputError
 from ontarget.evaluation import pool, reliability
+from ontarget.fitted._kernels import P
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report._figures import FIGURES, example_episode, example_episodes
 from ontarget.report._page import report_page
 from ontarget.report._words import facts_of, percent, target_in_words, verdict
-from ontarget.report.evaluation import outcome_ranks
+from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
 
 TARGET = Target.at_least(0.2)
@@ -34,7 +35,14 @@ FOUND = MONITOR.evaluate(NEW, TARGET)
 
 @cache
 def page() -> str:
-    return report_page(FOUND)
+    return report_page(FOUND, Promised(0.05))
+
+
+def saying(p: np.ndarray, met: np.ndarray) -> Evaluation:
+    """An evaluation with other probabilities and outcomes."""
+    numbers = FOUND.answers.numbers.copy()
+    numbers[P] = p
+    return replace(FOUND, answers=replace(FOUND.answers, numbers=numbers, met=met))
 
 
 def words_of(text: str) -> str:
@@ -86,17 +94,38 @@ def test_verdict_comes_first_and_is_what_came_true() -> None:
 
 
 def test_alarm_is_judged_with_the_promised_threshold() -> None:
-    threshold = MONITOR.watch(TARGET, false_alarm_rate=0.05).rule.threshold
-    quality = FOUND.alarms(threshold)
-    promised = FOUND.promised_alarms(0.05)
+    threshold = MONITOR.watch(TARGET, false_alarm_rate=0.05).trigger.threshold
+    quality = FOUND.alarms(alarm_below=threshold).quality
+    promised = FOUND.alarms(Promised(0.05))
     assert promised.quality.detections == quality.detections
     assert f"caught {percent(quality.detections.value)}" in page()
     assert f"{quality.false_alarms.count} of {quality.false_alarms.n}" in words_of(page())
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (Below(0.3), "The alarm caught"),
+        (RuledOut(0.2), "An alarm set for 20 % false alarms caught"),
+        (Promised(0.1), "An alarm set for 10 % false alarms caught"),
+    ],
+)
+def test_the_report_judges_whatever_rule_is_asked_for(rule, said: str, tmp_path: Path) -> None:
+    FOUND.report(tmp_path / "report.html", rule)
+    text = words_of((tmp_path / "report.html").read_text())
+    assert said in text
+    assert f"Alarm below {rule.compared_name} = " in text
+
+
+def test_a_report_refuses_a_rate_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="false_alarm_rate needs a number strictly between 0 and"):
+        FOUND.report(tmp_path / "report.html", false_alarm_rate=7)
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_numbers_of_episodes_are_said() -> None:
     text = words_of(page())
-    for size in (*MONITOR.fitted.sizes.values(), FOUND.met.size):
+    for size in (*MONITOR.sizes.values(), FOUND.met.size):
         assert f"{size:,}" in text
 
 
@@ -117,15 +146,15 @@ def test_an_unknown_figure_is_refused_with_the_names() -> None:
 
 def test_without_enough_successes_the_report_says_so() -> None:
     found = MONITOR.evaluate(NEW, Target.at_least(1e6))
-    text = words_of(report_page(found))
+    text = words_of(report_page(found, Promised(0.05)))
     assert "No alarm can be promised." in text
     assert "needs at least 19 assure episodes that met the target, has 0" in text
     assert "No episode met the target" in text
 
 
 def test_miscalibration_is_called_so() -> None:
-    wrong = replace(FOUND, p=np.sqrt(FOUND.p))
-    said, calibration, *_ = verdict(facts_of(wrong, 0.05))
+    wrong = saying(np.sqrt(FOUND.p), FOUND.met)
+    said, calibration, *_ = verdict(facts_of(wrong, Promised(0.05)))
     assert not calibration.good
     assert "percentage points" in calibration.headline
     assert not said.good
@@ -134,8 +163,8 @@ def test_miscalibration_is_called_so() -> None:
 def test_forecasts_that_come_true_are_called_so() -> None:
     rng = np.random.default_rng(1)
     truth = rng.uniform(0.05, 0.95, size=FOUND.met.size)
-    right = replace(FOUND, p=np.tile(truth, (6, 1)), met=rng.random(truth.size) < truth)
-    said, calibration, *_ = verdict(facts_of(right, 0.05))
+    right = saying(np.tile(truth, (6, 1)), rng.random(truth.size) < truth)
+    said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
     assert said.good
     assert calibration.headline == "400 new episodes show no sign of miscalibration."
 
@@ -146,14 +175,14 @@ def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:
         runs, progress=False
     )
     found = monitor.evaluate(walks(300, seed=9, ragged=True, groups=2, behavior="max"), TARGET)
-    assert len(found.promised_alarms().rules) == 2
+    assert len(found.alarms(Promised()).triggers) == 2
     found.report(tmp_path / "report.html")
     text = words_of((tmp_path / "report.html").read_text())
-    assert "highest reward at least 0.2" in text
+    assert "largest reward at least 0.2" in text
 
 
 def test_outcome_ranks_are_uniform_on_new_episodes() -> None:
-    ranks, sizes = outcome_ranks(MONITOR.fitted, NEW, 2, FOUND.groups)
+    ranks, sizes = outcome_ranks(MONITOR.fitted, NEW, 2)
     n = int(sizes[0])
     assert (sizes == n).all()
     assert ranks.min() >= 1
@@ -170,7 +199,7 @@ def test_examples_are_of_both_kinds_and_in_alarm() -> None:
     assert np.unique(chosen).size == chosen.size
     one = example_episode(FOUND)
     assert not FOUND.met[one]
-    assert FOUND.promised_alarms().first[one] >= 0
+    assert FOUND.alarms(Promised()).first[one] >= 0
 
 
 @pytest.mark.parametrize(
@@ -203,7 +232,7 @@ def test_shares_near_the_ends_are_not_rounded_away() -> None:
 def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
     past = walks(900)
     monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
-    page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10))
+    page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10), Promised())
     assert "These figures flatter." in page
     assert "fitted on 900 of these 900 episodes" in page
     assert "never seen" not in page

@@ -42,6 +42,11 @@ class Alike(Protocol):
         ...
 
     @property
+    def horizon_declared(self) -> bool:
+        """Whether that was declared, not taken from the longest run seen."""
+        ...
+
+    @property
     def roles(self) -> Roles:
         """Which column plays which part."""
         ...
@@ -109,7 +114,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
             features=like.schema.names,
             behavior=options.get("behavior", like.behavior),
             horizon=options.get("horizon", like.horizon),
-            declared=bool(getattr(like, "horizon_declared", False)),
+            declared=like.horizon_declared,
         )
     elif "features" in options or "categorical" in options:
         layout = replace(layout, schema=None)

@@ -23,6 +23,8 @@ from ontarget.models.registry import model_of_kind
 
 __all__ = ["fitted_bytes", "fitted_from_bytes", "inspect_file", "load", "save"]
 
+_PARTS = ("train", "calibrate", "assure")
+
 
 def save(fitted: Fitted, path: Path) -> None:
     """Write the model file; it appears whole or not at all."""
@@ -177,7 +179,7 @@ def _fitted(container: Container, header: Mapping[str, Any]) -> Fitted:
         trained=Trained(
             parameters=dict(header["parameters"]),
             seed=int(header["seed"]),
-            sizes={str(name): int(size) for name, size in header["sizes"].items()},
+            sizes={name: _whole(header["sizes"][name]) for name in _PARTS},
             roles=Roles(**header["columns"]),
             fingerprints=container.section("episodes")["fingerprints"].astype(np.uint64),
         ),

@@ -281,6 +281,8 @@ class GoalMonitor:
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
+        if t > fitted.horizon:
+            raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
         return outlooks_at(fitted, t, X, so_far, target, which, calibration=calibration)
