@@ -8,7 +8,8 @@ import pytest
 from ontarget._typing import FloatArray
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains._draws import episode_keys
-from ontarget.domains._tamarisk_parameters import EMPTY, NATIVE, PRESETS, TAMARISK
+from ontarget.domains._tamarisk_kernel import EMPTY, NATIVE, TAMARISK
+from ontarget.domains._tamarisk_parameters import PRESETS
 from ontarget.domains.domain import take
 from ontarget.domains.tamarisk import Rivers
 from ontarget.errors import InputError

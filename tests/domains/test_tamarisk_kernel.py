@@ -9,16 +9,20 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ontarget.domains._draws import streams, uniform
-from ontarget.domains._tamarisk_kernel import binomial, decide, transition
-from ontarget.domains._tamarisk_parameters import (
+from ontarget.domains._tamarisk_kernel import (
     EMPTY,
     ERADICATE,
     ERADICATE_AND_RESTORE,
     NATIVE,
     NOTHING,
-    PRESETS,
     RESTORE,
     TAMARISK,
+    binomial,
+    decide,
+    transition,
+)
+from ontarget.domains._tamarisk_parameters import (
+    PRESETS,
     TamariskParameters,
     dispersal_kernel,
 )

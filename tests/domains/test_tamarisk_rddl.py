@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ontarget.domains import Tamarisk, TamariskParameters
 from ontarget.domains._draws import episode_keys
-from ontarget.domains._tamarisk_parameters import (
+from ontarget.domains._tamarisk_kernel import (
     EMPTY,
     ERADICATE,
     NATIVE,

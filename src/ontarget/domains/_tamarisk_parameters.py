@@ -11,20 +11,22 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from ontarget._typing import FloatArray
+from ontarget.domains._tamarisk_kernel import (
+    EMPTY,
+    ERADICATE,
+    ERADICATE_AND_RESTORE,
+    NATIVE,
+    NOTHING,
+    RESTORE,
+    TAMARISK,
+)
 from ontarget.errors import InputError
 
 __all__ = [
     "ACTIONS",
     "AMOUNTS",
     "EDGE_STATES",
-    "EMPTY",
-    "ERADICATE",
-    "ERADICATE_AND_RESTORE",
-    "NATIVE",
-    "NOTHING",
     "PRESETS",
-    "RESTORE",
-    "TAMARISK",
     "Dispersal",
     "TamariskParameters",
     "dispersal_kernel",
@@ -32,16 +34,7 @@ __all__ = [
     "treatment_chances",
 ]
 
-# Ordered from good to bad, so that a model that takes the code for a number does not go far wrong.
-NATIVE: Final = 0
-EMPTY: Final = 1
-TAMARISK: Final = 2
 EDGE_STATES: Final = ("native", "empty", "tamarisk")
-
-NOTHING: Final = 0
-ERADICATE: Final = 1
-RESTORE: Final = 2
-ERADICATE_AND_RESTORE: Final = 3
 ACTIONS: Final = ("nothing", "eradicate", "restore", "eradicate-and-restore")
 
 Dispersal: TypeAlias = Literal["competition", "plain"]

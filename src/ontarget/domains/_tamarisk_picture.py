@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 from numpy.typing import NDArray
 
-from ontarget.domains._tamarisk_parameters import EMPTY, NATIVE, TAMARISK
+from ontarget.domains._tamarisk_kernel import EMPTY, NATIVE, TAMARISK
 
 __all__ = ["Scene", "picture", "text"]
 

@@ -42,16 +42,22 @@ from scipy.special import bdtr
 
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.domains._draws import streams
-from ontarget.domains._tamarisk_kernel import ILLEGAL, Tables, advance, decide, scatter
-from ontarget.domains._tamarisk_parameters import (
-    AMOUNTS,
+from ontarget.domains._tamarisk_kernel import (
     EMPTY,
     ERADICATE,
     ERADICATE_AND_RESTORE,
+    ILLEGAL,
     NOTHING,
-    PRESETS,
     RESTORE,
     TAMARISK,
+    Tables,
+    advance,
+    decide,
+    scatter,
+)
+from ontarget.domains._tamarisk_parameters import (
+    AMOUNTS,
+    PRESETS,
     TamariskParameters,
     dispersal_kernel,
     downstream_line,
