@@ -55,7 +55,7 @@ def room_kernel(function: F) -> F:
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-class _InnerKernel(CPUDispatcher):  # type: ignore[misc]  # numba ships no types
+class _InnerKernel(CPUDispatcher):
     """A compiled function without an entry from Python; kernels find it as any other."""
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
@@ -66,20 +66,21 @@ class _InnerKernel(CPUDispatcher):  # type: ignore[misc]  # numba ships no types
         )
 
 
-class _KernelFiles(CompileResultCacheImpl):  # type: ignore[misc]
+class _KernelFiles(CompileResultCacheImpl):
     """Names the files of a compiled function after all kernel sources."""
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{super().get_filename_base(fullname, abiflags)}-{_sources_digest()}"
+        base: str = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
+        return f"{base}-{_sources_digest()}"
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _KernelCache(FunctionCache):
     """A compiled function's place on disk; whatever it keeps replaces what older sources gave."""
 
     _impl_class = _KernelFiles
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        super().save_overload(sig, data)
+        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         # <module>.<function>-<line>.py<version>-<digest>[.<number>].nbi or .nbc
         function = self._impl.filename_base.rsplit("-", 2)[0]
         for path in Path(self.cache_path).glob(f"{escape(function)}-*.nb[ic]"):
@@ -104,13 +105,13 @@ def _sources_digest() -> str:
 
 
 def _compile(function: F, **options: bool) -> F:
-    compiled: Any = numba.njit(function, nogil=True, error_model="numpy", **options)
-    if not isinstance(compiled, CPUDispatcher):  # NUMBA_DISABLE_JIT gives the function itself
+    compiled: Any = numba.njit(function, nogil=True, error_model="numpy", **options)  # type: ignore[call-overload]
+    if compiled is function:  # under NUMBA_DISABLE_JIT
         return function
     if "no_cpython_wrapper" in options:
         compiled.__class__ = _InnerKernel
     try:
-        compiled._cache = _KernelCache(function)
+        compiled._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
