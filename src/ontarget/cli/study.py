@@ -131,7 +131,7 @@ def _alarm(found: Evaluation, rate: str) -> str:
     try:
         promised = found.promised_alarms(rate)
     except (CalibrationError, InputError) as error:  # too few assure episodes, or none
-        return f"alarm      none: {in_options(str(error))}"
+        return f"alarm      none: {in_options(error)}"
     quality = promised.quality
     below = ", ".join(f"{rule.threshold:.3g}" for rule in promised.rules)
     lead = ""

@@ -26,12 +26,14 @@ from ontarget.episodes._columns import (
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior, Column, behavior_of
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError, Placeholder
 
 if TYPE_CHECKING:
     from ontarget.episodes.episodes import Episodes
 
 __all__ = ["Alike", "FrameOptions", "Layout", "frame_of", "layout_of", "record_frame", "table_of"]
+
+_NAME = Placeholder("NAME")
 
 
 class Alike(Protocol):
@@ -344,15 +346,17 @@ def _roles(layout: Layout, columns: tuple[str, ...], behavior: Behavior) -> Role
         elif optional:
             found[part] = None
         else:
-            hint = " (or step=None if the rows stand in order)" if part == "step" else ""
-            raise EpisodesError(
-                f"no {part} column {name!r} among {', '.join(columns)}; pass {part}=NAME{hint}"
-            )
+            message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
+            rows = (" (or ", Argument("step", None), " if the rows stand in order)")
+            raise EpisodesError(message, Argument(part, _NAME), *(rows if part == "step" else ()))
     if found["reward"] is None and not isinstance(behavior, Column):
-        raise EpisodesError(f"behavior {behavior.spec!r} needs a reward column; pass reward=NAME")
+        raise EpisodesError(
+            f"behavior {behavior.spec!r} needs a reward column; pass ", Argument("reward", _NAME)
+        )
     if isinstance(behavior, Column) and behavior.column not in columns:
         raise EpisodesError(
-            f"no behavior column {behavior.column!r} among {', '.join(columns)}; pass behavior=NAME"
+            f"no behavior column {behavior.column!r} among {', '.join(columns)}; pass ",
+            Argument("behavior", _NAME),
         )
     return Roles(
         episode=layout.episode,

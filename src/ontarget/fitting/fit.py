@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._typing import AnyArray, BoolArray
 from ontarget.episodes import Episodes, Split
 from ontarget.episodes._fingerprints import fingerprints
-from ontarget.errors import CalibrationError, EpisodesError, GroupError
+from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
 from ontarget.fitted.blocks import Block
 from ontarget.fitted.fitted import Calibrated, SectionsInMemory, block_name
 from ontarget.fitting.engines import Checkpoint, Engine, fingerprint, run_tasks
@@ -189,8 +189,8 @@ def _groups(recipe: Recipe, calibrate: Episodes) -> tuple[Any, ...] | None:
         return None
     if calibrate.groups is None or calibrate.roles.group != recipe.group:
         raise GroupError(
-            f"group={recipe.group!r} needs episodes with that group column, these have "
-            f"{calibrate.roles.group!r}"
+            Argument("group", recipe.group),
+            f" needs episodes with that group column, these have {calibrate.roles.group!r}",
         )
     names, counts = np.unique(calibrate.groups, return_counts=True)
     small = counts < recipe.min_calibration

@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.evaluation import alarm_curve, sustained
 from ontarget.fitted.fitted import Calibrated, ends_with_complements
 from ontarget.fitted.guarantee import Threshold, alarm_scores, promised_threshold
@@ -52,8 +52,8 @@ class AlarmRule:
         whole_number("for_steps", self.for_steps, least=1)
         if self.clear_above is not None and not self.clear_above >= self.threshold:
             raise InputError(
-                f"clear_above needs at least the threshold {self.threshold:g}, "
-                f"got {self.clear_above!r}"
+                Argument("clear_above"),
+                f" needs at least the threshold {self.threshold:g}, got {self.clear_above!r}",
             )
 
     @property
@@ -75,11 +75,13 @@ def rule_of(
 ) -> AlarmRule:
     """The rule that the user asked for: a plain threshold, or a promised false-alarm rate."""
     if alarm_below is not None and false_alarm_rate is not None:
-        raise InputError("pass alarm_below or false_alarm_rate, not both")
+        both = Argument("alarm_below"), " or ", Argument("false_alarm_rate")
+        raise InputError("pass ", *both, ", not both")
     if false_alarm_rate is None:
         below = 0.9 if alarm_below is None else alarm_below
         if not 0.0 <= below <= 1.0:
-            raise InputError(f"alarm_below needs a probability from 0 to 1, got {below!r}")
+            rule = f" needs a probability from 0 to 1, got {below!r}"
+            raise InputError(Argument("alarm_below"), rule)
         return AlarmRule(float(below), for_steps, clear_above)
     p, met, _ = _assured(calibrated, target, group, calibration)
     promised = promised_threshold(alarm_scores(p, for_steps), met, false_alarm_rate)
