@@ -20,6 +20,6 @@ def test_a_solution_is_numpys(n: int) -> None:
 
 
 def test_a_column_that_repeats_another_gets_no_part() -> None:
-    matrix = np.array([[4.0, 4.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
+    matrix = np.array([[4.0, 4.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 9.0]])
     factor(matrix, np.full(3, 1e-12), np.inf)
-    assert solve(matrix, np.array([8.0, 8.0, 6.0])).tolist() == [2.0, 0.0, 3.0]
+    assert solve(matrix, np.array([8.0, 8.0, 27.0])).tolist() == [2.0, 0.0, 3.0]

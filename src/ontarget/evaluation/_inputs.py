@@ -13,7 +13,6 @@ __all__ = [
     "check_panel",
     "check_probabilities",
     "check_same_size",
-    "freeze",
 ]
 
 
@@ -75,14 +74,6 @@ def check_same_size(**arrays: AnyArray) -> None:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise InputError(f"{' and '.join(sizes)} need the same length, got {listed}")
-
-
-def freeze(owner: object, **arrays: AnyArray) -> None:
-    """Put read-only copies of the arrays into a frozen value object."""
-    for name, array in arrays.items():
-        held = np.array(array)
-        held.flags.writeable = False
-        object.__setattr__(owner, name, held)
 
 
 def _floats(name: str, values: ArrayLike) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._arguments import fraction, whole_number
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
@@ -15,7 +16,6 @@ from ontarget.evaluation._inputs import (
     check_numbers,
     check_panel,
     check_same_size,
-    freeze,
 )
 from ontarget.evaluation.binomial import Rate, exact_interval
 

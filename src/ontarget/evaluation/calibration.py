@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._arguments import fraction, whole_number
+from ontarget._readonly import freeze
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
     check_flags,
     check_probabilities,
     check_same_size,
-    freeze,
 )
 from ontarget.evaluation.binomial import exact_interval
 

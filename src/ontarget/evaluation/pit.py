@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ontarget._arguments import fraction, whole_number
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
     check_probabilities,
     check_same_size,
-    freeze,
 )
 from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
 from ontarget.evaluation.calibration import bin_of

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.conformal._limits import TargetEnds
@@ -16,7 +17,6 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import outlook_of_rows
 from ontarget.fitted.blocks import Block
-from ontarget.models._support import read_only
 from ontarget.models.base import ConditionalDistribution
 
 __all__ = ["NO_ENVELOPES", "BlockDistribution", "StepDistribution", "components_of"]

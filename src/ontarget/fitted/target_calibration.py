@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.episodes import Episodes
 from ontarget.errors import CalibrationError, InputError
 from ontarget.fitted._kernels import scores_of_rows
 from ontarget.fitted.law import StepDistribution, components_of
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.fitted._kernels import outlook_of_rows, shift_ends
 from ontarget.fitted.fitted import Calibrated, ends_with_complements
 from ontarget.fitted.law import NO_ENVELOPES, BlockDistribution, components_of
 from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 __all__ = ["Lane", "Lanes"]

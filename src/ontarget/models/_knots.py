@@ -7,11 +7,11 @@ from abc import abstractmethod
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
-from ontarget.models._support import read_only
 from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
 
 __all__ = ["KnotEstimator", "even_levels", "outcome_floor"]

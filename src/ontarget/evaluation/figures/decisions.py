@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ontarget._arguments import fraction
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation._inputs import check_probabilities, check_same_size, freeze
+from ontarget.evaluation._inputs import check_probabilities, check_same_size
 from ontarget.evaluation.alarms import AlarmCurve
 from ontarget.evaluation.figures._style import (
     canvas,
