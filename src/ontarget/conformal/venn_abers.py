@@ -70,8 +70,12 @@ class Envelopes:
         mirrored = success_slopes(weights[::-1].copy(), (weights - successes)[::-1].copy())[::-1]
         if_success = np.concatenate((up[:, 0] / up[:, 1], [1.0]))
         if_failure = np.concatenate(([0.0], (mirrored[:, 1] - mirrored[:, 0]) / mirrored[:, 1]))
-        table = (read_only(array) for array in (ordered[start], if_failure, if_success))
-        return cls(*table, int(points.size))
+        return cls(
+            read_only(ordered[start]),
+            read_only(if_failure),
+            read_only(if_success),
+            int(points.size),
+        )
 
     def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """(p0, p1) at each score: the calibrated probability, were the label 0, and were it 1."""
