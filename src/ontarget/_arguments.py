@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError, OntargetError
 
-__all__ = ["whole_number"]
+__all__ = ["fraction", "share", "whole_number"]
 
 
-def whole_number(name: str, value: object, *, least: int) -> int:
-    """The value as an int, if it is a whole number of at least this.
+def whole_number(
+    name: str,
+    value: object,
+    *,
+    least: int,
+    most: int | None = None,
+    error: type[OntargetError] = InputError,
+) -> int:
+    """The value as an int, if it is a whole number from `least` to `most`.
+
+    A float is refused, 3.0 too: it is more often a slip than a count.
 
     Examples
     --------
     >>> whole_number("window", 3, least=0)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"{name} needs a whole number from {least} up, got {value!r}")
-    return int(value)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least or (most is not None and int(value) > most):  # type: ignore[call-overload]
+        upto = "up" if most is None else f"to {most}"
+        rule = f" needs a whole number from {least} {upto}, got {value!r}"
+        raise error(Argument(name), rule)
+    return int(value)  # type: ignore[call-overload,no-any-return]
+
+
+def fraction(name: str, value: object) -> float:
+    """The value as a float, if it is a number strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> fraction("level", 0.95)
+    0.95
+    """
+    if not (isinstance(value, Real) and 0.0 < float(value) < 1.0):
+        raise InputError(Argument(name), f" needs a number strictly between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def share(name: str, value: object) -> float:
+    """The value as a float, if it is a number above 0, at most 1.
+
+    Examples
+    --------
+    >>> share("max_samples", 1)
+    1.0
+    """
+    if isinstance(value, bool) or not (isinstance(value, Real) and 0.0 < float(value) <= 1.0):
+        raise InputError(Argument(name), f" needs a share above 0, at most 1, got {value!r}")
+    return float(value)

@@ -10,18 +10,17 @@ from hashlib import blake2b
 
 import numpy as np
 
+from ontarget._splitmix import mix
 from ontarget._typing import AnyArray, FloatArray, KeyArray
 
 __all__ = ["keyed_hash", "keyed_uniform", "keys_of"]
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 def keys_of(ids: AnyArray) -> KeyArray:
     """One 64-bit key per id: integers by their value, everything else by its text."""
     array = np.asarray(ids)
     if array.dtype.kind in "iub":
-        return _mix(array.astype(np.uint64))
+        return mix(array.astype(np.uint64))
     texts = (str(value).encode() for value in array.tolist())
     words = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(words, dtype="<u8").astype(np.uint64)
@@ -31,7 +30,7 @@ def keyed_hash(keys: KeyArray, seed: int, *purpose: int | str) -> KeyArray:
     """A 64-bit hash of each key under this seed and purpose."""
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in (int(seed), *purpose))
     word = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return _mix(_mix(keys ^ np.uint64(word)) + np.uint64(word))
+    return mix(mix(keys ^ np.uint64(word)) + np.uint64(word))
 
 
 def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
@@ -45,12 +44,3 @@ def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
     """
     bits = keyed_hash(keys, seed, *purpose) >> np.uint64(12)
     return (bits.astype(np.float64) + 0.5) * 2.0**-52
-
-
-def _mix(words: KeyArray) -> KeyArray:
-    """The finaliser of SplitMix64: a bijection of 64-bit words that scatters every bit."""
-    with np.errstate(over="ignore"):
-        z = words + _GAMMA
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))

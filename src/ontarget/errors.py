@@ -1,11 +1,92 @@
 """Everything ontarget raises on purpose: one tree under `OntargetError`.
 
 Each error is also the builtin kind a caller would expect, so ``except ValueError`` keeps working.
+A message that names an argument holds it as an `Argument`, which the command line spells as the
+option of that name.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import EllipsisType
+
+__all__ = [
+    "AlarmWarning",
+    "Argument",
+    "CalibrationError",
+    "CategoryError",
+    "CensoredError",
+    "EpisodesError",
+    "EpisodesFileError",
+    "FewEpisodesError",
+    "GameError",
+    "GroupError",
+    "InputError",
+    "MissingExtraError",
+    "ModelFileError",
+    "OntargetError",
+    "Placeholder",
+    "TargetError",
+    "UnfittedError",
+]
+
+
+class Placeholder(str):
+    """A word that stands for a value of the user's, such as NAME: spelled without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that a message names, with the value to give it where there is one to tell.
+
+    Examples
+    --------
+    >>> print(Argument("horizon"), Argument("censored", "drop"), sep=", ")
+    horizon, censored='drop'
+    >>> print(Argument("reward", Placeholder("NAME")))
+    reward=NAME
+    """
+
+    name: str
+    value: object = ...
+
+    def __str__(self) -> str:
+        return self.name if isinstance(self.value, EllipsisType) else f"{self.name}={self.value!r}"
 
 
 class OntargetError(Exception):
-    """The root of every error that ontarget raises on purpose."""
+    """The root of every error that ontarget raises on purpose.
+
+    Parameters
+    ----------
+    parts
+        The message, in one text or in several with the arguments it names between them.
+
+    Examples
+    --------
+    >>> error = InputError("pass ", Argument("alarm_below"), " alone")
+    >>> str(error)
+    'pass alarm_below alone'
+    >>> error.told(lambda argument: f"--{argument.name}")
+    'pass --alarm_below alone'
+    """
+
+    def __init__(self, *parts: str | Argument) -> None:
+        super().__init__("".join(map(str, parts)))
+        self.parts = parts
+
+    def told(self, spell: Callable[[Argument], str]) -> str:
+        """The message with its arguments spelled by a function."""
+        return "".join(part if isinstance(part, str) else spell(part) for part in self.parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.parts, self.__dict__
 
 
 class TargetError(OntargetError, ValueError):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ontarget._version import __version__
-from ontarget.errors import EpisodesError
+from ontarget.cli.mistakes import _OPTIONS, in_options
+from ontarget.episodes import Episodes
+from ontarget.errors import Argument, EpisodesError, Placeholder
 
 from .river import call, river, told
 
@@ -126,3 +130,32 @@ def test_demo_says_how_to_put_the_command_on_the_path(
     assert module._activation() == []
     monkeypatch.setattr(module, "which", lambda name: None)
     assert module._activation() == [". .venv/bin/activate"]
+
+
+def test_arguments_are_told_as_options_that_exist() -> None:
+    options = {
+        name for command in COMMANDS for name in re.findall(r"--[\w-]+", told([command, "--help"]))
+    }
+    for name in _OPTIONS:
+        error = EpisodesError(Argument(name), " is wrong")
+        assert in_options(error).split()[0] in options
+    assert "--drop-censored" in options
+    for argument, spelled in [
+        (Argument("censored", "drop"), "--drop-censored"),
+        (Argument("step", None), "--step none"),
+        (Argument("first_step", 1), "--first-step 1"),
+        (Argument("categorical", ["wind"]), "--categorical wind"),
+        (Argument("features", Placeholder("NAMES")), "--features NAMES"),
+        (Argument("unbounded", True), "unbounded=True"),
+    ]:
+        assert in_options(EpisodesError("pass ", argument)) == f"pass {spelled}"
+
+
+def test_a_remedy_is_told_as_an_option(tmp_path: Path) -> None:
+    table = Episodes.read(river().runs).take(range(60)).to_frame()
+    table.filter(pl.col("step") < 40).with_columns(truncated=pl.col("step") == 39).write_csv(
+        tmp_path / "cut.csv"
+    )
+    arguments = ["fit", tmp_path / "cut.csv", "-o", tmp_path / "m.ontarget", "--horizon"]
+    assert "or pass --drop-censored to leave them out" in call([*arguments, 50]).stderr
+    assert "pass --horizon 40 or more" in call([*arguments, 30]).stderr

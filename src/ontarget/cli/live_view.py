@@ -199,7 +199,7 @@ class LiveView:
                 track.agent or "–",
                 str(track.step),
                 sparkline([point[1] for point in track.points], max(10, width // 3)),
-                _percent(p),
+                percent(p),
                 *([band] if wide else []),
                 track.change,
                 style=style if track.status in ("ALARM", "UNKNOWN") else None,
@@ -231,7 +231,7 @@ def _headline(track: Track) -> Text:
     if track.agent:
         text.append(f"{track.agent}  ", style="bold")
     text.append(f"step {track.step}  ")
-    text.append(f"{_percent(p)} ", style=COLOURS.get(track.status, ""))
+    text.append(f"{percent(p)} ", style=COLOURS.get(track.status, ""))
     if not math.isnan(p) and high > low:
         text.append(f"({percent(low)} to {percent(high)}) ", style="dim")
     text.append(track.status, style=COLOURS.get(track.status, ""))
@@ -240,7 +240,3 @@ def _headline(track: Track) -> Text:
 
 def _counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
-
-
-def _percent(share: float) -> str:
-    return "?" if math.isnan(share) else percent(share)

@@ -6,39 +6,27 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from enum import IntEnum
+from types import EllipsisType
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ontarget.errors import OntargetError
+from ontarget.errors import Argument, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
 
 _DEBUG = "--debug"
 
-# What the library calls a remedy, and what the command line calls it.
-_OPTIONS: Final = (
-    (re.compile(r"\bcensored='drop'"), "--drop-censored"),
-    (re.compile(r"\bstep=None\b"), "--step none"),
-    (re.compile(r"\bcategorical=\['([^']+)'\]"), r"--categorical \1"),
+# Arguments of the library that are options of the same name here.
+_OPTIONS: Final = frozenset(
     (
-        re.compile(
-            r"\b(episode|step|reward|features|behavior|group|horizon|first_step"
-            r"|alarm_below|false_alarm_rate|for_steps|clear_above)=([\w.]+)"
-        ),
-        lambda found: f"{_option(found[1])} {found[2]}",
-    ),
-    (re.compile(r"\bfeatures=(?=$|[\s;,])"), "--features"),
-    (
-        re.compile(
-            r"\b(alarm_below|false_alarm_rate|for_steps|clear_above|success_rate|first_step)\b"
-        ),
-        lambda found: _option(found[1]),
-    ),
+        *("episode", "step", "first_step", "reward", "features", "categorical", "behavior"),
+        *("group", "horizon", "alarm_below", "false_alarm_rate", "for_steps", "clear_above"),
+        *("success_rate", "accuracy", "level"),
+    )
 )
 
 
@@ -96,26 +84,37 @@ class PlainGroup(TyperGroup):
             raise typer.Exit(Exit.INPUT) from None
 
 
-def in_options(text: str) -> str:
-    """A message with the library's arguments as the command line's options.
+def in_options(error: OntargetError) -> str:
+    """The error's message in one line, with the library's arguments as this program's options.
 
     Examples
     --------
-    >>> in_options("pass reward=NAME, or censored='drop'")
-    'pass --reward NAME, or --drop-censored'
+    >>> from ontarget.errors import Argument, EpisodesError, Placeholder
+    >>> reward, censored = Argument("reward", Placeholder("NAME")), Argument("censored", "drop")
+    >>> in_options(EpisodesError("pass ", reward, " or ", censored))
+    'pass --reward NAME or --drop-censored'
     """
-    for pattern, option in _OPTIONS:
-        text = pattern.sub(option, text)
-    return text
+    return " ".join(error.told(_option).split())
 
 
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def _option(argument: Argument) -> str:
+    name, value = argument.name, argument.value
+    if (name, value) == ("censored", "drop"):
+        return "--drop-censored"
+    if name not in _OPTIONS:
+        return str(argument)
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, EllipsisType):
+        return option
+    several = value if isinstance(value, list | tuple) else [value]
+    return f"{option} {','.join('none' if one is None else str(one) for one in several)}"
 
 
 def _told(error: Exception) -> str:
     """The error in one line."""
-    if isinstance(error, OSError) and not isinstance(error, OntargetError) and error.strerror:
+    if isinstance(error, OntargetError):
+        return in_options(error)
+    if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}"
-    return in_options(" ".join(str(error).split()))
+    return " ".join(str(error).split())

@@ -41,11 +41,11 @@ def plan(
     It is about chance in the calibration episodes; how sharp the probabilities are depends on the
     model, and is measured by evaluate.
     """
+    from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes
-    from ontarget.errors import InputError
 
-    if success_rate is not None and not 0.0 < success_rate <= 1.0:
-        raise InputError(f"success_rate needs a share above 0, at most 1, got {success_rate:g}")
+    if success_rate is not None:
+        share("success_rate", success_rate)
     found = plan_sizes(accuracy, level, false_alarm_rate=false_alarm_rate)
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"record": _to_record(found, success_rate)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,14 +14,14 @@ _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in percent.
+    """A share in percent, or a question mark where it is not known.
 
     Examples
     --------
-    >>> percent(0.873), percent(0.05, 0)
-    ('87.3 %', '5 %')
+    >>> percent(0.873), percent(0.05, 0), percent(math.nan)
+    ('87.3 %', '5 %', '?')
     """
-    return f"{100 * share:.{digits}f} %"
+    return "?" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:

@@ -143,7 +143,7 @@ def _alarm(found: Evaluation, rule: AlarmRule) -> str:
     try:
         raised = found.alarms(rule)
     except FewEpisodesError as error:
-        return f"alarm      none: {in_options(str(error))}"
+        return f"alarm      none: {in_options(error)}"
     quality = raised.quality
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in raised.triggers)
     lead = ""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 
 __all__ = [
     "Level",
@@ -42,7 +42,8 @@ def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Frac
     """
     exact = _fraction(str(level))
     if not 0 < exact < 1:
-        raise InputError(f"{name} needs a number strictly between 0 and 1, got {level!r}; {hint}")
+        rule = f" needs a number strictly between 0 and 1, got {level!r}; {hint}"
+        raise InputError(Argument(name), rule)
     return exact
 
 

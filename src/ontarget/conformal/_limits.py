@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from ontarget._grid import snap
+from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import InputError, TargetError
 from ontarget.models.base import ConditionalDistribution
@@ -47,8 +48,7 @@ class TargetEnds:
         # Snapped before any shift, so that components which meet on the grid are one.
         snapped = tuple(target.shift(0.0, grid) for target in several)
         ends = {end for t in snapped for c in t for end in (c.lower, c.upper) if math.isfinite(end)}
-        values = np.array(sorted(ends), dtype=np.float64)
-        values.setflags(write=False)
+        values = read_only(np.array(sorted(ends), dtype=np.float64))
         return cls(snapped, single, grid, values)
 
     @property

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._keyed import keyed_uniform
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.conformal._kernels import end_counts_many, target_rows
@@ -79,8 +80,7 @@ class Ranks:
             raise InputError(f"ranks need a 1-D array of finite numbers, got shape {array.shape}")
         if np.any(array[1:] < array[:-1]):
             raise InputError("ranks need ascending values; Ranks.of sorts them")
-        array.setflags(write=False)
-        object.__setattr__(self, "values", array)
+        object.__setattr__(self, "values", read_only(array))
 
     @classmethod
     def of(cls, values: ArrayLike) -> Ranks:

@@ -7,6 +7,7 @@ from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.conformal._calibration import CalibrationRows, Kind, n_rows
 from ontarget.conformal._levels import Level
@@ -63,10 +64,8 @@ class GroupedPCQR:
         self, model: ConditionalDistribution, *, min_size: int = 20, grid: float | None = None
     ) -> None:
         PCQR(model)  # so that a model which cannot be asked is refused here
-        if min_size < 1:
-            raise InputError(f"min_size needs a whole number from 1 up, got {min_size}")
         self.model = model
-        self.min_size = min_size
+        self.min_size = whole_number("min_size", min_size, least=1)
         self.grid = grid
         self._groups: dict[object, PCQR] | None = None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.special import betainc, betaincinv
 from ontarget._arguments import whole_number
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._levels import Level, exact_level, exact_rate, needed_size
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 __all__ = [
     "Side",
@@ -31,13 +32,13 @@ __all__ = [
     "uniform_margin",
 ]
 
-Side: TypeAlias = Literal["least", "most"]  # k = ⌈level(n + 1)⌉ or ⌊level(n + 1)⌋
+Side: TypeAlias = Literal["least", "most"]  # k = ⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋
 
 _MOST = 20_000_000
 
 
-def uniform_margin(n: int, confidence: Level = 0.95) -> float:
-    """How far the calibrated CDF of n episodes may lie from the truth, anywhere, with confidence.
+def uniform_margin(n: int, level: Level = 0.95) -> float:
+    """How far the calibrated CDF of n episodes may lie from the truth, anywhere, at this level.
 
     A probability of a half-line is off by at most this, one of an interval by at most twice this.
 
@@ -47,11 +48,11 @@ def uniform_margin(n: int, confidence: Level = 0.95) -> float:
     0.0304
     """
     size = whole_number("n", n, least=1)
-    rest = 1 - exact_level(confidence)
+    rest = 1 - exact_level(level)
     return min(1.0, math.sqrt(math.log(2 / rest) / (2 * size)))
 
 
-def needed_for_cdf(accuracy: float, confidence: Level = 0.95) -> int:
+def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
     """The fewest calibration episodes whose `uniform_margin` is at most the accuracy.
 
     Examples
@@ -59,16 +60,18 @@ def needed_for_cdf(accuracy: float, confidence: Level = 0.95) -> int:
     >>> needed_for_cdf(0.02)
     4612
     """
-    rest = 1 - exact_level(confidence)
+    rest = 1 - exact_level(level)
     n = max(1, math.ceil(math.log(2 / rest) / (2 * _accuracy(accuracy) ** 2)))
     # The square root may round across the border that the square has rounded to.
-    return n if uniform_margin(n, confidence) <= accuracy else n + 1
+    return n if uniform_margin(n, level) <= accuracy else n + 1
 
 
 def coverage_range(
-    level: Level, n: int, confidence: Level = 0.95, *, side: Side = "least"
+    coverage: Level, n: int, level: Level = 0.95, *, side: Side = "least"
 ) -> tuple[float, float]:
-    """The central range of what intervals at this level really cover, given n episodes (M13).
+    """The central range of what intervals asked for this coverage really cover (M13).
+
+    With the probability `level` over calibration sets of n episodes, the share lies in the range.
 
     ``side="most"`` is for rates that may not be exceeded, as of false alarms (M8).
 
@@ -79,8 +82,8 @@ def coverage_range(
     (0.881, 0.918)
     """
     size = whole_number("n", n, least=1)
-    k = float(_rank(level, np.array([size]), side)[0])
-    rest = float(1 - exact_level(confidence))
+    k = float(_rank(coverage, np.array([size]), side)[0])
+    rest = float(1 - exact_level(level))
     if k == 0.0 or k == size + 1.0:
         return (0.0, 0.0) if k == 0.0 else (1.0, 1.0)
     low, high = betaincinv(k, size + 1 - k, np.array([rest / 2, 1 - rest / 2]))
@@ -88,34 +91,34 @@ def coverage_range(
 
 
 def needed_for_coverage(
-    level: Level, accuracy: float, confidence: Level = 0.95, *, side: Side = "least"
+    coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
-    """The fewest episodes from which on coverage is within the accuracy, with confidence.
+    """The fewest episodes from which on coverage is within the accuracy of what was asked.
 
     Coverage given the calibration set is Beta(k, n + 1 − k). As k moves in whole numbers the
     probability to be within the accuracy does not rise evenly with n: from this n on it stays
-    above the confidence.
+    above the level.
 
     Examples
     --------
     >>> needed_for_coverage(0.9, 0.02)
     854
     """
-    reach, share = _accuracy(accuracy), float(exact_level(level))
-    sure = float(exact_level(confidence))
-    least = needed_size(level) if side == "least" else needed_successes(level)
+    reach, share = _accuracy(accuracy), float(_exact_coverage(coverage))
+    sure = float(exact_level(level))
+    least = needed_size(coverage) if side == "least" else needed_successes(coverage)
 
     def inside(n: FloatArray, k: FloatArray) -> FloatArray:
         return _beta_cdf(k, n, share + reach) - _beta_cdf(k, n, share - reach)
 
-    # With k = level(n + 1) unrounded the probability rises evenly, so that bisection finds where
+    # With k = coverage(n + 1) unrounded the probability rises evenly, so that bisection finds where
     # it crosses. Rounding moves k by less than 1, the mean by less than 1/n: look some such steps
     # beyond, and from there down to the last n that fails.
     low, high = 1, 1
     while inside(*_unrounded(high, share))[0] < sure:
         low, high = high, 2 * high
         if high > _MOST:
-            raise InputError(f"accuracy={accuracy!r} needs more than {_MOST:,} episodes")
+            raise InputError(Argument("accuracy", accuracy), f" needs more than {_MOST:,} episodes")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
@@ -124,14 +127,14 @@ def needed_for_coverage(
     top = max(least, math.ceil(high + 4 / reach + 10))
     while top >= least:
         n = np.arange(max(least, top - 9_999), top + 1)
-        failing = np.flatnonzero(inside(n.astype(np.float64), _rank(level, n, side)) < sure)
+        failing = np.flatnonzero(inside(n.astype(np.float64), _rank(coverage, n, side)) < sure)
         if failing.size:
             return int(n[failing[-1]]) + 1
         top = int(n[0]) - 1
     return least
 
 
-def needed_successes(rate: Level) -> int:
+def needed_successes(false_alarm_rate: Level) -> int:
     """The fewest successful assure episodes with which a false-alarm rate can be promised (M8).
 
     Examples
@@ -139,7 +142,7 @@ def needed_successes(rate: Level) -> int:
     >>> needed_successes(0.05)
     19
     """
-    return math.ceil(1 / exact_rate(rate)) - 1
+    return math.ceil(1 / exact_rate(false_alarm_rate)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ class SizePlan:
     at_all_thresholds
         The same for all thresholds at once; a target with two ends is within twice the accuracy.
     coverage
-        Calibration episodes for what intervals really cover, by the level asked for.
+        Calibration episodes for what intervals really cover, by the coverage asked for.
     successes_to_promise, successes
         Successful assure episodes to promise the false-alarm rate at all, and to have it within
         the accuracy; None where no rate was asked for.
@@ -203,15 +206,20 @@ def plan_sizes(
 def _accuracy(accuracy: float) -> float:
     if not 0.0 < accuracy < 0.5:
         raise InputError(
-            f"accuracy needs a number strictly between 0 and 0.5, got {accuracy!r}; 0.02 asks for "
-            "two percentage points"
+            Argument("accuracy"),
+            f" needs a number strictly between 0 and 0.5, got {accuracy!r}; 0.02 asks for two "
+            "percentage points",
         )
     return float(accuracy)
 
 
-def _rank(level: Level, n: IndexArray, side: Side) -> FloatArray:
-    """⌈level(n + 1)⌉ or ⌊level(n + 1)⌋ in whole numbers, as M5 asks."""
-    exact = exact_level(level)
+def _exact_coverage(coverage: Level) -> Fraction:
+    return exact_level(coverage, name="coverage")
+
+
+def _rank(coverage: Level, n: IndexArray, side: Side) -> FloatArray:
+    """⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋ in whole numbers, as M5 asks."""
+    exact = _exact_coverage(coverage)
     whole = (n.astype(np.int64) + 1) * exact.numerator
     floor = whole // exact.denominator
     if side == "most":

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.conformal._calibration import CalibrationRows, checked_keys, n_rows
 from ontarget.conformal._limits import TargetEnds, checked_offset, raw_probability
@@ -69,10 +70,12 @@ class Envelopes:
         mirrored = success_slopes(weights[::-1].copy(), (weights - successes)[::-1].copy())[::-1]
         if_success = np.concatenate((up[:, 0] / up[:, 1], [1.0]))
         if_failure = np.concatenate(([0.0], (mirrored[:, 1] - mirrored[:, 0]) / mirrored[:, 1]))
-        distinct = ordered[start]
-        for array in (distinct, if_failure, if_success):
-            array.setflags(write=False)
-        return cls(distinct, if_failure, if_success, int(points.size))
+        return cls(
+            read_only(ordered[start]),
+            read_only(if_failure),
+            read_only(if_success),
+            int(points.size),
+        )
 
     def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """(p0, p1) at each score: the calibrated probability, were the label 0, and were it 1."""

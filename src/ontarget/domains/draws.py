@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget._kernel import inner_kernel, kernel
+from ontarget._kernel import kernel
 from ontarget._keyed import keyed_hash, keys_of
+from ontarget._splitmix import GAMMA, mix_word
 from ontarget._typing import KeyArray
 
 __all__ = ["below", "episode_keys", "stream", "streams", "uniform"]
 
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _UNIT = 2.0**-53
 
 
@@ -34,7 +33,7 @@ def stream(key: np.uint64, t: int) -> np.uint64:
     Step -1 is the start of the episode, before its first step. Called from Python it returns an
     ``int``; make it an ``np.uint64`` before it is passed on.
     """
-    return _mix(np.uint64(key) ^ _mix(np.uint64(t + 2) * _STEP))
+    return mix_word(np.uint64(key) ^ mix_word(np.uint64(t + 2) * _STEP))
 
 
 @kernel
@@ -50,20 +49,11 @@ def streams(keys: KeyArray, t: int) -> KeyArray:
 def uniform(of_stream: np.uint64, counter: int) -> float:
     """A uniform number in [0, 1): the one at this counter of the stream."""
     # Numba adds signed and unsigned integers as floats, so every word is made unsigned first.
-    word = np.uint64(of_stream) + np.uint64(counter) * _GAMMA
-    return np.float64(_mix(word) >> np.uint64(11)) * _UNIT
+    word = np.uint64(of_stream) + np.uint64(counter) * GAMMA
+    return np.float64(mix_word(word) >> np.uint64(11)) * _UNIT
 
 
 @kernel
 def below(of_stream: np.uint64, counter: int, n: int) -> int:
     """A uniform whole number from 0 to n - 1, for n up to a few thousand."""
     return int(uniform(of_stream, counter) * n)
-
-
-@inner_kernel
-def _mix(word: np.uint64) -> np.uint64:
-    """The finaliser of SplitMix64: a bijection of 64-bit words that scatters every bit."""
-    z = np.uint64(word) + _GAMMA
-    z = (z ^ (z >> np.uint64(30))) * _FIRST
-    z = (z ^ (z >> np.uint64(27))) * _SECOND
-    return z ^ (z >> np.uint64(31))

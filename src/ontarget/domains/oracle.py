@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._grid import grid_of
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._threads import run_blocks
@@ -66,8 +67,7 @@ def rollout_outcomes(
     domain, n = domain_of(domain), count(states)
     if not 0 <= t <= domain.horizon:
         raise InputError(f"t needs a step from 0 to the horizon {domain.horizon}, got {t}")
-    if rollouts < 1:
-        raise InputError(f"rollouts needs at least 1 continuation per state, got {rollouts}")
+    whole_number("rollouts", rollouts, least=1)
     so_far = _per_state("behavior", behavior, n)
     if not np.isfinite(so_far).all():
         raise InputError(f"behavior needs finite sums, got {so_far[~np.isfinite(so_far)][0]}")

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray
@@ -125,8 +126,7 @@ def simulate_with_snapshots(
 def _run(
     domain: Domain[S], episodes: int, seed: int, steps: list[int], progress: bool
 ) -> _Record[S]:
-    if episodes < 1:
-        raise InputError(f"episodes needs at least 1 to simulate, got {episodes}")
+    whole_number("episodes", episodes, least=1)
     if steps and not (steps[0] >= 0 and steps[-1] < domain.horizon):
         raise InputError(
             f"snapshots needs steps from 0 to {domain.horizon - 1}, the horizon of {domain.name} "

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from ontarget._typing import AnyArray, IndexArray
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["Arrangement", "arrange"]
 
@@ -138,7 +138,8 @@ def _checked(
         row = int(np.argmin(times))
         raise EpisodesError(
             f"episode {name(ids[row])} has step {steps[row]}, below the first step {first_step}; "
-            f"number the steps from {first_step}, or pass first_step={steps[row]}"
+            f"number the steps from {first_step}, or pass ",
+            Argument("first_step", int(steps[row])),
         )
     return times
 
@@ -148,15 +149,17 @@ def _refuse_gap(
 ) -> NoReturn:
     missing = int(np.argmax(own != np.arange(own.size)))
     start = earliest + first_step
+    remedy: tuple[str | Argument, ...] = ("record every step, or leave the episode out",)
     if earliest > 0:
-        remedy = f"if the steps are numbered from {start}, pass first_step={start}"
+        begin = Argument("first_step", int(start))
+        remedy = (f"if the steps are numbered from {start}, pass ", begin)
     elif own[0] and own[-1] - own[0] == own.size - 1:
-        remedy = f"number each episode's steps from {first_step}; step=None counts the rows instead"
-    else:
-        remedy = "record every step, or leave the episode out"
+        number = f"number each episode's steps from {first_step}; "
+        remedy = (number, Argument("step", None), " counts the rows instead")
     raise EpisodesError(
         f"episode {name} lacks step {missing + first_step} of "
-        f"{first_step}..{int(own[-1]) + first_step}{_more(episodes, 'episode')}; {remedy}"
+        f"{first_step}..{int(own[-1]) + first_step}{_more(episodes, 'episode')}; ",
+        *remedy,
     )
 
 

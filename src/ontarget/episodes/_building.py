@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes._walk import walk
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
-from ontarget.errors import CensoredError, EpisodesError
+from ontarget.errors import Argument, CensoredError, EpisodesError
 
 __all__ = ["Censored", "RawEpisodes", "build"]
 
@@ -128,14 +129,15 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None) -> int:
     longest = int(np.argmax(lengths))
     if horizon is None:
         return int(lengths[longest])
-    if isinstance(horizon, bool) or horizon != int(horizon) or horizon < 1:
-        raise EpisodesError(f"horizon needs a whole number from 1 up, got {horizon}")
-    if horizon < lengths[longest]:
+    asked = whole_number("horizon", horizon, least=1, error=EpisodesError)
+    if asked < lengths[longest]:
         raise EpisodesError(
-            f"horizon {horizon} is shorter than episode {recording.ids[longest]!s} with "
-            f"{lengths[longest]} steps; pass horizon={lengths[longest]} or more, or cut them"
+            f"horizon {asked} is shorter than episode {recording.ids[longest]!s} with "
+            f"{lengths[longest]} steps; pass ",
+            Argument("horizon", int(lengths[longest])),
+            " or more, or cut them",
         )
-    return int(horizon)
+    return asked
 
 
 def _settle_censored(store: Store, censored: Censored) -> tuple[Store, IndexArray | None]:
@@ -149,13 +151,16 @@ def _settle_censored(store: Store, censored: Censored) -> tuple[Store, IndexArra
         raise CensoredError(
             f"{cut:,} of {n:,} episodes were cut off before their end and before the horizon "
             f"{store.horizon} (first: episode {store.ids[first]!s} after {store.lengths[first]} "
-            "steps), so their outcome is unknown; record them to the end, or pass censored='drop' "
-            "to leave them out (what remains is then a selection)"
+            "steps), so their outcome is unknown; record them to the end, or pass ",
+            Argument("censored", "drop"),
+            " to leave them out (what remains is then a selection)",
         )
     kept = np.flatnonzero(~store.censored)
     if not kept.size:
         raise CensoredError(
             f"all {n:,} episodes were cut off before the horizon {store.horizon}, so none is left "
-            "after censored='drop'; record episodes to their end, or pass the horizon they reach"
+            "after ",
+            Argument("censored", "drop"),
+            "; record episodes to their end, or pass the horizon they reach",
         )
     return replace(store, dropped=cut), kept

@@ -12,7 +12,7 @@ import polars as pl
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes.schema import Feature
-from ontarget.errors import CategoryError, EpisodesError
+from ontarget.errors import Argument, CategoryError, EpisodesError, Placeholder
 
 __all__ = [
     "Labels",
@@ -51,8 +51,9 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
-            f"{what} needs numbers, got the type {column.dtype}; turn it into a number, or name "
-            "the features to use with features="
+            f"{what} needs numbers, got the type {column.dtype}; turn it into a number, or pass ",
+            Argument("features", Placeholder("NAMES")),
+            " with the features to use",
         )
     if column.dtype in (pl.Int64, pl.UInt64, pl.Int128):
         row = _first((column > _EXACT_INTEGERS) | (column < -_EXACT_INTEGERS))
@@ -203,5 +204,7 @@ def _refuse_mixed(text: pl.Series, where: Where) -> None:
     if row is not None and parsed.any():
         raise EpisodesError(
             f"feature {text.name!r} mixes numbers and text: got {text[row]!r} at {where(row)}; "
-            f"correct the value, or pass categorical=[{text.name!r}] if all of them are names"
+            "correct the value, or pass ",
+            Argument("categorical", [text.name]),
+            " if all of them are names",
         )

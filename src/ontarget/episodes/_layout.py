@@ -10,7 +10,7 @@ from ontarget.episodes._building import Censored
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = [
     "Alike",
@@ -21,6 +21,8 @@ __all__ = [
     "named_alike",
     "roles_of",
 ]
+
+_NAME = Placeholder("NAME")
 
 
 class Alike(Protocol):
@@ -135,15 +137,17 @@ def roles_of(layout: Layout, columns: tuple[str, ...], behavior: Behavior) -> Ro
         elif optional:
             found[part] = None
         else:
-            hint = " (or step=None if the rows stand in order)" if part == "step" else ""
-            raise EpisodesError(
-                f"no {part} column {name!r} among {', '.join(columns)}; pass {part}=NAME{hint}"
-            )
+            message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
+            rows = (" (or ", Argument("step", None), " if the rows stand in order)")
+            raise EpisodesError(message, Argument(part, _NAME), *(rows if part == "step" else ()))
     if found["reward"] is None and not behavior.told:
-        raise EpisodesError(f"behavior {behavior.spec!r} needs a reward column; pass reward=NAME")
+        raise EpisodesError(
+            f"behavior {behavior.spec!r} needs a reward column; pass ", Argument("reward", _NAME)
+        )
     if behavior.column is not None and behavior.column not in columns:
         raise EpisodesError(
-            f"no behavior column {behavior.column!r} among {', '.join(columns)}; pass behavior=NAME"
+            f"no behavior column {behavior.column!r} among {', '.join(columns)}; pass ",
+            Argument("behavior", _NAME),
         )
     return Roles(
         episode=layout.episode,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
@@ -11,12 +9,10 @@ from ontarget.errors import InputError
 
 __all__ = [
     "check_flags",
-    "check_fraction",
     "check_numbers",
     "check_panel",
     "check_probabilities",
     "check_same_size",
-    "freeze",
 ]
 
 
@@ -78,22 +74,6 @@ def check_same_size(**arrays: AnyArray) -> None:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise InputError(f"{' and '.join(sizes)} need the same length, got {listed}")
-
-
-def check_fraction(name: str, value: float) -> float:
-    """The value as a number strictly between 0 and 1."""
-    number = float(value)
-    if not (math.isfinite(number) and 0.0 < number < 1.0):
-        raise InputError(f"{name} needs a number strictly between 0 and 1, got {value}")
-    return number
-
-
-def freeze(owner: object, **arrays: AnyArray) -> None:
-    """Put read-only copies of the arrays into a frozen value object."""
-    for name, array in arrays.items():
-        held = np.array(array)
-        held.flags.writeable = False
-        object.__setattr__(owner, name, held)
 
 
 def _floats(name: str, values: ArrayLike) -> FloatArray:

@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import fraction, whole_number
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
     check_flags,
-    check_fraction,
     check_numbers,
     check_panel,
     check_same_size,
-    freeze,
 )
 from ontarget.evaluation.binomial import Rate, exact_interval
 
@@ -105,7 +104,8 @@ class AlarmCurve:
         It looks at these very episodes, so on others the rate may be higher; a promised rate is
         found on episodes of its own (M8).
         """
-        allowed = np.flatnonzero(self.false_alarm_rate <= check_fraction("rate", false_alarm_rate))
+        most = fraction("false_alarm_rate", false_alarm_rate)
+        allowed = np.flatnonzero(self.false_alarm_rate <= most)
         if allowed.size == 0:
             raise InputError(
                 f"no threshold of the curve has a false-alarm rate of {false_alarm_rate} or less; "

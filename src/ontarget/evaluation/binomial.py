@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, betaln, gammaln, xlog1py, xlogy
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import fraction, whole_number
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation._inputs import check_fraction
 
 __all__ = ["Rate", "beta_binomial_band", "binomial_band", "exact_interval"]
 
@@ -63,7 +62,7 @@ def exact_interval(
     It covers the true share with at least this level, whatever the share, if the trials are
     independent. ``n`` may be fractional: an effective number of trials.
     """
-    tail = (1.0 - check_fraction("level", level)) / 2.0
+    tail = (1.0 - fraction("level", level)) / 2.0
     hits, trials = np.broadcast_arrays(
         np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
     )
@@ -94,7 +93,7 @@ def beta_binomial_band(n: int, a: float, b: float, *, band: float) -> tuple[int,
 
 
 def _central(mass: FloatArray, band: float) -> tuple[int, int]:
-    tail = (1.0 - check_fraction("band", band)) / 2.0
+    tail = (1.0 - fraction("band", band)) / 2.0
     below, above = np.cumsum(mass), np.cumsum(mass[::-1])
     last = mass.size - 1
     low = int(np.searchsorted(below, tail, side="right"))

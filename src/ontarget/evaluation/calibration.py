@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import fraction, whole_number
+from ontarget._readonly import freeze
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
     check_flags,
-    check_fraction,
     check_probabilities,
     check_same_size,
-    freeze,
 )
 from ontarget.evaluation.binomial import exact_interval
 
@@ -117,7 +116,7 @@ def reliability(
     """
     forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
     check_same_size(p=forecasts, met=outcomes)
-    check_fraction("level", level)
+    fraction("level", level)
     places = bin_of(forecasts, bins)
     count = np.bincount(places, minlength=bins)
     hits = np.bincount(places, weights=outcomes, minlength=bins)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import fraction, whole_number
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.conformal._levels import Level, ceil_rank
 from ontarget.evaluation._inputs import (
-    check_fraction,
     check_numbers,
     check_same_size,
 )
@@ -92,7 +91,7 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
         whole_number("n_calibration", n_calibration, least=1),
         whole_number("n_test", n_test, least=1),
     )
-    check_fraction("band", band)
+    fraction("band", band)
     rank = ceil_rank(level, n)
     if rank == n + 1:  # the whole line
         return Band(1.0, 1.0)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import fraction, whole_number
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
-    check_fraction,
     check_probabilities,
     check_same_size,
-    freeze,
 )
 from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
 from ontarget.evaluation.calibration import bin_of
@@ -114,7 +113,7 @@ def _histogram(
     n_calibration, band = asked
     total, bins = places.size, shares.size
     # Bonferroni: each bar may leave its band with a share 1/bins of what all may together.
-    each = 1.0 - (1.0 - check_fraction("band", band)) / bins
+    each = 1.0 - (1.0 - fraction("band", band)) / bins
     limits = {}
     for share in np.unique(shares):
         if bins == 1:

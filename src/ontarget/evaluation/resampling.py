@@ -13,13 +13,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import fraction, whole_number
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import (
     check_flags,
-    check_fraction,
     check_panel,
     check_same_size,
 )
@@ -91,7 +90,7 @@ class Resampling:
 
     def __post_init__(self) -> None:
         whole_number("resamples", self.resamples, least=2)
-        check_fraction("level", self.level)
+        fraction("level", self.level)
 
     def weights(self, n_episodes: int, ids: ArrayLike | None = None) -> FloatArray:
         """How often each resample holds each episode, (resamples, episodes)."""

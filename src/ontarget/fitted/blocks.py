@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.models._support import read_only
 
 __all__ = ["Block", "LawTable", "StepsPerModel", "plan_blocks"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.episodes import Episodes
@@ -12,7 +13,6 @@ from ontarget.fitted._kernels import RAW
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 __all__ = ["calibrate_target"]

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ontarget._grid import scale_of
+from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._store import Roles
@@ -20,7 +21,6 @@ from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.models._support import read_only
 
 __all__ = ["Fitted", "Models", "Trained"]
 

@@ -12,7 +12,7 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level, ceil_rank, exact_rate
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
-from ontarget.errors import FewEpisodesError
+from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
 
 __all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised_threshold"]
@@ -65,8 +65,9 @@ def promised_threshold(scores: FloatArray, met: BoolArray, rate: Level) -> Thres
     k = math.floor(exact * (m + 1))
     if k == 0:
         raise FewEpisodesError(
-            f"false_alarm_rate={float(exact):g} needs at least {math.ceil(1 / exact) - 1} assure "
-            f"episodes that met the target, has {m}; record more, or accept a higher rate"
+            Argument("false_alarm_rate", float(exact)),
+            f" needs at least {math.ceil(1 / exact) - 1} assure "
+            f"episodes that met the target, has {m}; record more, or accept a higher rate",
         )
     return Threshold(value=float(kept[k - 1]), rate=float(exact), k=k, m=m)
 

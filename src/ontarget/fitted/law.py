@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._ranks import Ranks
@@ -18,7 +19,6 @@ from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
 from ontarget.fitted.question import Question
 from ontarget.models._mixture import mixture_limits, mixture_quantile
-from ontarget.models._support import read_only
 from ontarget.models.base import Side
 
 __all__ = ["NO_ENVELOPES", "StepLaw"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._limits import TargetEnds
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 __all__ = ["Question"]

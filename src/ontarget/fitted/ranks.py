@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.conformal._ranks import Ranks
 from ontarget.errors import ModelFileError
-from ontarget.models._support import read_only
 
 __all__ = ["RankTable"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.fitted.law import StepLaw
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 __all__ = ["TargetCalibration"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
@@ -16,7 +17,6 @@ from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.tasks import BlockResult
 from ontarget.models._mixture import weighted
-from ontarget.models._support import read_only
 
 __all__ = ["Part", "blended_limits", "rank_table", "whole_run_excess"]
 

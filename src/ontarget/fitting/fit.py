@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Episodes, Split
 from ontarget.episodes._fingerprints import fingerprints
-from ontarget.errors import CalibrationError, EpisodesError, GroupError
+from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitting.calibration import Part, blended_limits, rank_table, whole_run_excess
@@ -21,7 +22,6 @@ from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block, step_rows
 from ontarget.models._entry import check_model, fresh_model
-from ontarget.models._support import read_only
 
 __all__ = ["Preset", "Recipe", "fit_monitor", "preset_model"]
 
@@ -232,8 +232,8 @@ def _groups(recipe: Recipe, calibrate: Episodes) -> tuple[Any, ...] | None:
         return None
     if calibrate.groups is None or calibrate.roles.group != recipe.group:
         raise GroupError(
-            f"group={recipe.group!r} needs episodes with that group column, these have "
-            f"{calibrate.roles.group!r}"
+            Argument("group", recipe.group),
+            f" needs episodes with that group column, these have {calibrate.roles.group!r}",
         )
     names, counts = np.unique(calibrate.groups, return_counts=True)
     small = counts < recipe.min_calibration

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ontarget._progress import Reached
+from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, NUMBERS, PLAUSIBILITY, RAW, P
@@ -20,7 +21,6 @@ from ontarget.live._reasons import Reason, in_words
 from ontarget.live._run_kernel import first_alarms_of_runs
 from ontarget.live.outlook import Outlook, Outlooks, Status
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 __all__ = ["Answers", "answer_episodes", "outlooks_at"]

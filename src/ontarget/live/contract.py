@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Translation
@@ -24,7 +25,6 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunTable
 from ontarget.models._entry import live_model
 from ontarget.models._mixture import weighted
-from ontarget.models._support import read_only
 from ontarget.target import Target
 
 __all__ = ["Contract"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level, exact_rate
-from ontarget.errors import FewEpisodesError, InputError
+from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.fitted.guarantee import Threshold, promised_threshold
 from ontarget.live.outlook import Outlook
@@ -144,13 +144,12 @@ class Below(AlarmRule):
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold <= 1.0:
-            raise InputError(f"alarm_below needs a probability from 0 to 1, got {self.threshold!r}")
+            raise InputError(
+                Argument("alarm_below"), f" needs a probability from 0 to 1, got {self.threshold!r}"
+            )
         _check_steps(self.for_steps)
         if self.clear_above is not None and not self.threshold <= self.clear_above:
-            raise InputError(
-                f"clear_above needs at least the threshold {self.threshold:g}, "
-                f"got {self.clear_above!r}"
-            )
+            raise _clears_too_early(self.clear_above, self.threshold)
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data."""
@@ -189,9 +188,7 @@ class Promised(AlarmRule):
         threshold = promised.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
         if clear < threshold:
-            raise InputError(
-                f"clear_above needs at least the threshold {threshold:g}, got {self.clear_above!r}"
-            )
+            raise _clears_too_early(clear, threshold)
         return Trigger(P, threshold - _ROUNDING, clear, self.for_steps, threshold, promised)
 
 
@@ -252,14 +249,29 @@ def rule_of(
                 f"got {alarm!r}"
             )
         if given:
-            raise InputError(f"pass alarm or {given[0]}, not both: the rule holds its own")
+            raise InputError(
+                "pass ",
+                Argument("alarm"),
+                " or ",
+                Argument(given[0]),
+                ", not both: a rule is whole",
+            )
         return alarm
     if alarm_below is not None and false_alarm_rate is not None:
-        raise InputError("pass alarm_below or false_alarm_rate, not both")
+        raise InputError(
+            "pass ", Argument("alarm_below"), " or ", Argument("false_alarm_rate"), ", not both"
+        )
     steps = 1 if for_steps is None else for_steps
     if false_alarm_rate is not None:
         return Promised(false_alarm_rate, steps, clear_above)
     return Below(0.9 if alarm_below is None else alarm_below, steps, clear_above)
+
+
+def _clears_too_early(clear_above: float, threshold: float) -> InputError:
+    return InputError(
+        Argument("clear_above"),
+        f" needs at least the threshold {threshold:g}, got {clear_above!r}",
+    )
 
 
 def _clear_at(threshold: float) -> float:

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, FloatArray, KeyArray
 from ontarget.errors import InputError, UnfittedError
-from ontarget.models._support import read_only
 from ontarget.models.base import TrainingRows, check_features
 
 __all__ = ["DistributionEstimator"]

@@ -6,12 +6,12 @@ from abc import abstractmethod
 
 import numpy as np
 
+from ontarget._arguments import whole_number
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
-from ontarget.models._support import read_only
 from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
 
 __all__ = ["KnotEstimator", "even_levels", "outcome_floor"]
@@ -82,9 +82,8 @@ class KnotEstimator(DistributionEstimator):
 
 def even_levels(n_levels: int) -> FloatArray:
     """The levels 1/(n + 1) … n/(n + 1), read-only."""
-    if int(n_levels) != n_levels or n_levels < 3:
-        raise InputError(f"n_levels needs a whole number from 3 up, got {n_levels!r}")
-    return read_only(np.arange(1, int(n_levels) + 1) / (int(n_levels) + 1))
+    n = whole_number("n_levels", n_levels, least=3)
+    return read_only(np.arange(1, n + 1) / (n + 1))
 
 
 def outcome_floor(rows: TrainingRows) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray
+from ontarget.models._support_kernel import reaches
 
 __all__ = ["knot_limits", "knot_means", "knot_quantiles", "linear_knots"]
 
@@ -21,17 +22,12 @@ _TAIL_RATIO = 4.0
 
 
 @inner_kernel
-def _reaches(mass: float, q: float, strictly: bool) -> bool:
-    return mass > q if strictly else mass >= q
-
-
-@inner_kernel
 def _first_reaching(ascending: FloatArray, q: float, strictly: bool) -> int:
     """The first place whose number reaches q, or the size where none does."""
     start, stop = 0, ascending.size
     while start < stop:
         middle = (start + stop) >> 1
-        if _reaches(ascending[middle], q, strictly):
+        if reaches(ascending[middle], q, strictly):
             stop = middle
         else:
             start = middle + 1
@@ -108,7 +104,7 @@ def _quantile(
     else:
         step = tails[1]
         high = values[n - 1] + step
-        while high < np.inf and not _reaches(_mass(high, n, values, levels, tails), q, strictly):
+        while high < np.inf and not reaches(_mass(high, n, values, levels, tails), q, strictly):
             step *= 2.0
             high += step
     if j > 0:
@@ -116,7 +112,7 @@ def _quantile(
     else:
         step = tails[0]
         low = values[0] - step
-        while low > -np.inf and _reaches(_mass(low, 0, values, levels, tails), q, strictly):
+        while low > -np.inf and reaches(_mass(low, 0, values, levels, tails), q, strictly):
             step *= 2.0
             low -= step
     if high == np.inf or low == -np.inf:
@@ -125,7 +121,7 @@ def _quantile(
         middle = 0.5 * low + 0.5 * high
         if not low < middle < high:
             return float(high)
-        if _reaches(_mass(middle, j, values, levels, tails), q, strictly):
+        if reaches(_mass(middle, j, values, levels, tails), q, strictly):
             high = middle
         else:
             low = middle

@@ -14,6 +14,7 @@ import numpy as np
 
 from ontarget._kernel import kernel
 from ontarget._typing import FloatArray
+from ontarget.models._cholesky_kernel import factor, solve
 
 __all__ = ["pinball_fit"]
 
@@ -21,39 +22,6 @@ __all__ = ["pinball_fit"]
 _REACH = 0.9995
 _TOLERANCE = 1e-10
 _MAX_STEPS = 100
-
-
-@kernel
-def _factor(gram: FloatArray) -> None:
-    """The lower Cholesky factor of a symmetric matrix, in place."""
-    n = gram.shape[0]
-    ridge = 0.0
-    for j in range(n):
-        ridge = max(ridge, gram[j, j])
-    ridge *= 1e-15
-    for j in range(n):
-        for k in range(j):
-            for i in range(j, n):
-                gram[i, j] -= gram[i, k] * gram[j, k]
-        pivot = math.sqrt(max(gram[j, j], ridge))
-        for i in range(j, n):
-            gram[i, j] /= pivot
-        gram[j, j] = pivot
-
-
-@kernel
-def _solve(factor: FloatArray, rhs: FloatArray) -> FloatArray:
-    n = rhs.size
-    x = rhs.copy()
-    for i in range(n):
-        for k in range(i):
-            x[i] -= factor[i, k] * x[k]
-        x[i] /= factor[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            x[i] -= factor[k, i] * x[k]
-        x[i] /= factor[i, i]
-    return x
 
 
 @kernel
@@ -127,9 +95,10 @@ def pinball_fit(X: FloatArray, y: FloatArray, level: float, start: FloatArray) -
         q = 1.0 / (z / x + w / s)
         r = z - w
         _normal_matrix(X, q, gram)
-        _factor(gram)
+        ridge = 1e-15 * np.max(np.diag(gram))
+        factor(gram, np.full(d, ridge), math.sqrt(ridge))
         rhs = _weighted_sum(X, q * r)
-        step = _solve(gram, rhs)
+        step = solve(gram, rhs)
         dx = q * (_apply(X, step) - r)
         dz = -z * (1.0 + dx / x)
         dw = -w * (1.0 - dx / s)
@@ -140,7 +109,7 @@ def pinball_fit(X: FloatArray, y: FloatArray, level: float, start: FloatArray) -
             mu = gap * (left / gap) ** 3 / (2.0 * n)
             # Second-order terms of the complementarity conditions, with the centring term mu.
             bend = mu * (1.0 / x - 1.0 / s) - dx * dz / x - dx * dw / s
-            step = _solve(gram, rhs - _weighted_sum(X, q * bend))
+            step = solve(gram, rhs - _weighted_sum(X, q * bend))
             dx_affine, dz_affine, dw_affine = dx, dz, dw
             dx = q * (_apply(X, step) + bend - r)
             dz = (mu - dx_affine * dz_affine - z * dx) / x - z

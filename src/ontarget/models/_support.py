@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
 
-__all__ = ["Support", "find_atoms", "read_only"]
-
-T = TypeVar("T", bound=np.generic)
+__all__ = ["Support", "find_atoms"]
 
 _MIX = 1e-6
 # 1 - (1 - mix) is exact in floats, so that the two parts of the mixture sum to exactly 1.
@@ -116,10 +114,3 @@ def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> Bo
         atoms[:] = True
     atoms[values_at_steps[shared] // n_steps] = True
     return atoms
-
-
-def read_only(array: NDArray[T]) -> NDArray[T]:
-    """The array, contiguous and never to be written again."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

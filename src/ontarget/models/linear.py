@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models._knots_kernel import linear_knots
 from ontarget.models._pinball_kernel import pinball_fit
-from ontarget.models._support import read_only
 from ontarget.models.base import check_categorical
 
 __all__ = ["LinearQuantiles"]

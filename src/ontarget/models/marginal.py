@@ -7,11 +7,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import ModelFileError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._marginal_kernel import marginal_limits, marginal_quantiles
-from ontarget.models._support import Support, find_atoms, read_only
+from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import Side, check_levels, check_side, check_values
 
 __all__ = ["Marginal"]

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
 from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
-from ontarget.models._support import read_only
 from ontarget.models.base import TrainingRows
 
 __all__ = ["RegressorQuantiles"]

@@ -10,16 +10,20 @@ from scipy.stats import binom
 
 from ontarget.domains.draws import streams, uniform
 from ontarget.domains.tamarisk import Tamarisk
-from ontarget.domains.tamarisk._kernel import binomial, decide, transition
-from ontarget.domains.tamarisk._parameters import (
+from ontarget.domains.tamarisk._kernel import (
     EMPTY,
     ERADICATE,
     ERADICATE_AND_RESTORE,
     NATIVE,
     NOTHING,
-    PRESETS,
     RESTORE,
     TAMARISK,
+    binomial,
+    decide,
+    transition,
+)
+from ontarget.domains.tamarisk._parameters import (
+    PRESETS,
     TamariskParameters,
     dispersal_kernel,
 )

@@ -63,11 +63,11 @@ def test_treatment_chances_sum_to_one() -> None:
     [
         ({"edges": 6}, r"edges needs 2\*\*k - 1 of a balanced tree, got 6"),
         ({"edges": 0}, "got 0"),
-        ({"horizon": 0}, "horizon needs at least 1 step, got 0"),
+        ({"horizon": 0}, "horizon needs a whole number from 1 up, got 0"),
         ({"dispersal": "wind"}, "dispersal needs one of competition, plain, got 'wind'"),
         ({"eradication": 1.2}, r"eradication needs a rate in \[0, 1\], got 1.2"),
         ({"upstream": 0.6}, r"upstream needs a rate of at most 0.5, got 0.6"),
-        ({"native_seeds": -1}, "native_seeds needs a number of seeds >= 0, got -1"),
+        ({"native_seeds": -1}, "native_seeds needs a whole number from 0 up, got -1"),
         ({"budget": float("inf")}, "budget needs a finite amount >= 0, got inf"),
         ({"competition": 0.0}, "competition needs a weight above 0"),
         ({"penalty": float("nan")}, "penalty needs a finite reward, got nan"),

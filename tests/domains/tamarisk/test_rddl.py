@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ontarget.domains import Tamarisk, TamariskParameters
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import Rivers
-from ontarget.domains.tamarisk._parameters import (
+from ontarget.domains.tamarisk._kernel import (
     EMPTY,
     ERADICATE,
     NATIVE,

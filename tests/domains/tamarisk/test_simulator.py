@@ -10,7 +10,8 @@ from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import Rivers
-from ontarget.domains.tamarisk._parameters import EMPTY, NATIVE, PRESETS, TAMARISK
+from ontarget.domains.tamarisk._kernel import EMPTY, NATIVE, TAMARISK
+from ontarget.domains.tamarisk._parameters import PRESETS
 from ontarget.errors import InputError
 from tests.domains.bounds import agrees
 

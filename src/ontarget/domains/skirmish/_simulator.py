@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.domains.skirmish import _kernels as kernels
 from ontarget.errors import InputError
@@ -149,10 +150,8 @@ class Skirmish:
                     f"{side} needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}"
                 )
         for name in ("most_reinforcements", "reinforcement_step"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} needs a number from 0 up, got {getattr(self, name)}")
-        if self.horizon < 1:
-            raise InputError(f"horizon needs a number from 1 up, got {self.horizon}")
+            whole_number(name, getattr(self, name), least=0)
+        whole_number("horizon", self.horizon, least=1)
         if not 0.0 <= self.distance <= FIELD[0]:
             raise InputError(
                 f"distance needs a number from 0 to the field's width {FIELD[0]}, "

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import FloatArray
 from ontarget.domains.draws import episode_keys
@@ -132,8 +133,7 @@ class StarcraftGame:
 
         What was yielded before a `GameError` is whole and can be kept.
         """
-        if episodes < 1:
-            raise InputError(f"episodes needs at least 1 to play, got {episodes}")
+        whole_number("episodes", episodes, least=1)
         keys = episode_keys(seed, 0, episodes, "simulate", self.scenario.name)
         armies = np.column_stack(self.scenario.armies(keys)).tolist()
         for number, (blue, red, reinforcements) in enumerate(armies):

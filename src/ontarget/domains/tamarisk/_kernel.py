@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.domains.draws import below, stream, uniform
-from ontarget.domains.tamarisk._parameters import (
-    EMPTY,
-    ERADICATE_AND_RESTORE,
-    NATIVE,
-    NOTHING,
-    RESTORE,
-    TAMARISK,
-)
 
 __all__ = [
+    "EMPTY",
+    "ERADICATE",
+    "ERADICATE_AND_RESTORE",
     "ILLEGAL",
+    "NATIVE",
+    "NOTHING",
+    "RESTORE",
+    "TAMARISK",
     "Tables",
     "advance",
     "binomial",
@@ -33,6 +32,15 @@ __all__ = [
     "transition",
 ]
 
+# Ordered from good to bad, so that a model that takes the code for a number does not go far wrong.
+NATIVE: Final = 0
+EMPTY: Final = 1
+TAMARISK: Final = 2
+
+NOTHING: Final = 0
+ERADICATE: Final = 1
+RESTORE: Final = 2
+ERADICATE_AND_RESTORE: Final = 3
 ILLEGAL: Final = -1
 
 

@@ -10,21 +10,24 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._typing import FloatArray
+from ontarget.domains.tamarisk._kernel import (
+    EMPTY,
+    ERADICATE,
+    ERADICATE_AND_RESTORE,
+    NATIVE,
+    NOTHING,
+    RESTORE,
+    TAMARISK,
+)
 from ontarget.errors import InputError
 
 __all__ = [
     "ACTIONS",
     "AMOUNTS",
     "EDGE_STATES",
-    "EMPTY",
-    "ERADICATE",
-    "ERADICATE_AND_RESTORE",
-    "NATIVE",
-    "NOTHING",
     "PRESETS",
-    "RESTORE",
-    "TAMARISK",
     "Dispersal",
     "TamariskParameters",
     "dispersal_kernel",
@@ -32,16 +35,7 @@ __all__ = [
     "treatment_chances",
 ]
 
-# Ordered from good to bad, so that a model that takes the code for a number does not go far wrong.
-NATIVE: Final = 0
-EMPTY: Final = 1
-TAMARISK: Final = 2
 EDGE_STATES: Final = ("native", "empty", "tamarisk")
-
-NOTHING: Final = 0
-ERADICATE: Final = 1
-RESTORE: Final = 2
-ERADICATE_AND_RESTORE: Final = 3
 ACTIONS: Final = ("nothing", "eradicate", "restore", "eradicate-and-restore")
 
 Dispersal: TypeAlias = Literal["competition", "plain"]
@@ -118,17 +112,16 @@ class TamariskParameters:
     penalty: float = -10_000.0
 
     def __post_init__(self) -> None:
-        if self.edges < 1 or (self.edges + 1) & self.edges:
+        edges = whole_number("edges", self.edges, least=1)
+        if (edges + 1) & edges:
             raise InputError(f"edges needs 2**k - 1 of a balanced tree, got {self.edges}")
-        if self.horizon < 1:
-            raise InputError(f"horizon needs at least 1 step, got {self.horizon}")
+        whole_number("horizon", self.horizon, least=1)
         if self.dispersal not in _DISPERSALS:
             raise InputError(
                 f"dispersal needs one of {', '.join(_DISPERSALS)}, got {self.dispersal!r}"
             )
         for name in ("native_seeds", "tamarisk_seeds", "arrivals"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} needs a number of seeds >= 0, got {getattr(self, name)}")
+            whole_number(name, getattr(self, name), least=0)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _RATES and not 0.0 <= value <= 1.0:

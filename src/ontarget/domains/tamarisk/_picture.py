@@ -11,7 +11,7 @@ from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 from numpy.typing import NDArray
 
 from ontarget.domains._canvas import blank, pixels
-from ontarget.domains.tamarisk._parameters import EMPTY, NATIVE, TAMARISK
+from ontarget.domains.tamarisk._kernel import EMPTY, NATIVE, TAMARISK
 
 __all__ = ["Scene", "picture", "text"]
 

@@ -14,16 +14,22 @@ from scipy.special import bdtr
 
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.domains.draws import streams
-from ontarget.domains.tamarisk._kernel import ILLEGAL, Tables, advance, decide, scatter
-from ontarget.domains.tamarisk._parameters import (
-    AMOUNTS,
+from ontarget.domains.tamarisk._kernel import (
     EMPTY,
     ERADICATE,
     ERADICATE_AND_RESTORE,
+    ILLEGAL,
     NOTHING,
-    PRESETS,
     RESTORE,
     TAMARISK,
+    Tables,
+    advance,
+    decide,
+    scatter,
+)
+from ontarget.domains.tamarisk._parameters import (
+    AMOUNTS,
+    PRESETS,
     TamariskParameters,
     dispersal_kernel,
     downstream_line,

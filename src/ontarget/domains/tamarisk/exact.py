@@ -16,10 +16,8 @@ from scipy.special import roots_legendre
 
 from ontarget._grid import grid_of
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
+from ontarget.domains.tamarisk._kernel import EMPTY, NATIVE, TAMARISK
 from ontarget.domains.tamarisk._parameters import (
-    EMPTY,
-    NATIVE,
-    TAMARISK,
     TamariskParameters,
     dispersal_kernel,
     treatment_chances,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation._inputs import check_same_size, freeze
+from ontarget.evaluation._inputs import check_same_size
 from ontarget.evaluation.figures._style import Look
 
 if TYPE_CHECKING:

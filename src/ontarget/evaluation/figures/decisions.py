@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget._arguments import fraction
+from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
-from ontarget.evaluation._inputs import check_fraction, check_probabilities, check_same_size, freeze
+from ontarget.evaluation._inputs import check_probabilities, check_same_size
 from ontarget.evaluation.alarms import AlarmCurve
 from ontarget.evaluation.figures._style import (
     canvas,
@@ -66,7 +68,7 @@ def alarm_chart(
     dark
         For a dark background.
     """
-    check_fraction("most", most)
+    fraction("most", most)
     if curve.n_met == 0 or curve.n_missed == 0:
         raise InputError(
             "an alarm chart needs episodes that met the target and such that missed it, "

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IntArray
 from ontarget.errors import InputError
-from ontarget.models._support import read_only
 from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_column
 
 __all__ = ["MAX_BINS", "bin_features", "bin_table", "choose_bins"]

@@ -5,24 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._kernel import kernel
+from ontarget._splitmix import GAMMA, mix_word
 from ontarget._typing import AnyArray, KeyArray
 
 __all__ = ["draw_below", "draw_with_replacement", "draw_without_replacement"]
 
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_S32 = np.uint64(32)
 
 
 @kernel
 def draw_below(state: KeyArray, bound: int) -> int:
     """A whole number from 0 up to, not including, the bound; the bound is below 2**32."""
-    state[0] += _GAMMA
-    z = state[0]
-    z = (z ^ (z >> _S30)) * _FIRST
-    z = (z ^ (z >> _S27)) * _SECOND
-    z ^= z >> _S31
+    z = mix_word(state[0])
+    state[0] += GAMMA
     return int(np.int64(((z >> _S32) * np.uint64(bound)) >> _S32))
 
 

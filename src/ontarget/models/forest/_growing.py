@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.models._support import Support, find_atoms, read_only
+from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning import bin_features, choose_bins

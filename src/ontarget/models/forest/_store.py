@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.errors import InputError, ModelFileError
-from ontarget.models._support import Support, read_only
+from ontarget.models._support import Support
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
 from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS

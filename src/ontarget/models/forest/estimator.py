@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
+from ontarget._arguments import share, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
@@ -295,22 +296,22 @@ class QuantileForest(ForestEstimator):
             raise InputError(f"X needs at most {MAX_SLOTS // 2} features, got {n_features}")
         if self.split not in SPLIT_SCORES:
             raise InputError(f"split needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}")
-        depth = _NO_LIMIT if self.max_depth is None else _whole("max_depth", self.max_depth, 1)
+        depth = _NO_LIMIT if self.max_depth is None else self.max_depth
         seed = (self.seed,) if isinstance(self.seed, Integral) else tuple(self.seed)  # type: ignore[arg-type]
         if not seed:
             raise InputError("seed needs a whole number or several, got none")
         return GrowthPlan(
-            n_trees=_whole("n_trees", self.n_trees, 1),
+            n_trees=whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT),
             rules=GrowthRules(
-                min_leaf=_whole("min_leaf", self.min_leaf, 1),
-                max_depth=depth,
+                min_leaf=whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT),
+                max_depth=whole_number("max_depth", depth, least=1, most=_NO_LIMIT),
                 n_tried=_n_tried(self.max_features, n_features),
             ),
             split=self.split,
             bootstrap=bool(self.bootstrap),
-            sample_share=_share("max_samples", self.max_samples),
-            max_bins=_whole("max_bins", self.max_bins, 2, MAX_BINS),
-            seed=tuple(_whole("seed", part, 0) for part in seed),
+            sample_share=share("max_samples", self.max_samples),
+            max_bins=whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS),
+            seed=tuple(whole_number("seed", part, least=0) for part in seed),
             smooth=bool(self.smooth),
         )
 
@@ -324,21 +325,7 @@ class QuantileForest(ForestEstimator):
             self.table_ = table_from_arrays(table_to_arrays(self.table_))
 
 
-def _whole(name: str, value: object, least: int, most: int = _NO_LIMIT) -> int:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (whole and least <= int(value) and (name == "seed" or int(value) <= most)):  # type: ignore[call-overload]
-        upper = f" up to {most}" if most != _NO_LIMIT else ""
-        raise InputError(f"{name} needs a whole number from {least}{upper}, got {value!r}")
-    return int(value)  # type: ignore[call-overload, no-any-return]
-
-
-def _share(name: str, value: object) -> float:
-    if not (isinstance(value, Real) and 0.0 < float(value) <= 1.0):
-        raise InputError(f"{name} needs a share above 0 and up to 1, got {value!r}")
-    return float(value)
-
-
 def _n_tried(max_features: object, n_features: int) -> int:
     if isinstance(max_features, Integral):
-        return min(_whole("max_features", max_features, 1), n_features)
-    return max(1, round(_share("max_features", max_features) * n_features))
+        return min(whole_number("max_features", max_features, least=1, most=_NO_LIMIT), n_features)
+    return max(1, round(share("max_features", max_features) * n_features))

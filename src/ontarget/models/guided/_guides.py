@@ -9,9 +9,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.models._support import read_only
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import bin_features, choose_bins
 from ontarget.models.forest._binning_kernel import BinTable

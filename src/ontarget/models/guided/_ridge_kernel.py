@@ -12,6 +12,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
+from ontarget.models._cholesky_kernel import factor, solve
 
 __all__ = ["FURTHEST", "TERM_WIDTH", "LinearGuide", "linear_value", "solve_ridge", "sums_by_fold"]
 
@@ -78,26 +79,10 @@ def sums_by_fold(
 def solve_ridge(sums: FloatArray, penalty: FloatArray) -> FloatArray:
     """The coefficients that solve (sums + penalty) b = last column, by Cholesky's method."""
     n = penalty.size
-    lower = np.zeros((n, n))
-    found = np.empty(n)
+    gram = sums[:, :n].copy()
+    least = np.empty(n)
     for a in range(n):
-        for b in range(a + 1):
-            rest = sums[a, b] + (penalty[a] if a == b else 0.0)
-            for c in range(b):
-                rest -= lower[a, c] * lower[b, c]
-            if a == b:
-                # A column without any weight of its own, beyond rounding, gets no coefficient.
-                lower[a, a] = np.sqrt(rest) if rest > 1e-12 * (1.0 + sums[a, a]) else np.inf
-            else:
-                lower[a, b] = rest / lower[b, b]
-    for a in range(n):
-        rest = sums[a, n]
-        for c in range(a):
-            rest -= lower[a, c] * found[c]
-        found[a] = rest / lower[a, a]
-    for a in range(n - 1, -1, -1):
-        rest = found[a]
-        for c in range(a + 1, n):
-            rest -= lower[c, a] * found[c]
-        found[a] = rest / lower[a, a]
-    return found
+        gram[a, a] += penalty[a]
+        least[a] = 1e-12 * (1.0 + sums[a, a])
+    factor(gram, least, np.inf)
+    return solve(gram, sums[:, n].copy())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import share, whole_number
 from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
@@ -216,16 +216,10 @@ class GuidedForest(ForestEstimator):
         named = (self.guides,) if isinstance(self.guides, str) else tuple(self.guides)
         if not named or any(name not in GUIDES for name in named):
             raise InputError(f"guides needs some of {', '.join(GUIDES)}, got {self.guides!r}")
-        rate: object = self.boosted_rate
-        if not (isinstance(rate, Real) and 0.0 < float(rate) <= 1.0):
-            raise InputError(f"boosted_rate needs a share above 0 and up to 1, got {rate!r}")
-        depth = whole_number("boosted_depth", self.boosted_depth, least=1)
-        if depth > _DEEPEST:
-            raise InputError(f"boosted_depth needs at most {_DEEPEST} splits, got {depth}")
         boosting = BoostingRules(
             n_trees=whole_number("n_boosted", self.n_boosted, least=1),
-            depth=depth,
-            rate=float(rate),
+            depth=whole_number("boosted_depth", self.boosted_depth, least=1, most=_DEEPEST),
+            rate=share("boosted_rate", self.boosted_rate),
             least_weight=_LEAST_WEIGHT,
             penalty=_PULL,
         )

@@ -1,0 +1,27 @@
+"""Arrays that nobody writes to again: what value objects and fitted models hold."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._typing import AnyArray
+
+__all__ = ["freeze", "read_only"]
+
+T = TypeVar("T", bound=np.generic)
+
+
+def read_only(array: NDArray[T]) -> NDArray[T]:
+    """The array, contiguous and never to be written again."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def freeze(owner: object, **arrays: AnyArray) -> None:
+    """Put read-only copies of the arrays into a frozen value object."""
+    for name, array in arrays.items():
+        object.__setattr__(owner, name, read_only(np.array(array)))

@@ -1,0 +1,46 @@
+"""SplitMix64 (Steele, Lea and Flood, 2014): the one generator behind every keyed number.
+
+`mix` serves NumPy arrays; `mix_word` is the same function for kernels, compiled once a kernel's
+module imports it, so that arrays alone do not load Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ontarget._typing import KeyArray
+
+__all__ = ["GAMMA", "mix", "mix_word"]
+
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def mix(words: KeyArray) -> KeyArray:
+    """The words after one step of the generator: a bijection that scatters every bit.
+
+    Examples
+    --------
+    >>> print(mix(np.zeros(1, dtype=np.uint64)))
+    [16294208416658607535]
+    """
+    z = words + GAMMA
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+if TYPE_CHECKING:
+    mix_word: Callable[[np.uint64], np.uint64]
+
+
+def __getattr__(name: str) -> object:
+    if name != "mix_word":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ontarget._kernel import inner_kernel
+
+    globals()[name] = inner_kernel(mix)
+    return globals()[name]

@@ -1,0 +1,49 @@
+"""Cholesky's method for small symmetric systems.
+
+Every sum is a plain loop in a fixed order, so that a solution does not depend on threads or on a
+linear-algebra library.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ontarget._kernel import kernel
+from ontarget._typing import FloatArray
+
+__all__ = ["factor", "solve"]
+
+
+@kernel
+def factor(matrix: FloatArray, least: FloatArray, instead: float) -> None:
+    """The lower Cholesky factor of a matrix, in place; only its lower triangle is read.
+
+    What is left of column j's own square must be above ``least[j]``. Where it is not, the column
+    tells nothing beyond rounding, and its pivot is ``instead``: infinity gives it no part in any
+    solution.
+    """
+    n = matrix.shape[0]
+    for j in range(n):
+        for k in range(j):
+            for i in range(j, n):
+                matrix[i, j] -= matrix[i, k] * matrix[j, k]
+        pivot = math.sqrt(matrix[j, j]) if matrix[j, j] > least[j] else instead
+        for i in range(j + 1, n):
+            matrix[i, j] /= pivot
+        matrix[j, j] = pivot
+
+
+@kernel
+def solve(lower: FloatArray, rhs: FloatArray) -> FloatArray:
+    """The x for which (lower lower') x is the right-hand side."""
+    n = rhs.size
+    x = rhs.copy()
+    for i in range(n):
+        for k in range(i):
+            x[i] -= lower[i, k] * x[k]
+        x[i] /= lower[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            x[i] -= lower[k, i] * x[k]
+        x[i] /= lower[i, i]
+    return x
