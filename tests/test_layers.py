@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,58 @@ def test_an_upward_import_is_caught() -> None:
         "models"
     }
     assert upward_imports("models", "from ontarget import GoalMonitor") == {"monitor"}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(source: str, known: set[str]) -> set[str]:
+    """The package's own modules that a source imports, also for types alone or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in known else node.module)
+    return found & known
+
+
+def test_no_module_imports_what_imports_it() -> None:
+    sources = {module_of(path): path.read_text() for path in SOURCE.rglob("*.py")}
+    graph = {
+        name: imported_modules(source, set(sources)) - {"ontarget"}
+        for name, source in sources.items()
+        if name != "ontarget"  # the face, which looks at everything
+    }
+    order = list(TopologicalSorter(graph).static_order())
+    assert order.index("ontarget.fitted.law") < order.index("ontarget.live.watch")
+
+
+def test_a_cycle_for_types_alone_is_caught() -> None:
+    source = "if TYPE_CHECKING:\n    from ontarget.live.watch import Watch\n"
+    assert imported_modules(source, {"ontarget.live.watch"}) == {"ontarget.live.watch"}
+
+
+ROOMS = [
+    "conformal", "episodes", "evaluation", "fitted", "fitting", "live", "modelfile", "models",
+    "monitor", "report",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_module_without_an_underscore_holds_a_name_that_its_room_shows(room: str) -> None:
+    face = importlib.import_module(f"ontarget.{room}")
+    for path in sorted((SOURCE / room).glob("[!_]*.py")):
+        names = importlib.import_module(f"ontarget.{room}.{path.stem}").__all__
+        shown = set(names) & set(face.__all__)
+        assert shown, f"{room}/{path.name} shows nothing; call it _{path.name}"
+
+
+def test_no_room_is_a_flat_folder_of_many_files() -> None:
+    folders = {path.parent for path in SOURCE.rglob("*.py")}
+    sizes = {str(f.relative_to(SOURCE)): len(list(f.glob("*.py"))) for f in folders}
+    assert max(sizes.values()) <= 22, sizes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes._minari_space import layout_in_file
+from ontarget.episodes.reading._minari_space import layout_in_file
 from ontarget.errors import (
     CensoredError,
     EpisodesError,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ontarget.episodes import Episodes
-    from ontarget.episodes._layout import FrameOptions
+    from ontarget.episodes.reading._layout import FrameOptions
 
 __all__ = ["Guess", "guess", "read_runs"]
 

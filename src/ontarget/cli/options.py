@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from ontarget import AlarmRule
-    from ontarget.episodes._layout import FrameOptions
+    from ontarget.episodes.reading._layout import FrameOptions
 
 __all__ = [
     "AlarmBelow",

@@ -1,4 +1,4 @@
-"""Conformal calibration of conditional distributions: PCQR, its inverse, and their rivals."""
+"""Conformal calibration of conditional distributions: PCQR, its inverse, their rivals, planning."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,15 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.conformal.groups import GroupedPCQR
     from ontarget.conformal.pcqr import PCQR
+    from ontarget.conformal.planning import (
+        SizePlan,
+        coverage_range,
+        needed_for_cdf,
+        needed_for_coverage,
+        needed_successes,
+        plan_sizes,
+        uniform_margin,
+    )
     from ontarget.conformal.predictive_system import ConformalPredictiveSystem
     from ontarget.conformal.results import Interval, Probability
     from ontarget.conformal.rivals import CQR, QuantileRegression, RawInverse, SplitConformal
@@ -21,8 +30,15 @@ __all__ = [
     "Probability",
     "QuantileRegression",
     "RawInverse",
+    "SizePlan",
     "SplitConformal",
     "VennAbers",
+    "coverage_range",
+    "needed_for_cdf",
+    "needed_for_coverage",
+    "needed_successes",
+    "plan_sizes",
+    "uniform_margin",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -36,7 +52,14 @@ __getattr__, __dir__ = lazy_names(
         "Probability": "ontarget.conformal.results",
         "QuantileRegression": "ontarget.conformal.rivals",
         "RawInverse": "ontarget.conformal.rivals",
+        "SizePlan": "ontarget.conformal.planning",
         "SplitConformal": "ontarget.conformal.rivals",
         "VennAbers": "ontarget.conformal.venn_abers",
+        "coverage_range": "ontarget.conformal.planning",
+        "needed_for_cdf": "ontarget.conformal.planning",
+        "needed_for_coverage": "ontarget.conformal.planning",
+        "needed_successes": "ontarget.conformal.planning",
+        "plan_sizes": "ontarget.conformal.planning",
+        "uniform_margin": "ontarget.conformal.planning",
     },
 )

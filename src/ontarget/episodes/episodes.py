@@ -10,10 +10,10 @@ import numpy as np
 
 from ontarget._typing import ArrayLike
 from ontarget.episodes._building import Censored, RawEpisodes, build
-from ontarget.episodes._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, divide
 from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.errors import EpisodesError, InputError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Episodes(Recorded):
         censored
             What to do with episodes cut off before the horizon, whose outcome nobody knows.
         """
-        from ontarget.episodes._arrays import record_arrays
+        from ontarget.episodes.reading._arrays import record_arrays
 
         recording = record_arrays(
             states,
@@ -140,7 +140,7 @@ class Episodes(Recorded):
         >>> print(runs.outcomes, runs.schema.names)
         [0.75 1.  ] ('speed', 'mode')
         """
-        from ontarget.episodes._frames import record_frame, table_of
+        from ontarget.episodes.reading._frames import record_frame, table_of
 
         layout = layout_of(options)
         return cls._built(record_frame(table_of(frame), layout), layout)
@@ -153,7 +153,7 @@ class Episodes(Recorded):
         A Minari dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``,
         ``censored`` and ``like``; its runs are complete at its environment's time limit.
         """
-        from ontarget.episodes._files import record_file
+        from ontarget.episodes.reading._files import record_file
 
         return cls._built(*record_file(Path(path), options))
 
@@ -170,13 +170,13 @@ class Episodes(Recorded):
 
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole."""
-        from ontarget.episodes._files import write
+        from ontarget.episodes.reading._files import write
 
         write(self, Path(path))
 
     def to_frame(self) -> pl.DataFrame:
         """The episodes as a polars frame: one row per episode and step, sorted by step."""
-        from ontarget.episodes._table import frame_of
+        from ontarget.episodes.reading._table import frame_of
 
         return frame_of(self)
 

@@ -37,8 +37,8 @@ from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
+from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor.drift import DriftGuard, guard_of
-from ontarget.monitor.keeping import kept_parameters, restored_parameters
 from ontarget.report.evaluation import Evaluation, evaluate
 from ontarget.target import Target
 

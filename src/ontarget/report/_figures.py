@@ -114,7 +114,7 @@ def _fan(found: Measured, dark: bool) -> Figure:
         _LEVELS,
         target=target,
         outcome=float(found.outcomes[i]),
-        so_far=so_far if found.fitted.behavior.translation is not Translation.KEEP else None,
+        so_far=so_far if found.fitted.behavior.translation is Translation.SHIFT else None,
         unit=found.fitted.behavior.label,
         dark=dark,
     )

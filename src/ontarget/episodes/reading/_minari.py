@@ -19,11 +19,11 @@ import numpy as np
 
 from ontarget._extras import require
 from ontarget._typing import AnyArray, FloatArray
-from ontarget.episodes._arrays import record_arrays
 from ontarget.episodes._building import RawEpisodes
-from ontarget.episodes._layout import FrameOptions, Layout, layout_of
-from ontarget.episodes._minari_space import layout_in_file, layout_of_json
 from ontarget.episodes._observations import ObservationLayout
+from ontarget.episodes.reading._arrays import record_arrays
+from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.reading._minari_space import layout_in_file, layout_of_json
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
 
 __all__ = ["record_minari"]

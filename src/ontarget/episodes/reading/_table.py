@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.episodes._columns import decoded
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._store import Store
+from ontarget.episodes.reading._columns import decoded
 
 __all__ = ["frame_of"]
 

@@ -13,7 +13,8 @@ import polars as pl
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement, arrange
 from ontarget.episodes._building import RawEpisodes
-from ontarget.episodes._columns import (
+from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.reading._columns import (
     encoded,
     feature_of,
     flags,
@@ -22,8 +23,7 @@ from ontarget.episodes._columns import (
     numbers,
     whole_numbers,
 )
-from ontarget.episodes._layout import Layout, feature_names, named_alike, roles_of
-from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.reading._layout import Layout, feature_names, named_alike, roles_of
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import EpisodesError
 

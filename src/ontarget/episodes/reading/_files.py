@@ -13,12 +13,12 @@ import polars as pl
 
 from ontarget._whole_file import replacing
 from ontarget.episodes._building import RawEpisodes
-from ontarget.episodes._frames import record_frame
-from ontarget.episodes._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._table import frame_of
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.reading._frames import record_frame
+from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
 
@@ -31,7 +31,7 @@ _VERSION = 1
 def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
     """The recording in a file or a Minari dataset folder, and the layout by which it was read."""
     if path.is_dir():
-        from ontarget.episodes._minari import record_minari
+        from ontarget.episodes.reading._minari import record_minari
 
         return record_minari(path, options)
     if not path.exists():

@@ -1,0 +1,1 @@
+"""From arrays, tables and files to recorded episodes, and back to tables."""
