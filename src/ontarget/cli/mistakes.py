@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ontarget.errors import OntargetError
+from ontarget.errors import AlarmWarning, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
 
@@ -35,10 +38,14 @@ _OPTIONS: Final = (
     (re.compile(r"\bfeatures=(?=$|[\s;,])"), "--features"),
     (
         re.compile(
-            r"\b(alarm_below|false_alarm_rate|for_steps|clear_above|success_rate|first_step)\b"
+            r"\b(alarm_below|false_alarm_rate|ruled_out|for_steps|clear_above|success_rate"
+            r"|first_step|reward_bounds)\b"
         ),
         lambda found: _option(found[1]),
     ),
+    # A rule of the library is the alarm that the options asked for.
+    (re.compile(r"\b(Below|Promised|RuledOut)\([^)]*\)"), "this alarm"),
+    (re.compile(r", or look at alarm_curve\b"), ""),
 )
 
 
@@ -82,7 +89,8 @@ class PlainGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; whatever a user can cause ends in a line and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _cautions():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
         except BrokenPipeError:
@@ -94,6 +102,23 @@ class PlainGroup(TyperGroup):
                 raise
             typer.echo(f"ontarget: {_told(error)}", err=True)
             raise typer.Exit(Exit.INPUT) from None
+
+
+@contextmanager
+def _cautions() -> Iterator[None]:
+    """Tell what the library warns a user of in one line; other warnings go their own way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AlarmWarning)
+        usual = warnings.showwarning
+
+        def shown(message: Any, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, AlarmWarning):
+                typer.echo(f"ontarget: caution: {in_options(str(message))}", err=True)
+            else:
+                usual(message, category, *where)
+
+        warnings.showwarning = shown
+        yield
 
 
 def in_options(text: str) -> str:
