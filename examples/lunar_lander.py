@@ -105,7 +105,7 @@ def measured(
     binned = reliability(said.p, said.met, bins=20, episode=said.episode)
     reliability_diagram(binned).savefig(picture, dpi=150)
 
-    threshold = monitor.watch(TARGET, false_alarm_rate=FALSE_ALARMS).rule.threshold
+    threshold = monitor.watch(TARGET, false_alarm_rate=FALSE_ALARMS).trigger.threshold
     alarms = first_alarms(p, threshold)
     crash = crashed(episodes)
     return (
@@ -159,5 +159,5 @@ if __name__ == "__main__":
     parser.add_argument("--episodes", type=int, default=3000, help="to fit the monitor on")
     parser.add_argument("--fresh", type=int, default=1500, help="to measure it on")
     parser.add_argument("--steps-per-model", type=int, help="how many steps share a forest")
-    parser.add_argument("--min-leaf", type=int, help="rows in a leaf of the forest")
+    parser.add_argument("--min-leaf", type=int, help="episodes in a leaf of the forest")
     main(**vars(parser.parse_args()))
