@@ -206,8 +206,8 @@ def _one_sided(recorded: Episodes) -> str:
         return ""
     side, bounds = ("below", "0:") if earned[0] >= 0.0 else ("above", ":0")
     return (
-        f"hint       no reward {side} 0 was seen: if there can be none, pass --reward-bounds "
-        f"{bounds} and what follows from it is exact"
+        f"hint       no reward {side} 0 was seen; if there can be none, pass --reward-bounds "
+        f"{bounds} (p is then exactly 0 or 1 once that settles a run)"
     )
 
 
