@@ -61,7 +61,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     key
         Where the outlook stands in ``info``.
     **watch
-        Options of `GoalMonitor.watch`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+        Options of `GoalMonitor.watch`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
     Examples
     --------

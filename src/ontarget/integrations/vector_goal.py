@@ -52,7 +52,7 @@ class VectorGoalWrapper(
     key
         Where the outlooks stand in ``infos``.
     **fleet
-        Options of `GoalMonitor.fleet`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+        Options of `GoalMonitor.fleet`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
     Examples
     --------
