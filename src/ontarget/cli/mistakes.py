@@ -111,11 +111,11 @@ def _cautions() -> Iterator[None]:
         warnings.simplefilter("always", AlarmWarning)
         usual = warnings.showwarning
 
-        def shown(message: Any, category: type[Warning], *where: Any) -> None:
+        def shown(message: Any, category: type[Warning], *at: Any, **more: Any) -> None:
             if issubclass(category, AlarmWarning):
                 typer.echo(f"ontarget: caution: {in_options(str(message))}", err=True)
             else:
-                usual(message, category, *where)
+                usual(message, category, *at, **more)
 
         warnings.showwarning = shown
         yield
