@@ -10,9 +10,8 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 
-from ontarget import GoalMonitor, Target
+from ontarget import GoalMonitor, Outlook, Target
 from ontarget.integrations import GoalWrapper, record
-from ontarget.monitor import Outlook
 
 FEATURES = ["position", "speed", "angle", "spin"]
 
@@ -59,7 +58,7 @@ def main(episodes: int = 1000) -> None:
         while not over:
             seen, _, terminated, truncated, info = watched.step(policy(seen))
             over = terminated or truncated
-        print(f"  step {info['goal'].t:3d}  {info['goal'].state}   {info['goal'].reason}")
+        print(f"  step {info['goal'].t:3d}  {info['goal'].status}   {info['goal'].reason}")
         run += 1
 
 

@@ -24,7 +24,7 @@ def main(runs: int = 2000) -> None:
     monitor = GoalMonitor().fit(deliveries(runs, 0, 1.0, first_id=0), progress=False)
 
     # A false alarm, ever, with probability at most 1 %.
-    guard = monitor.drift_guard(epsilon=0.01)
+    guard = monitor.drift_guard(level=0.99)
     stream = [
         deliveries(300, 1, 1.0, first_id=100_000),  # as before
         deliveries(300, 2, 0.9, first_id=200_000),  # a new tyre: 10 % slower

@@ -9,7 +9,6 @@ import numpy as np
 
 from ontarget import GoalMonitor, Target
 from ontarget.domains import Skirmish, simulate
-from ontarget.monitor import State
 
 
 def main(episodes: int = 1500, agents: int = 200) -> None:
@@ -22,9 +21,9 @@ def main(episodes: int = 1500, agents: int = 200) -> None:
     for t in range(battles.horizon):
         rewards = battles.rewards_at(t - 1) if t else 0.0
         outlooks = fleet.step(battles.at(t).states, rewards)
-        ever |= outlooks.state == State.ALARM
+        ever |= outlooks.alarm
         if t % 10 == 0:
-            share = (outlooks.state == State.ALARM).mean()
+            share = outlooks.alarm.mean()
             print(f"t = {t:2d}   mean p = {outlooks.p.mean():.3f}   in alarm {share:6.1%}")
     met = victory.contains(battles.outcomes)
     print(f"won {met.sum()}, of which {ever[met].sum()} ever raised an alarm")

@@ -64,9 +64,9 @@ def main(nights: int = 1500, log: Path | None = None) -> None:
         [(-1.0, 0.0), (-3.5, 4.1), (math.nan, 5.2), (-6.0, 6.0)]
     ):
         outlook = watch.step({"outside": outside, "wind": "gusty"}, used)
-        print(f"hour {hour}: p = {outlook.p:.3f} {outlook.state}")
+        print(f"hour {hour}: p = {outlook.p:.3f} {outlook.status}")
     outlook = watch.step({"outside": -6.5, "wind": "storm"}, 6.4)
-    print(f"hour 4: {outlook.state}, {outlook.reason}")
+    print(f"hour 4: {outlook.status}, {outlook.reason}")
 
 
 if __name__ == "__main__":

@@ -17,14 +17,12 @@ from time import perf_counter
 
 import numpy as np
 
-from ontarget import Episodes, GoalMonitor, Target
+from ontarget import Episodes, GoalMonitor, Promised, Target
 from ontarget.evaluation import (
     AlarmQuality,
     CalibrationEstimate,
     alarm_quality,
-    first_alarms,
     pool,
-    pooled_ece,
     reliability,
 )
 from ontarget.evaluation.figures import reliability_diagram
@@ -78,15 +76,6 @@ def recorded(path: Path, episodes: int, seed: int) -> Episodes:
     return Episodes.read(path)
 
 
-def forecasts(monitor: GoalMonitor, episodes: Episodes) -> np.ndarray:
-    """The probability of every episode at every step, (steps, episodes); NaN where none is."""
-    p = np.full((episodes.horizon, len(episodes)), np.nan)
-    for t in range(int(episodes.lengths.max())):
-        step = episodes.at(t)
-        p[t, step.index] = monitor.outlook(t, step.states, step.behavior, TARGET).p
-    return p
-
-
 def crashed(episodes: Episodes) -> np.ndarray:
     """Which episodes ended in a crash."""
     last = np.empty(len(episodes))
@@ -99,20 +88,14 @@ def measured(
     monitor: GoalMonitor, episodes: Episodes, picture: Path
 ) -> tuple[CalibrationEstimate, AlarmQuality, AlarmQuality]:
     """How good the probabilities are on fresh episodes, and the alarm: for misses, for crashes."""
-    p = forecasts(monitor, episodes)
-    met = TARGET.contains(episodes.outcomes)
-    said = pool(p, met)
+    found = monitor.evaluate(episodes, TARGET)
+    said = pool(found.p, found.met)
     binned = reliability(said.p, said.met, bins=20, episode=said.episode)
     reliability_diagram(binned).savefig(picture, dpi=150)
 
-    threshold = monitor.watch(TARGET, false_alarm_rate=FALSE_ALARMS).rule.threshold
-    alarms = first_alarms(p, threshold)
-    crash = crashed(episodes)
-    return (
-        pooled_ece(p, met, ids=episodes.ids),
-        alarm_quality(alarms, met, episodes.lengths),
-        alarm_quality(alarms[crash], met[crash], episodes.lengths[crash]),
-    )
+    raised, crash = found.alarms(Promised(FALSE_ALARMS)), crashed(episodes)
+    crashes = alarm_quality(raised.first[crash], found.met[crash], found.lengths[crash])
+    return found.ece(), raised.quality, crashes
 
 
 def main(
@@ -159,5 +142,5 @@ if __name__ == "__main__":
     parser.add_argument("--episodes", type=int, default=3000, help="to fit the monitor on")
     parser.add_argument("--fresh", type=int, default=1500, help="to measure it on")
     parser.add_argument("--steps-per-model", type=int, help="how many steps share a forest")
-    parser.add_argument("--min-leaf", type=int, help="rows in a leaf of the forest")
+    parser.add_argument("--min-leaf", type=int, help="episodes in a leaf of the forest")
     main(**vars(parser.parse_args()))

@@ -25,15 +25,15 @@ def main(episodes: int = 3000) -> None:
 
     target = Target.at_least(0.0)
     watch = monitor.watch(target, false_alarm_rate=0.1)
-    low, high = watch.rule.promised.spread()
-    print(f"alarm below p = {watch.rule.threshold:.3f}: at most 10 % of good runs raise it")
+    low, high = watch.trigger.promised.spread()
+    print(f"alarm below p = {watch.trigger.threshold:.3f}: at most 10 % of good runs raise it")
     print(f"(given these assure episodes, {low:.1%} to {high:.1%} of them)\n")
 
     states, rewards = recorded(1, seed=4)
     reward = 0.0
     for state, earned in zip(states[0], rewards[0], strict=True):
         outlook = watch.step(state, reward)
-        print(f"t = {outlook.t:2d}   p = {outlook.p:.3f}   {outlook.state}")
+        print(f"t = {outlook.t:2d}   p = {outlook.p:.3f}   {outlook.status}")
         reward = earned  # it is known at the next step
     print(watch.end(reward).reason)
 

@@ -50,4 +50,4 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         words = shlex.split(re.sub(r"-n \d+", "-n 400", command))[1:]
         done = CliRunner().invoke(app, words, input=live)
         assert done.exit_code == 0, done.output
-    assert '"state": "DONE"' in done.output
+    assert '"status": "DONE"' in done.output

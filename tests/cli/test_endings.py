@@ -114,7 +114,7 @@ def test_demo_goes_through_and_leaves_its_files(tmp_path: Path) -> None:
     line = next(line for line in text.splitlines() if "ontarget evaluate" in line)
     assert "it said" in told(line.split()[1:])
     line = next(line for line in text.splitlines() if "ontarget watch" in line)
-    assert '"state": "DONE"' in told(line.split()[1:])
+    assert '"status": "DONE"' in told(line.split()[1:])
 
 
 def test_demo_says_how_to_put_the_command_on_the_path(

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ontarget import GoalMonitor, Target
 from ontarget.cli.columns import guess
 from ontarget.episodes import Episodes
 from ontarget.errors import EpisodesError
@@ -138,6 +139,18 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         (["fit", "log.txt", "-o", "m.ontarget"], "episodes come as .parquet or .csv"),
         (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
         (["fit", "log.csv", "-o", "m.ontarget", "--preset", "x"], "preset needs 'default'"),
+        (
+            ["fit", "log.csv", "-o", "m.ontarget", "--engine", "cloud"],
+            "--engine needs one of local, dask, ray, got 'cloud'",
+        ),
+        (
+            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "3:1"],
+            "--reward-bounds needs a least reward up to the most",
+        ),
+        (
+            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "1:6"],
+            "--reward-bounds=(1, 6) do not hold",
+        ),
         (["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"], "too few episodes"),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward", "y"],
@@ -169,3 +182,35 @@ def test_steps_that_few_runs_reach_are_told(tmp_path: Path) -> None:
     table.filter(lasts).write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
     assert "caution    2 steps from 7 on stay UNKNOWN: fewer than 20 calibration episodes" in text
+
+
+def test_an_engine_fits_the_same_model(tmp_path: Path) -> None:
+    path = renamed(tmp_path / "log.csv", {})
+    for name in ("a", "b"):
+        engine = ["--engine", "local"] if name == "b" else []
+        told(["fit", path, "-o", tmp_path / f"{name}.ontarget", *engine])
+    assert (tmp_path / "a.ontarget").read_bytes() == (tmp_path / "b.ontarget").read_bytes()
+
+
+def test_rewards_of_one_sign_are_hinted_at_and_their_bounds_are_exact(tmp_path: Path) -> None:
+    path, model = renamed(tmp_path / "log.csv", {}), tmp_path / "m.ontarget"
+    text = told(["fit", path, "-o", model])
+    assert "hint       no reward above 0 was seen" in text
+    assert "pass --reward-bounds :0" in text
+    target = Target.at_least(-60.0)
+    state = Episodes.read(river().runs).at(0).states[0]
+    for bounds, decided in ((None, False), (":0", True)):
+        if bounds is not None:
+            assert "hint" not in told(["fit", path, "-o", model, "--reward-bounds", bounds])
+        watch = GoalMonitor.load(model).watch(target)
+        watch.step(state)
+        outlook = watch.step(state, -61.0)  # nothing can be earned back
+        assert (outlook.decided, outlook.p == 0.0) == (decided, decided)
+
+
+@pytest.mark.parametrize("bounds", ["x:0", "0", "1:2:3", ""])
+def test_bounds_that_are_none_are_a_usage_mistake(bounds: str, tmp_path: Path) -> None:
+    arguments = ["fit", river().runs, "-o", tmp_path / "m.ontarget", "--reward-bounds", bounds]
+    result = call(arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert f"--reward-bounds needs LO:HI, LO: or :HI, got '{bounds}'" in result.stderr

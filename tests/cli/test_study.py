@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ontarget import Episodes, GoalMonitor, Target
+from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target
 
 from .river import call, river, told
 
@@ -28,8 +28,8 @@ def test_evaluate_measures_what_the_library_measures() -> None:
     )
     assert answer["ece"]["value"] == found.ece().value
     assert answer["met"] == found.met.mean()
-    promised = found.promised_alarms("0.05")
-    assert answer["alarm"]["below"] == [promised.rules[0].threshold]
+    promised = found.alarms(Promised("0.05"))
+    assert answer["alarm"]["below"] == [promised.triggers[0].threshold]
     assert answer["alarm"]["detection_rate"] == promised.quality.detections.value
 
 
@@ -60,6 +60,30 @@ def test_an_alarm_that_cannot_be_promised_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (["--ruled-out", "0.1"], RuledOut("0.1")),
+        (["--ruled-out", "0.1", "--for-steps", "2"], RuledOut("0.1", 2)),
+        (["--alarm-below", "0.4", "--for-steps", "3"], Below(0.4, 3)),
+        (["--false-alarm-rate", "0.2"], Promised("0.2")),
+    ],
+)
+def test_evaluate_judges_the_alarm_that_was_asked_for(options: list[str], rule: AlarmRule) -> None:
+    arguments = ["evaluate", river().model, river().new, "--target", "-60:", *options]
+    answer = json.loads(told([*arguments, "--json"]))["alarm"]
+    monitor = GoalMonitor.load(river().model)
+    found = monitor.evaluate(Episodes.read(river().new), Target.at_least(-60), resamples=2)
+    raised = found.alarms(rule)
+    assert answer["compared"] == rule.compared_name
+    assert answer["below"] == [trigger.threshold for trigger in raised.triggers]
+    assert answer["false_alarm_rate"] == raised.quality.false_alarms.value
+    assert answer["detection_rate"] == raised.quality.detections.value
+    rate = getattr(rule, "rate", None)
+    assert answer["promised"] == (rate if rate is None else float(rate))
+    assert f"below {rule.compared_name} = {answer['below'][0]:.3g}" in told(arguments)
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["evaluate", "MODEL", "NEW", "--target", "x:"], 1, "target needs numbers in LO:HI"),
@@ -86,14 +110,13 @@ def test_a_report_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
     assert "no: no such folder; make it first" in result.stderr
 
 
+@pytest.mark.parametrize("option", ["--false-alarm-rate", "--ruled-out"])
 @pytest.mark.parametrize("rate", ["0", "1", "five"])
-def test_a_rate_that_is_none_is_a_mistake(rate: str) -> None:
+def test_a_rate_that_is_none_is_a_mistake(rate: str, option: str) -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
-    result = call([*arguments, "--false-alarm-rate", rate])
+    result = call([*arguments, option, rate])
     assert result.exit_code == 1
-    assert f"--false-alarm-rate needs a number strictly between 0 and 1, got '{rate}'" in (
-        result.stderr
-    )
+    assert f"{option} needs a number strictly between 0 and 1, got '{rate}'" in result.stderr
 
 
 def test_episodes_of_the_fit_are_told() -> None:

@@ -4,23 +4,23 @@ import io
 import json
 import math
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from ontarget import Episodes, GoalMonitor, Target
+from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target, Watch
 from ontarget.cli import main
 from ontarget.cli.chart import Chart
-from ontarget.cli.desk import Desk
 from ontarget.cli.live_view import LiveView, Track, sparkline
-from ontarget.monitor import AlarmRule
 from tests.walks import walks
 
 from .river import call, messages, river
 
 TARGET = Target.at_least(-60.0)
+HALF = Below(0.5)
 
 
 def lines(*streams: list[Any]) -> str:
@@ -39,6 +39,12 @@ def positions(met: bool) -> list[int]:
     return [i for i, flag in enumerate(flags.tolist()) if flag == met]
 
 
+def statuses(watch: Watch, stream: list[Any]) -> list[str]:
+    """The status of a watch after each message of a stream that ends its run."""
+    steps = [watch.step(one["state"], one.get("reward", 0.0)) for one in stream[:-1]]
+    return [one.status.name for one in (*steps, watch.end(stream[-1]["reward"]))]
+
+
 def test_each_line_is_answered_as_a_watch_would() -> None:
     stream = messages(0)
     answers = watched(lines(stream))
@@ -46,9 +52,9 @@ def test_each_line_is_answered_as_a_watch_would() -> None:
     for message, answer in zip(stream[:-1], answers[:-1], strict=True):
         outlook = watch.step(message["state"], message.get("reward", 0.0))
         assert (answer["agent"], answer["t"], answer["p"]) == ("a", outlook.t, outlook.p)
-        assert answer["state"] == outlook.state.name
+        assert answer["status"] == outlook.status.name
         assert "end" not in answer
-    assert (answers[-1]["state"], answers[-1]["end"]) == ("DONE", True)
+    assert (answers[-1]["status"], answers[-1]["end"]) == ("DONE", True)
 
 
 def test_agents_of_one_stream_do_not_touch_each_other() -> None:
@@ -69,7 +75,7 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
     last = stream[-1]
     closing = {"agent": "a", "state": stream[0]["state"], "reward": last["reward"]}
     answers = watched(lines(stream[:-1], [closing, last], messages(2)))
-    assert [one["state"] for one in answers[50:52]] == ["DONE", "DONE"]
+    assert [one["status"] for one in answers[50:52]] == ["DONE", "DONE"]
     assert answers[50] == answers[51]
     assert answers[52]["t"] == 0
 
@@ -88,14 +94,14 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "reward": 3}', "nothing is earned before"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "behavior": "x"}', "behavior needs a number"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": "x"}', "without groups"),
-        ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": {}}', "without groups"),
+        ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": {}}', "group needs the name of one"),
         ('{"reward": 1, "end": true}', "before its first step"),
         ('{"state": ' + "9" * 5_000 + "}", ""),
     ],
 )
 def test_a_bad_line_is_unknown_with_its_reason(line: str, reason: str) -> None:
     first, *others = watched(line + "\n" + lines(messages(0, "other")))
-    assert first["state"] == "UNKNOWN"
+    assert first["status"] == "UNKNOWN"
     assert reason in first["reason"]
     assert first.get("p") is None
     assert others == watched(lines(messages(0, "other")))
@@ -105,7 +111,7 @@ def test_bytes_that_are_no_text_are_unknown() -> None:
     arguments = ["watch", river().model, "--target", "-60:"]
     result = call(arguments, input=b"\xff\xfe\n" + lines(messages(0)[:1]).encode())
     assert result.exit_code == 0
-    states = [json.loads(line)["state"] for line in result.stdout.splitlines()]
+    states = [json.loads(line)["status"] for line in result.stdout.splitlines()]
     assert states[0] == "UNKNOWN"
     assert states[1] != "UNKNOWN"
 
@@ -113,29 +119,65 @@ def test_bytes_that_are_no_text_are_unknown() -> None:
 def test_a_missing_reward_is_nothing_and_a_null_one_is_unknown() -> None:
     states = [message["state"] for message in messages(0)[:3]]
     stream = [{"state": states[0], "reward": None}, {"state": states[1]}]
-    assert all(one["state"] != "UNKNOWN" for one in watched(lines(stream)))
+    assert all(one["status"] != "UNKNOWN" for one in watched(lines(stream)))
     stream.append({"state": states[2], "reward": None})
-    assert watched(lines(stream))[2]["state"] == "UNKNOWN"
+    assert watched(lines(stream))[2]["status"] == "UNKNOWN"
 
 
 def test_an_alarm_fails_the_command_only_if_asked_to() -> None:
     failing = lines(messages(positions(met=False)[0]))
-    assert any(one["state"] == "ALARM" for one in watched(failing))
+    assert any(one["status"] == "ALARM" for one in watched(failing))
     watched(failing, "--fail-on-alarm", code=3)
     watched(failing, "--fail-on-alarm", "--alarm-below", "0", code=0)
 
 
-def test_the_promised_threshold_is_the_libraries() -> None:
-    rule = GoalMonitor.load(river().model).watch(TARGET, false_alarm_rate="0.1").rule
-    stream = lines(messages(positions(met=False)[0]))
-    for one in watched(stream, "--false-alarm-rate", "0.1"):
-        if one["state"] in ("OK", "ALARM"):
-            assert (one["state"] == "ALARM") == (one["p"] < rule.threshold)
+def test_the_promised_alarm_is_the_librarys() -> None:
+    watch = GoalMonitor.load(river().model).watch(TARGET, false_alarm_rate="0.1")
+    failing = messages(positions(met=False)[0])
+    expected = [
+        watch.step(one["state"], one.get("reward", 0.0)).status.name for one in failing[:-1]
+    ]
+    answers = watched(lines(failing), "--false-alarm-rate", "0.1")
+    assert [one["status"] for one in answers[:-1]] == expected
+    raised = next(one for one in answers if one["status"] == "ALARM")
+    assert raised["p"] < watch.trigger.threshold
+
+
+def test_an_alarm_that_would_stay_silent_is_told_in_one_line() -> None:
+    arguments = ["watch", river().model, "--target", "-60:", "--alarm-below", "0"]
+    result = call(arguments, input=lines(messages(0)[:1]))
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["status"] == "OK"
+    assert result.stderr.startswith("ontarget: caution: this alarm would not have raised one alarm")
+    assert result.stderr.count("\n") == 1
+    assert "alarm_curve" not in result.stderr
+    assert call([*arguments[:-1], "0.9"], input="").stderr == ""
+
+
+def test_a_ruled_out_target_raises_the_alarm_at_its_rate() -> None:
+    watch = GoalMonitor.load(river().model).watch(TARGET, alarm=RuledOut("0.1"))
+    failing = messages(positions(met=False)[0])
+    answers = watched(lines(failing), "--ruled-out", "0.1")
+    for message, answer in zip(failing[:-1], answers[:-1], strict=True):
+        assert (
+            answer["status"] == watch.step(message["state"], message.get("reward", 0)).status.name
+        )
+    raised = next(one for one in answers if one["status"] == "ALARM")
+    assert raised["plausibility"] <= 0.1
+    assert raised["reason"].startswith("plausibility = ")
+    # What is ruled out stays so.
+    known = [one["status"] for one in answers[:-1]]
+    assert known == ["OK"] * raised["t"] + ["ALARM"] * (50 - raised["t"])
+    watched(lines(failing), "--ruled-out", "0.1", "--fail-on-alarm", code=3)
 
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
+        (["--ruled-out", "0.1", "--alarm-below", "0.5"], 2, "--ruled-out or --alarm-below"),
+        (["--ruled-out", "0.1", "--false-alarm-rate", "0.1"], 2, "--false-alarm-rate, not both"),
+        (["--ruled-out", "0.1", "--clear-above", "0.5"], 2, "--ruled-out or --clear-above"),
+        (["--ruled-out", "2"], 1, "--ruled-out needs a number strictly between 0 and 1, got '2'"),
         (["--alarm-below", "2"], 1, "--alarm-below needs a probability from 0 to 1"),
         (["--false-alarm-rate", "0.0001"], 1, "needs at least 9999 assure episodes"),
         (["--alarm-below", "0.5", "--false-alarm-rate", "0.1"], 1, "not both"),
@@ -145,21 +187,22 @@ def test_the_promised_threshold_is_the_libraries() -> None:
 def test_a_rule_that_cannot_be_kept_is_refused_before_the_first_line(
     options: list[str], code: int, message: str
 ) -> None:
-    result = call(["watch", river().model, "--target", "-60:", *options], input="")
+    arguments = ["watch", river().model, "--target", "-60:", *options]
+    result = call(arguments, input="", env={"COLUMNS": "200"})
     assert result.exit_code == code
     assert message in result.stderr
 
 
 def test_groups_are_told_by_their_lines() -> None:
     monitor = GoalMonitor(group="group").fit(walks(900, groups=2), progress=False)
-    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
     state = {"state": [0.0, 0.0]}
     stream = [{"agent": g, "group": g, **state} for g in ("0", "1", "2")]
-    found = list(desk.answers(json.dumps(one) for one in stream))
+    found = [sessions.answer(one) for one in stream]
     for g in ("0", "1"):
         expected = monitor.watch(Target.at_least(0.0), group=g).step([0.0, 0.0])
         assert found[int(g)]["p"] == expected.p
-    assert (found[2]["state"], "group needs one of" in found[2]["reason"]) == ("UNKNOWN", True)
+    assert (found[2]["status"], "group needs one of" in found[2]["reason"]) == ("UNKNOWN", True)
 
 
 def drawn(view: LiveView, width: int = 80, height: int = 24) -> str:
@@ -179,11 +222,11 @@ class _Nowhere:
         pass
 
 
-def view_of(*streams: list[Any], threshold: float = 0.5) -> LiveView:
-    desk = Desk(GoalMonitor.load(river().model), TARGET, alarm_below=threshold)
-    view = LiveView(TARGET, desk.rule, "river.ontarget", desk.horizon)
-    for answer in desk.answers(lines(*streams).splitlines()):
-        view.update(answer)
+def view_of(*streams: list[Any], alarm: AlarmRule = HALF) -> LiveView:
+    sessions = GoalMonitor.load(river().model).sessions(TARGET, alarm=alarm)
+    view = LiveView(sessions.contract, "river.ontarget")
+    for message in chain(*streams):
+        view.update(sessions.answer(message))
     return view
 
 
@@ -191,7 +234,7 @@ def view_of(*streams: list[Any], threshold: float = 0.5) -> LiveView:
 def test_a_single_run_is_drawn_with_threshold_state_and_last_change(width: int) -> None:
     failing = positions(met=False)[0]
     text = drawn(view_of(messages(failing)[:-1]), width)
-    assert "target [-60, inf)  alarm below 0.5" in text
+    assert "target [-60, inf)  alarm p below 0.5" in text
     assert "ALARM at step" in text
     assert text.count("●") == 50
     assert "┄" in text
@@ -216,6 +259,13 @@ def test_on_a_terminal_the_stream_is_drawn_and_summed_up(
     assert "river.ontarget" in text
 
 
+def test_an_alarm_by_plausibility_is_titled_so_and_has_no_line_in_the_chart() -> None:
+    text = drawn(view_of(messages(positions(met=False)[0])[:-1], alarm=RuledOut(0.1)))
+    assert "alarm plausibility below 0.1" in text
+    assert "ALARM at step" in text
+    assert "┄" not in text
+
+
 def test_before_the_first_line_the_view_waits() -> None:
     assert "waiting for the first line" in drawn(view_of())
 
@@ -233,12 +283,24 @@ def test_a_fleet_is_drawn_in_rows_with_alarms_first() -> None:
 
 
 def test_unknown_readings_are_drawn_as_such() -> None:
-    stream = [*messages(0)[:3], {"agent": "a", "state": None}]
+    stream = [*messages(positions(met=True)[0])[:3], {"agent": "a", "state": None}]
     view = view_of(stream)
     assert "?" in drawn(view)
     assert "UNKNOWN at step 3" in drawn(view)
-    view.update({"line": 7, "state": "UNKNOWN", "reason": "not JSON: x"})
+    assert view.alarms == 0
+    view.update({"line": 7, "status": "UNKNOWN", "reason": "not JSON: x"})
     assert "line 7: not JSON: x" in drawn(view)
+
+
+def test_an_alarm_stands_in_the_picture_while_nothing_is_known() -> None:
+    stream = messages(0)[:5]
+    stream[3] = {"agent": "a", "state": None, "reward": 0.0}
+    blind = view_of(stream[:4], alarm=Below(1.0))
+    assert "? ALARM" in drawn(blind)
+    assert "UNKNOWN at step 3: in alarm since step 0; " in drawn(blind)
+    seeing = view_of(stream, alarm=Below(1.0))
+    assert "UNKNOWN at step 3, ALARM at step 4: p = " in drawn(seeing)
+    assert seeing.alarms == 1
 
 
 def test_the_band_is_drawn_around_p() -> None:
@@ -265,9 +327,9 @@ def test_a_chart_shows_the_latest_steps_and_numbers_them(step: int) -> None:
 
 def test_a_new_run_clears_the_picture() -> None:
     track = Track("a")
-    track.add({"t": 0, "low": 0.1, "p": 0.2, "high": 0.3, "state": "ALARM"})
-    track.add({"t": 1, "low": 0.0, "p": 0.0, "high": 0.0, "state": "DONE", "end": True})
-    track.add({"t": 0, "low": 0.8, "p": 0.9, "high": 1.0, "state": "OK"})
+    track.add({"t": 0, "low": 0.1, "p": 0.2, "high": 0.3, "status": "ALARM"})
+    track.add({"t": 1, "low": 0.0, "p": 0.0, "high": 0.0, "status": "DONE", "end": True})
+    track.add({"t": 0, "low": 0.8, "p": 0.9, "high": 1.0, "status": "OK"})
     assert (len(track.points), track.p, track.over) == (1, 0.9, False)
 
 
@@ -276,10 +338,8 @@ def test_sparkline_keeps_to_its_width() -> None:
 
 
 def test_a_rule_with_a_promise_is_titled_so() -> None:
-    desk = Desk(GoalMonitor.load(river().model), TARGET, false_alarm_rate="0.1", for_steps=2)
-    text = drawn(LiveView(TARGET, desk.rule, "m", desk.horizon), 120)
+    text = drawn(view_of(alarm=Promised("0.1", for_steps=2)), 120)
     assert "for 2 steps (false alarms: 10 %)" in text
-    assert isinstance(desk.rule, AlarmRule)
 
 
 def test_a_replay_answers_as_the_stream_would() -> None:
@@ -300,10 +360,10 @@ def test_a_replay_of_runs_that_end_early_ends_them_there() -> None:
 
     runs = walks(40, ragged=True)
     monitor = GoalMonitor().fit(walks(300), progress=False)
-    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
     found = monitor.evaluate(runs, Target.at_least(0.0), resamples=2)
     for together in (True, False):
-        answers = list(desk.replies(Replay(runs, together=together)))
+        answers = [sessions.answer(said) for said in Replay(runs, together=together)]
         assert sum("end" in one for one in answers) == 40
         for i, name in enumerate(runs.ids):
             own = [one for one in answers if one["agent"] == name]
@@ -321,11 +381,11 @@ def test_a_behavior_that_is_read_is_replayed() -> None:
     states = np.concatenate([np.zeros((200, 1)), heights[:, :-1]], axis=1)[..., None]
     runs = Episodes.from_arrays(states, None, behavior="column:height", behavior_values=heights)
     monitor = GoalMonitor().fit(runs, progress=False)
-    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
-    answers = list(desk.replies(Replay(runs.take([3, 5]), together=True)))
-    assert [one["state"] for one in answers[-2:]] == ["DONE", "DONE"]
+    sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
+    answers = [sessions.answer(said) for said in Replay(runs.take([3, 5]), together=True)]
+    assert [one["status"] for one in answers[-2:]] == ["DONE", "DONE"]
     assert [one["p"] for one in answers[-2:]] == (heights[[3, 5], -1] >= 0.0).tolist()
-    assert all(one["state"] in ("OK", "ALARM") for one in answers[:-2])
+    assert all(one["status"] in ("OK", "ALARM") for one in answers[:-2])
 
 
 @pytest.mark.parametrize(
@@ -354,33 +414,33 @@ def test_null_is_a_missing_value_where_training_missed_some() -> None:
         Episodes.from_arrays(states, rng.normal(size=(300, 3)), features=["wind", "load"]),
         progress=False,
     )
-    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
     expected = monitor.watch(Target.at_least(0.0)).step([math.nan, 0.5]).p
     for state in ({"wind": None, "load": 0.5}, [None, 0.5]):
-        (one,) = desk.answers([json.dumps({"agent": str(state), "state": state})])
+        one = sessions.answer({"agent": str(state), "state": state})
         assert one["p"] == expected
-    (bad,) = desk.answers(['{"agent": "b", "state": {"wind": 1.0, "load": null}}'])
-    assert bad["state"] == "UNKNOWN"
+    bad = sessions.answer({"agent": "b", "state": {"wind": 1.0, "load": None}})
+    assert bad["status"] == "UNKNOWN"
     assert bad["reason"] == "feature 'load' is missing, and it never was in training"
 
 
 def test_an_agent_may_begin_its_next_run_in_another_group() -> None:
     monitor = GoalMonitor(group="group").fit(walks(900, groups=2), progress=False)
-    desk = Desk(monitor, Target.at_least(0.0), alarm_below=0.5)
+    sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
     stream = [
         {"agent": "a", "group": "0", "state": [0.5, 0.0]},
         {"agent": "a", "end": True, "reward": 0.1},
         {"agent": "a", "group": "1", "state": [0.5, 0.0]},
     ]
-    last = list(desk.answers(json.dumps(one) for one in stream))[-1]
+    last = [sessions.answer(one) for one in stream][-1]
     assert last["p"] == monitor.watch(Target.at_least(0.0), group="1").step([0.5, 0.0]).p
 
 
 def test_runs_that_are_over_make_room_for_others() -> None:
     view = view_of()
     for i in range(1_500):
-        view.update({"agent": f"run-{i}", "t": 0, "p": 0.5, "state": "ALARM"})
-        view.update({"agent": f"run-{i}", "t": 1, "p": 0.0, "state": "DONE", "end": True})
+        view.update({"agent": f"run-{i}", "t": 0, "p": 0.5, "status": "ALARM"})
+        view.update({"agent": f"run-{i}", "t": 1, "p": 0.0, "status": "DONE", "end": True})
     assert len(view.tracks) <= 1_000
     assert view.summary() == "3,000 lines, 1,500 agents, 1,500 runs ended, 1,500 alarms raised"
 

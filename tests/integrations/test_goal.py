@@ -8,12 +8,11 @@ import pytest
 from gymnasium.spaces import Box, Dict
 from gymnasium.wrappers import TimeLimit, TransformObservation
 
-from ontarget import Episodes, GoalMonitor, Target
+from ontarget import Episodes, GoalMonitor, RuledOut, Status, Target
 from ontarget.errors import InputError, OntargetError
 from ontarget.integrations import GoalWrapper, RecordEpisodes, record
 from ontarget.integrations.gymnasium import GoalWrapper as SameGoalWrapper
-from ontarget.monitor import State
-from tests.integrations.cartpole import LIMIT, TARGET, make, monitor, push
+from tests.integrations.cartpole import HARD, LIMIT, TARGET, make, monitor, push
 from tests.integrations.toys import Drifting, do_nothing
 
 HORIZON = 8
@@ -63,7 +62,7 @@ def test_outlooks_are_those_of_a_watch_fed_by_hand() -> None:
         expected.append(watch.end(reward) if over else watch.step(seen, reward))
     assert found == expected
     assert [one.t for one in found] == list(range(len(found)))
-    assert found[-1].state is State.DONE
+    assert found[-1].status is Status.DONE
 
 
 def test_everything_but_info_passes_through() -> None:
@@ -102,17 +101,17 @@ def test_an_alarm_calls_once_until_it_clears() -> None:
 def test_a_run_that_ends_early_is_exactly_0_or_1() -> None:
     env = GoalWrapper(Drifting(), walk_monitor(), Target.at_least(-3.5))
     ends = [found[-1] for found in (live(env, seed, longest=HORIZON) for seed in range(60))]
-    assert {one.state for one in ends} == {State.DONE}
+    assert {one.status for one in ends} == {Status.DONE}
     assert {one.p for one in ends if one.t < HORIZON} == {0.0, 1.0}
 
 
 def test_a_run_at_the_horizon_is_judged_and_then_unknown() -> None:
     env = GoalWrapper(Drifting(fall=-np.inf), walk_monitor(), Target.at_least(0.0))
     found = live(env, 1, longest=HORIZON + 2)
-    assert found[HORIZON].state is State.DONE
+    assert found[HORIZON].status is Status.DONE
     assert found[HORIZON].p in (0.0, 1.0)
     for one in found[HORIZON + 1 :]:
-        assert one.state is State.UNKNOWN
+        assert one.status is Status.UNKNOWN
         assert np.isnan(one.p)
         assert f"past the monitor's horizon of {HORIZON} steps" in one.reason
 
@@ -128,7 +127,7 @@ def test_an_environment_that_stops_before_the_horizon_is_unknown_and_says_why() 
         on_alarm=lambda *_: told.append(1),
     )
     found = live(watched, 1)
-    assert {one.state for one in found} == {State.UNKNOWN}
+    assert {one.status for one in found} == {Status.UNKNOWN}
     assert f"cuts runs off after {HORIZON - 2} steps" in found[0].reason
     assert f"cut off after {HORIZON - 2} steps, before the monitor's horizon" in found[-1].reason
     assert not told
@@ -138,7 +137,7 @@ def test_in_a_short_environment_a_termination_still_counts() -> None:
     env = TimeLimit(Drifting(fall=-0.5), max_episode_steps=HORIZON - 2)
     watched = GoalWrapper(env, walk_monitor(), Target.at_least(0.0))
     ends = [live(watched, seed)[-1] for seed in range(20)]
-    assert {State.DONE, State.UNKNOWN} == {one.state for one in ends}
+    assert {Status.DONE, Status.UNKNOWN} == {one.status for one in ends}
     assert {one.p for one in ends if one.known} == {0.0}
 
 
@@ -153,13 +152,13 @@ def test_a_run_cut_off_by_somebody_else_is_unknown() -> None:
 
     found = live(GoalWrapper(Cut(Drifting(-np.inf)), walk_monitor(), Target.at_least(0.0)), 1)
     assert all(one.known for one in found[:3])
-    assert found[-1].state is State.UNKNOWN
+    assert found[-1].status is Status.UNKNOWN
     assert "cut off after 3 steps" in found[-1].reason
 
 
 def test_steps_after_the_end_are_unknown() -> None:
     env = GoalWrapper(Drifting(fall=np.inf), walk_monitor(), Target.at_least(0.0))
-    assert [one.state for one in live(env, 0)][1:] == [State.DONE]
+    assert [one.status for one in live(env, 0)][1:] == [Status.DONE]
     *_, info = env.step(0)
     assert info["goal"].reason == "the run is over; reset begins another"
 
@@ -173,7 +172,7 @@ def test_other_behaviors_are_followed_to_their_outcome(behavior: str) -> None:
     outcomes = env.episodes(behavior=behavior).outcomes
     grid = walk_monitor(behavior).fitted.grid
     assert [one.p for one in ends] == target.contains(outcomes, grid).astype(float).tolist()
-    assert {one.state for one in ends} == {State.DONE}
+    assert {one.status for one in ends} == {Status.DONE}
 
 
 def test_a_behavior_that_is_read_needs_its_reader() -> None:
@@ -217,14 +216,60 @@ def test_a_bad_observation_is_unknown_and_raises_only_when_asked() -> None:
             _, *rest = self.env.step(action)
             return np.zeros(3), *rest
 
-    env = GoalWrapper(Broken(Drifting()), walk_monitor(), Target.at_least(0.0))
+    env = GoalWrapper(Broken(Drifting()), walk_monitor(), Target.at_least(0.0), alarm_below=0.1)
     found = live(env, 0, longest=1)
-    assert found[1].state is State.UNKNOWN
-    assert "needs shape (2,), got (3,)" in found[1].reason
+    assert found[1].status is Status.UNKNOWN
+    assert found[1].reason == "the observation needs shape (2,), got (3,)"
     strict = GoalWrapper(Broken(Drifting()), walk_monitor(), Target.at_least(0.0), on_bad="raise")
     strict.reset(seed=0)
     with pytest.raises(OntargetError, match="step 1"):
         strict.step(0)
+
+
+def test_an_alarm_stands_through_a_bad_observation_and_is_told_once() -> None:
+    class Flickering(gymnasium.Wrapper):
+        def step(self, action):
+            seen, *rest = self.env.step(action)
+            self.steps += 1
+            return (np.zeros(3) if self.steps == 2 else seen), *rest
+
+    told = []
+    broken = Flickering(Drifting(fall=-np.inf))
+    broken.steps = 0
+    env = GoalWrapper(
+        broken,
+        walk_monitor(),
+        Target.at_least(100.0),
+        alarm_below=1.0,
+        on_alarm=lambda outlook, env: told.append(outlook.t),
+    )
+    found = live(env, 0, longest=3)
+    assert [one.status for one in found] == [Status.ALARM] * 4
+    assert [one.known for one in found] == [True, True, False, True]
+    assert found[2].reason == ("in alarm since step 0; the observation needs shape (2,), got (3,)")
+    assert told == [0]
+
+
+def test_a_target_that_is_ruled_out_raises_the_alarm_for_good() -> None:
+    told = []
+    env = GoalWrapper(
+        make(),
+        monitor(),
+        HARD,
+        alarm=RuledOut(0.1),
+        on_alarm=lambda outlook, env: told.append(outlook),
+    )
+    raised = 0
+    for seed in range(8):
+        told.clear()
+        *found, end = live(env, seed, push)
+        low = [one.known and one.plausibility <= 0.1 for one in found]
+        first = low.index(True) if any(low) else len(found)
+        assert [one.alarm for one in found] == [t >= first for t in range(len(found))]
+        assert [one.t for one in told] == [first] * (first < len(found))
+        assert end.status is Status.DONE
+        raised += len(told)
+    assert raised
 
 
 def test_the_key_can_be_chosen_and_the_environments_info_is_not_touched() -> None:

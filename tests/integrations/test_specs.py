@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from ontarget import GoalMonitor, RuledOut
 from ontarget.integrations import (
     GoalWrapper,
     RecordEpisodes,
     RecordVectorEpisodes,
     VectorGoalWrapper,
 )
-from tests.integrations.cartpole import LIMIT, TARGET, make, monitor, push
+from tests.integrations.cartpole import HARD, LIMIT, TARGET, make, monitor, push
 from tests.integrations.test_goal import live
 
 
@@ -40,6 +45,19 @@ def test_a_watched_environment_is_built_again_from_its_spec() -> None:
     half = len(alarms) // 2
     assert half > 0
     assert alarms[:half] == alarms[half:], "both tell the same function"
+
+
+def test_a_loaded_monitor_watches_and_is_kept_in_the_spec(tmp_path: Path) -> None:
+    monitor().save(tmp_path / "pole.ontarget")
+    loaded = GoalMonitor.load(tmp_path / "pole.ontarget")
+    watched = GoalWrapper(make(), loaded, HARD, alarm=RuledOut(0.1))
+    fitted = GoalWrapper(make(), monitor(), HARD, alarm=RuledOut(0.1))
+    assert live(watched, 5, push) == live(fitted, 5, push)
+    # A copy of the spec copies what it holds; a loaded monitor can be copied, and pickled.
+    spec = pickle.loads(pickle.dumps(deepcopy(watched.spec)))
+    again = gymnasium.make(spec)
+    assert again._saved_kwargs["monitor"] is not loaded
+    assert live(again, 5, push) == live(fitted, 5, push)
 
 
 def test_the_monitor_itself_is_in_the_spec_not_a_copy() -> None:

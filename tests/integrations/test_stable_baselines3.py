@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ontarget import Status
 from ontarget.errors import InputError
 from ontarget.integrations import GoalWrapper, ModelPolicy, record
-from ontarget.monitor import State
 from tests.integrations.cartpole import LIMIT, TARGET, make, monitor
 from tests.integrations.test_goal import live, walk_monitor
 
@@ -89,7 +89,7 @@ def test_the_callback_sees_what_a_wrapper_sees() -> None:
     for i in range(2):
         seen = [outlook.of(i) for outlook in callback.outlooks]
         assert [one[:7] for one in seen] == [one[:7] for one in told[i]]
-        assert [one.state for one in seen] == [one.state for one in told[i]]
+        assert [one.status for one in seen] == [one.status for one in told[i]]
 
 
 def test_normalised_training_is_watched_in_the_environments_own_numbers() -> None:
@@ -109,9 +109,9 @@ def test_training_that_goes_on_knows_nothing_of_runs_in_the_middle() -> None:
     model.learn(64)
     callback = Noting(monitor(), TARGET)
     model.learn(64, callback=callback, reset_num_timesteps=False)
-    states = [State(int(outlook.state[0])) for outlook in callback.outlooks]
-    assert states[0] is State.PENDING
-    known = [state is not State.UNKNOWN for state in states[1:]]
+    states = [Status(int(outlook.status[0])) for outlook in callback.outlooks]
+    assert states[0] is Status.PENDING
+    known = [state is not Status.UNKNOWN for state in states[1:]]
     assert not known[0]
     assert known[-1]
     assert known == sorted(known)
@@ -134,7 +134,7 @@ def test_a_trained_model_is_recorded_and_watched() -> None:
     assert episodes.outcomes.tolist() == again.outcomes.tolist()
     watched = GoalWrapper(make(), monitor(), TARGET)
     found = live(watched, 0, lambda seen: int(model.predict(seen, deterministic=True)[0]))
-    assert found[-1].state is State.DONE
+    assert found[-1].status is Status.DONE
 
 
 def test_a_vector_is_recorded_by_a_model() -> None:

@@ -8,7 +8,16 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
-from ontarget import Episodes, GoalMonitor, Target
+from ontarget import (
+    AlarmRule,
+    Below,
+    Episodes,
+    GoalMonitor,
+    Promised,
+    RuledOut,
+    Status,
+    Target,
+)
 from ontarget.errors import InputError
 from ontarget.integrations import (
     GoalWrapper,
@@ -17,8 +26,7 @@ from ontarget.integrations import (
     VectorGoalWrapper,
     record,
 )
-from ontarget.monitor import State
-from tests.integrations.cartpole import TARGET, make, monitor, push
+from tests.integrations.cartpole import HARD, TARGET, make, monitor, push
 from tests.integrations.test_goal import HORIZON, walk_monitor
 from tests.integrations.toys import Drifting, Scripted, do_nothing
 
@@ -76,18 +84,22 @@ def vector_outlooks(envs, policy, runs: int):
 def assert_same(found, expected) -> None:
     assert [len(run) for run in found] == [len(run) for run in expected]
     for one, other in zip(chain(*found), chain(*expected), strict=True):
-        assert (one.t, one.state) == (other.t, other.state)
+        assert (one.t, one.status) == (other.t, other.status)
         assert np.array_equal(one[1:6], other[1:6], equal_nan=True)
-        assert (one.n_calibration, one.reason) == (other.n_calibration, other.reason)
+        assert (one.n, one.reason) == (other.n, other.reason)
 
 
+@pytest.mark.parametrize("rule", [Below(0.3), Promised(0.2), RuledOut(0.1)], ids=repr)
 @pytest.mark.parametrize("mode", MODES)
-def test_cartpoles_in_a_vector_have_the_outlooks_of_single_ones(mode: AutoresetMode) -> None:
-    envs = VectorGoalWrapper(vector(make, 4, mode), monitor(), TARGET, alarm_below=0.3)
+def test_cartpoles_in_a_vector_have_the_outlooks_of_single_ones(
+    mode: AutoresetMode, rule: AlarmRule
+) -> None:
+    envs = VectorGoalWrapper(vector(make, 4, mode), monitor(), HARD, alarm=rule)
     found = vector_outlooks(envs, push, runs=3)
     for i in range(4):
-        alone = GoalWrapper(make(), monitor(), TARGET, alarm_below=0.3)
+        alone = GoalWrapper(make(), monitor(), HARD, alarm=rule)
         assert_same(found[i], single_outlooks(alone, SEED + i, push, runs=3))
+    assert any(one.alarm for runs in found for run in runs for one in run)
 
 
 def short() -> gymnasium.Env:
@@ -111,8 +123,8 @@ def test_horizons_and_behaviors_are_handled_as_for_single_ones(factory, behavior
     for i in range(3):
         alone = GoalWrapper(factory(), fitted, target, for_steps=2)
         assert_same(found[i], single_outlooks(alone, SEED + i, do_nothing, runs=4))
-        states |= {one.state for run in found[i] for one in run}
-    assert {State.UNKNOWN, State.DONE} <= states
+        states |= {one.status for run in found[i] for one in run}
+    assert {Status.UNKNOWN, Status.DONE} <= states
 
 
 @pytest.mark.parametrize("mode", MODES)

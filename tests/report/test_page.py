@@ -114,7 +114,7 @@ def test_the_report_judges_whatever_rule_is_asked_for(rule, said: str, tmp_path:
     FOUND.report(tmp_path / "report.html", rule)
     text = words_of((tmp_path / "report.html").read_text())
     assert said in text
-    assert f"Alarm below {rule.compared_name} = " in text
+    assert f"Alarm {rule.relation} {rule.compared_name} = " in text
 
 
 def test_a_report_refuses_a_rate_that_is_none(tmp_path: Path) -> None:

@@ -126,6 +126,8 @@ def fit(
     is said, and each option names the column itself.
     """
     from ontarget import GoalMonitor
+    from ontarget.errors import InputError
+    from ontarget.fitting.engines import ENGINES
 
     options = frame_options(
         episode=episode,
@@ -140,6 +142,8 @@ def fit(
         drop_censored=drop_censored,
     )
     check_output(output)
+    if engine not in ENGINES:
+        raise InputError(f"--engine needs one of {', '.join(ENGINES)}, got {engine!r}")
     monitor = GoalMonitor(
         preset=preset,  # type: ignore[arg-type]  # it checks itself
         group=group,
@@ -154,7 +158,7 @@ def fit(
     monitor.fit(
         recorded,
         seed=seed,
-        engine=engine,  # type: ignore[arg-type]  # it checks itself
+        engine=engine,  # type: ignore[arg-type]  # checked above
         checkpoint=checkpoint,
         progress=not as_json,
     )
@@ -202,8 +206,8 @@ def _one_sided(recorded: Episodes) -> str:
         return ""
     side, bounds = ("below", "0:") if earned[0] >= 0.0 else ("above", ":0")
     return (
-        f"hint       no reward {side} 0 was seen: if there can be none, pass --reward-bounds "
-        f"{bounds} and what follows from it is exact"
+        f"hint       no reward {side} 0 was seen; if there can be none, pass --reward-bounds "
+        f"{bounds} (p is then exactly 0 or 1 once that settles a run)"
     )
 
 

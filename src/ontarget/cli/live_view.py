@@ -45,6 +45,7 @@ class Track:
     )
     step: int = 0
     status: str = "PENDING"
+    shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
     changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
     over: bool = False
 
@@ -55,15 +56,16 @@ class Track:
         if self.over:
             self.points.clear()
             self.changes.clear()
-            self.over, self.status = False, "PENDING"
+            self.over, self.status, self.shown = False, "PENDING", "PENDING"
         status, self.step = str(answer["status"]), int(answer.get("t", self.step))
         numbers = tuple(answer.get(name) for name in ("low", "p", "high"))
         known = [math.nan if number is None else float(number) for number in numbers]
         self.points.append((known[0], known[1], known[2]))
-        if status != self.status and (status != "OK" or self.changes):
+        shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
+        if shown != self.shown and (shown != "OK" or self.changes):
             reason = str(answer.get("reason") or "")
-            self.changes.append(f"{status} at step {self.step}" + (f": {reason}" if reason else ""))
-        self.status = status
+            self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
+        self.status, self.shown = status, shown
         self.over = bool(answer.get("end")) or status == "DONE"
 
     @property
@@ -148,7 +150,7 @@ class LiveView:
         from rich.text import Text
 
         trigger, rule = self.trigger, self.contract.rule
-        when = f"{rule.compared_name} below {trigger.threshold:.3g}"
+        when = f"{rule.relation} {rule.compared_name} = {trigger.threshold:.3g}"
         text = Text.assemble(
             (self.name, "bold"),
             f"  target {self.contract.target}  alarm ",

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from types import EllipsisType
 from typing import Any, Final
@@ -14,7 +17,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ontarget.errors import Argument, OntargetError
+from ontarget.errors import AlarmWarning, Argument, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
 
@@ -25,6 +28,7 @@ _OPTIONS: Final = frozenset(
     (
         *("episode", "step", "first_step", "reward", "features", "categorical", "behavior"),
         *("group", "horizon", "alarm_below", "false_alarm_rate", "for_steps", "clear_above"),
+        *("reward_bounds", "ruled_out"),
         *("success_rate", "accuracy", "level"),
     )
 )
@@ -70,7 +74,8 @@ class PlainGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; whatever a user can cause ends in a line and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _cautions():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
         except BrokenPipeError:
@@ -82,6 +87,23 @@ class PlainGroup(TyperGroup):
                 raise
             typer.echo(f"ontarget: {_told(error)}", err=True)
             raise typer.Exit(Exit.INPUT) from None
+
+
+@contextmanager
+def _cautions() -> Iterator[None]:
+    """Tell what the library warns a user of in one line; other warnings go their own way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AlarmWarning)
+        usual = warnings.showwarning
+
+        def shown(message: Any, category: type[Warning], *at: Any, **more: Any) -> None:
+            if issubclass(category, AlarmWarning):
+                typer.echo(f"ontarget: caution: {message}", err=True)
+            else:
+                usual(message, category, *at, **more)
+
+        warnings.showwarning = shown
+        yield
 
 
 def in_options(error: OntargetError) -> str:

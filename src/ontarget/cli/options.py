@@ -113,6 +113,7 @@ def alarm_rule(
 ) -> AlarmRule:
     """The alarm rule that the options ask for."""
     from ontarget import RuledOut
+    from ontarget.conformal._levels import exact_level
     from ontarget.live.rules import rule_of
 
     if ruled_out is None:
@@ -126,6 +127,7 @@ def alarm_rule(
     for name, value in {**others, "--clear-above": clear_above}.items():
         if value is not None:
             raise typer.BadParameter(f"pass --ruled-out or {name}, not both")
+    exact_level(ruled_out, name="ruled_out", hint="0.05 allows one run in twenty")
     return RuledOut(ruled_out, for_steps)
 
 

@@ -155,7 +155,7 @@ def _alarm(found: Evaluation, rule: AlarmRule) -> str:
     rate = getattr(rule, "rate", None)
     promised = "" if rate is None else f" (promised {percent(float(rate))})"
     return (
-        f"alarm      below {rule.compared_name} = {below}: "
+        f"alarm      {rule.relation} {rule.compared_name} = {below}: "
         f"{percent(quality.false_alarms.value)} false alarms{promised}, "
         f"{percent(quality.detections.value)} of failures caught{lead}"
     )

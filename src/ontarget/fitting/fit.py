@@ -170,8 +170,9 @@ def _check_parts(split: Split, bounds: tuple[float, float]) -> None:
         if earned is not None and not bounds[0] <= earned[0] <= earned[1] <= bounds[1]:
             wrong = earned[0] if earned[0] < bounds[0] else earned[1]
             raise EpisodesError(
-                f"reward_bounds=({bounds[0]:g}, {bounds[1]:g}) do not hold: an episode of {name} "
-                f"earned {wrong:g} in one step; declare wider bounds, or none"
+                Argument("reward_bounds", bounds),
+                f" do not hold: an episode of {name} earned {wrong:g} in one step; declare wider "
+                "bounds, or none",
             )
     _check_disjoint(named)
 

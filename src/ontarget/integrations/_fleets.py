@@ -129,10 +129,8 @@ class FleetRuns:
         for place, slot in enumerate(np.flatnonzero(mask).tolist()):
             self._reasons[slot] = found.words(place)
         now.t[mask] = self._t[mask]
-        alarm = mask & now.alarm
-        self.raised |= alarm & ~self._alarmed
-        known = mask & now.known
-        self._alarmed[known] = now.alarm[known]
+        self.raised |= mask & now.alarm & ~self._alarmed
+        self._alarmed[mask] = now.alarm[mask]
 
     def _forget(self, mask: BoolArray, reason: str) -> None:
         now = self._outlook

@@ -61,7 +61,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     key
         Where the outlook stands in ``info``.
     **watch
-        Options of `GoalMonitor.watch`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+        Options of `GoalMonitor.watch`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
     Examples
     --------
@@ -72,7 +72,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ...     return int(seen[2] > 0.0)
     >>> episodes = record(env, policy, episodes=200, progress=False)
     >>> monitor = GoalMonitor().fit(episodes, progress=False)
-    >>> watched = GoalWrapper(env, monitor, Target.at_least(40), alarm_below=0.2)
+    >>> watched = GoalWrapper(env, monitor, Target.at_least(40), alarm_below=0.5)
     >>> observation, info = watched.reset(seed=7)
     >>> over = False
     >>> while not over:
@@ -156,14 +156,15 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         except OntargetError as error:
             # The watch still counts the step and its reward; a state of no features is bad.
             outlook = self.watch.step(np.empty(0), reward, behavior=behavior)
-            return outlook._replace(reason=str(error))
+            since = f"{outlook.reason.partition('; ')[0]}; " if outlook.alarm else ""
+            return outlook._replace(reason=f"{since}{error}")
         outlook = self.watch.step(row, reward, behavior=behavior)
         return unknown(self._t, self._too_short) if self._too_short else outlook
 
     def _told(self, info: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
+        # An alarm stands while nothing is known, so it is not told again afterwards.
         raised = outlook.alarm and not self._alarmed
-        if outlook.known:
-            self._alarmed = outlook.alarm
+        self._alarmed = outlook.alarm
         if raised and self._on_alarm is not None:
             self._on_alarm(outlook, self)
         return {**info, self._key: outlook}

@@ -49,7 +49,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     verbose
         As for every callback.
     **fleet
-        Options of `GoalMonitor.fleet`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+        Options of `GoalMonitor.fleet`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
     Notes
     -----

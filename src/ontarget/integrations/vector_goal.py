@@ -52,7 +52,7 @@ class VectorGoalWrapper(
     key
         Where the outlooks stand in ``infos``.
     **fleet
-        Options of `GoalMonitor.fleet`: ``alarm_below``, ``false_alarm_rate``, ``for_steps``, …
+        Options of `GoalMonitor.fleet`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
     Examples
     --------
@@ -63,7 +63,7 @@ class VectorGoalWrapper(
     ...     return (seen[:, 2] > 0.0).astype(int)
     >>> episodes = record(envs, policy, episodes=200, horizon=60, progress=False)
     >>> monitor = GoalMonitor().fit(episodes, progress=False)
-    >>> watched = VectorGoalWrapper(envs, monitor, Target.at_least(40), alarm_below=0.2)
+    >>> watched = VectorGoalWrapper(envs, monitor, Target.at_least(40), alarm_below=0.5)
     >>> observations, infos = watched.reset(seed=1)
     >>> observations, *_, infos = watched.step(policy(observations))
     >>> bool(np.all((infos["goal"].p > 0.0) & (infos["goal"].p < 1.0)))

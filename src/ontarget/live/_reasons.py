@@ -35,7 +35,12 @@ class Reason(IntEnum):
 
 
 def in_words(
-    code: int, details: tuple[float, float], fitted: Fitted, *, compared: str = "p", text: str = ""
+    code: int,
+    details: tuple[float, float],
+    fitted: Fitted,
+    *,
+    compares: tuple[str, str] = ("p", "below"),
+    text: str = "",
 ) -> str:
     """The reason in words.
 
@@ -47,8 +52,8 @@ def in_words(
         The two numbers beside it.
     fitted
         The monitor's contents, for the names in it.
-    compared
-        What the alarm rule compares.
+    compares
+        What the alarm rule compares, and how.
     text
         What was wrong with a reading that no code describes.
     """
@@ -57,7 +62,7 @@ def in_words(
         case Reason.WAITING:
             return "waiting for the first state"
         case Reason.ALARM:
-            return f"{compared} = {one:.3g}, alarm below {other:.3g}"
+            return f"{compares[0]} = {one:.3g}, alarm {compares[1]} {other:.3g}"
         case Reason.DECIDED:
             return f"the target is out of reach with {fitted.behavior.label} at {one + 0.0:.6g}"
         case Reason.ENDED:

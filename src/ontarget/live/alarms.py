@@ -141,11 +141,11 @@ def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None
     missed = np.flatnonzero(~assured.met)
     if missed.size and not np.any(assured.first_alarms(rule, trigger) >= 0):
         warnings.warn(
-            f"{rule!r} would not have raised one alarm on the {assured.met.size:,} assure "
-            f"episodes, {missed.size:,} of which missed the target; promise a higher rate, or "
-            "look at alarm_curve",
+            f"an alarm {rule.relation} {rule.compared_name} = {trigger.threshold:.3g} would not "
+            f"have been raised on any of the {assured.met.size:,} assure episodes, "
+            f"{missed.size:,} of which missed the target; alarm_curve shows what others would do",
             AlarmWarning,
-            stacklevel=4,
+            stacklevel=9,  # the caller of watch, fleet or sessions
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.conformal._levels import Level, exact_rate
+from ontarget.conformal._levels import Level, exact_level, exact_rate
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.fitted.guarantee import Threshold, promised_threshold
@@ -103,6 +103,7 @@ class AlarmRule:
     """
 
     compared_name: ClassVar[str] = "p"
+    relation: ClassVar[str] = "below"  # what is said between an alarm and its threshold
     needs_assure: ClassVar[bool] = False
 
     def trigger(self, assured: Assured | None) -> Trigger:
@@ -210,19 +211,20 @@ class RuledOut(AlarmRule):
     rate: Level = 0.05
     for_steps: int = 1
     compared_name: ClassVar[str] = "plausibility"
+    relation: ClassVar[str] = "at or below"
     needs_assure: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        exact_rate(self.rate)
+        exact_level(self.rate, name="rate", hint="0.05 allows one run in twenty")
         _check_steps(self.for_steps)
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data; it needs assure episodes, but not what they say of this target."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
-        just_above = math.nextafter(float(exact_rate(self.rate)), math.inf)
+        just_above = math.nextafter(float(exact_level(self.rate)), math.inf)
         return Trigger(
-            PLAUSIBILITY, just_above, math.inf, self.for_steps, float(exact_rate(self.rate))
+            PLAUSIBILITY, just_above, math.inf, self.for_steps, float(exact_level(self.rate))
         )
 
 

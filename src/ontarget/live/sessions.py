@@ -119,7 +119,10 @@ class Sessions:
         try:
             outlook = self._outlook(agent, message)
         except OntargetError as error:
-            return {"agent": agent, "status": Status.UNKNOWN.name, "reason": str(error)}
+            known = self._watches.get(agent)
+            stands = known is not None and known[0].status is Status.ALARM
+            status = Status.ALARM if stands else Status.UNKNOWN
+            return {"agent": agent, "status": status.name, "reason": str(error)}
         closed = bool(message.get("end")) or outlook.status is Status.DONE
         return {"agent": agent, **_json(outlook), **({"end": True} if closed else {})}
 

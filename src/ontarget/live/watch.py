@@ -289,7 +289,7 @@ def words_of_run(contract: Contract, whole: list[int], real: list[float], text: 
         whole[k.CODE],
         (real[k.ONE], real[k.OTHER]),
         contract.fitted,
-        compared=contract.rule.compared_name,
+        compares=(contract.rule.compared_name, contract.rule.relation),
         text=text,
     )
     if whole[k.STATUS] == Status.ALARM and real[P] != real[P]:

@@ -293,8 +293,8 @@ def _alarm(facts: Facts) -> Statement:
     false, caught = quality.false_alarms, quality.detections
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
     kept = (
-        f"Alarm below {facts.rule.compared_name} = {below}. False alarms: {false.count:,} of "
-        f"{false.n:,} runs that met the target, {percent(false.value)} "
+        f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
+        f"{false.count:,} of {false.n:,} runs that met the target, {percent(false.value)} "
         f"({_between(false.low, false.high)}). "
     )
     if not caught.n:
