@@ -148,7 +148,7 @@ def test_an_alarm_that_would_stay_silent_is_told_in_one_line() -> None:
     result = call(arguments, input=lines(messages(0)[:1]))
     assert result.exit_code == 0
     assert json.loads(result.stdout)["status"] == "OK"
-    assert result.stderr.startswith("ontarget: caution: this alarm would not have raised one alarm")
+    assert result.stderr.startswith("ontarget: caution: an alarm below p = ")
     assert result.stderr.count("\n") == 1
     assert "alarm_curve" not in result.stderr
     assert call([*arguments[:-1], "0.9"], input="").stderr == ""
@@ -234,7 +234,7 @@ def view_of(*streams: list[Any], alarm: AlarmRule = HALF) -> LiveView:
 def test_a_single_run_is_drawn_with_threshold_state_and_last_change(width: int) -> None:
     failing = positions(met=False)[0]
     text = drawn(view_of(messages(failing)[:-1]), width)
-    assert "target [-60, inf)  alarm p below 0.5" in text
+    assert "target [-60, inf)  alarm below p = 0.5" in text
     assert "ALARM at step" in text
     assert text.count("●") == 50
     assert "┄" in text
@@ -261,7 +261,7 @@ def test_on_a_terminal_the_stream_is_drawn_and_summed_up(
 
 def test_an_alarm_by_plausibility_is_titled_so_and_has_no_line_in_the_chart() -> None:
     text = drawn(view_of(messages(positions(met=False)[0])[:-1], alarm=RuledOut(0.1)))
-    assert "alarm plausibility below 0.1" in text
+    assert "alarm at or below plausibility = 0.1" in text
     assert "ALARM at step" in text
     assert "┄" not in text
 

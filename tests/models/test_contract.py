@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.outside.nearest_outcomes import NearestOutcomes
 
-from nearest_outcomes import NearestOutcomes
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import CalibrationError, InputError, ModelFileError, UnfittedError
 from ontarget.models import registry

@@ -10,8 +10,8 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.outside.nearest_outcomes import NearestOutcomes
 
-from nearest_outcomes import NearestOutcomes
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import (
     GuidedForest,

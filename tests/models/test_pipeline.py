@@ -10,8 +10,8 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tests.outside.nearest_outcomes import NearestOutcomes
 
-from nearest_outcomes import NearestOutcomes
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import CalibrationError, UnfittedError
 from ontarget.models import LinearQuantiles, PipelineDistribution, QuantileForest

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.outside import nearest_outcomes
+from tests.outside.nearest_outcomes import NearestOutcomes
 
-import nearest_outcomes
-from nearest_outcomes import NearestOutcomes
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import Marginal, QuantileForest, register, registry
 from ontarget.models.registry import kind_of, kinds, model_of_kind
@@ -48,7 +48,7 @@ def test_a_kind_belongs_to_one_class() -> None:
     class Rival(Marginal):
         pass
 
-    with pytest.raises(InputError, match="registered already, for nearest_outcomes:Nearest"):
+    with pytest.raises(InputError, match=r"already, for tests\.outside\.nearest_outcomes:Nearest"):
         register("nearest_outcomes", Other)
     with pytest.raises(InputError, match=r"registered already, for ontarget\.models\.marginal:"):
         register("marginal", Rival)
@@ -131,7 +131,7 @@ def test_a_package_that_cannot_be_imported_is_named(
     assert "broken_model" in kinds()
     with pytest.raises(ModelFileError, match="loaded from nowhere_to_be_found:Model: ModuleNot"):
         model_of_kind("broken_model")
-    install(tmp_path, "misnamed", "misnamed_model = nearest_outcomes:NearestOutcomes")
+    install(tmp_path, "misnamed", f"misnamed_model = {nearest_outcomes.__name__}:NearestOutcomes")
     with pytest.raises(ModelFileError, match="kind needs to be 'misnamed_model'"):
         model_of_kind("misnamed_model")
     install(tmp_path, "rival", "broken_model = elsewhere:Model")

@@ -25,6 +25,8 @@ class FirstLoss(Behavior):
         return state[1]
 
     def translate(self, target, so_far, t, grid=None):
+        everything = Target(-math.inf, math.inf)
         if so_far < self.steps:  # it has happened, so it is decided
-            return Target(-math.inf, math.inf) if target.contains(so_far) else Target.empty()
-        return target & (Target.at_least(t))  # it can only come at this step or later
+            return everything if target.contains(so_far) else Target.empty()
+        later = Target.at_least(t)  # it can only come at this step or later
+        return everything if target & later == later else target & later

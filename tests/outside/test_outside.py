@@ -12,20 +12,20 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from alarm_rules import CannotBeHigh, NeitherNor
-from first_loss import FirstLoss
-from nearest_outcomes import NearestOutcomes
-from one_by_one import OneByOne
-from running_median import RunningMedian
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.live.test_fleet import same
-from tests.walks import replay, walks
 
 from ontarget import Episodes, GoalMonitor, RegressorQuantiles, Status, Target
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import Marginal, QuantileForest
+from tests.live.test_fleet import same
+from tests.outside.alarm_rules import CannotBeHigh, NeitherNor
+from tests.outside.first_loss import FirstLoss
+from tests.outside.nearest_outcomes import NearestOutcomes
+from tests.outside.one_by_one import OneByOne
+from tests.outside.running_median import RunningMedian
+from tests.walks import replay, walks
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 TARGET = Target.at_least(0.1)
@@ -51,9 +51,7 @@ def live_equals_batch(monitor: GoalMonitor, new: Episodes, target: Target, **opt
     "model",
     [
         NearestOutcomes(k=15),
-        RegressorQuantiles(
-            GradientBoostingRegressor(loss="quantile", n_estimators=4), levels=(0.1, 0.5, 0.9)
-        ),
+        RegressorQuantiles(GradientBoostingRegressor(loss="quantile", n_estimators=4), n_levels=3),
         make_pipeline(StandardScaler(), QuantileForest(n_trees=5, min_leaf=3)),
     ],
     ids=lambda model: type(model).__name__,

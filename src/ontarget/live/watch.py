@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -211,11 +212,11 @@ class Watch:
         if behavior is not None:
             told, is_told = _number(behavior), 1.0
             if not math.isfinite(told):
-                text = repr(behavior)
+                text = _said(behavior)
             elif not rule.vectorised:
                 told, text = _NAN, f"{behavior!r}: {rule.spec} keeps more than its value"
         elif not math.isfinite(earned):
-            text = repr(reward)
+            text = _said(reward)
         elif not rule.told and whole[k.T] > 0:
             t = int(whole[k.T])
             if rule.vectorised:
@@ -310,6 +311,11 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
     whole[k.CODE] = Reason.TEXT if alarmed else Reason.NONE
     if alarmed:
         table.texts[row] = f"{type(rule).__name__}: p = {outlook.p:.3g}"
+
+
+def _said(value: object) -> str:
+    """What was passed for a number; a float speaks for itself, in the details of its reason."""
+    return "" if isinstance(value, float) else reprlib.repr(value)
 
 
 def _number(value: object) -> float:
