@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
-from ontarget._typing import FloatArray, IndexArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.fitted._kernels import (
     DECIDED,
     NUMBERS,
@@ -61,16 +61,14 @@ LOST_OTHER: Final = NUMBERS + 5
 N_REAL: Final = NUMBERS + 6
 
 # Columns of what a call brings: the reward, the behavior as told and whether it was, the behavior
-# after the reward, what is wrong with the reading, its details, and whether the run ends.
+# after the reward, whether the state could not be read at all, and whether the run ends.
 REWARD: Final = 0
 TOLD: Final = 1
 IS_TOLD: Final = 2
 UPDATED: Final = 3
 READING: Final = 4
-READING_ONE: Final = 5
-READING_OTHER: Final = 6
-ENDING: Final = 7
-N_NEWS: Final = 8
+ENDING: Final = 5
+N_NEWS: Final = 6
 
 # Columns of a step's table: why it is UNKNOWN by structure or 0, how many calibration episodes
 # stand behind it, and where its ranks, excesses and envelopes are.
@@ -102,7 +100,7 @@ LOOK: Final = 2
 _OK, _ALARM, _UNKNOWN, _DONE = 1, 2, 3, 4
 _REASON_ALARM, _REASON_DECIDED, _REASON_ENDED = 2, 3, 4
 _FEW, _OVER, _UNBEGUN, _EARLY, _BAD_REWARD, _BAD_BEHAVIOR = 6, 7, 8, 9, 10, 11
-_NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS = 12, 13, 14
+_NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS, _BAD_FEATURE, _UNREADABLE = 12, 13, 14, 15, 16
 
 
 @inner_kernel
@@ -184,12 +182,13 @@ def _close(
 def _advance(
     run: tuple[IndexArray, FloatArray],
     news: FloatArray,
+    state: FloatArray,
     steps: IndexArray,
-    contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray],
+    contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray, BoolArray],
 ) -> int:
     """One call of one run, up to the law: what became of it."""
     whole, real = run
-    facts, amounts, sides, first = contract
+    facts, amounts, sides, first, may_miss = contract
     t = whole[T]
     whole[LAST_T], whole[LAST_N] = min(t, facts[HORIZON]), 0
     if whole[ENDED]:
@@ -212,8 +211,13 @@ def _advance(
         return BAD
     if news[READING] > 0.0:
         whole[STREAK] = 0
-        _know_nothing(whole, real, int(news[READING]), news[READING_ONE], news[READING_OTHER])
+        _know_nothing(whole, real, _UNREADABLE, 0.0, 0.0)
         return BAD
+    for j in range(may_miss.size):
+        if np.isinf(state[j]) or (np.isnan(state[j]) and not may_miss[j]):
+            whole[STREAK] = 0
+            _know_nothing(whole, real, _BAD_FEATURE, j, state[j])
+            return BAD
     if step[UNKNOWN_CODE] != 0:
         # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
         _know_nothing(whole, real, step[UNKNOWN_CODE], step[COUNT], 0.0)
@@ -226,6 +230,7 @@ def advance_rows(
     runs: tuple[IndexArray, FloatArray],
     at: IndexArray,
     news: FloatArray,
+    states: FloatArray,
     steps: IndexArray,
     scales: FloatArray,
     facts: IndexArray,
@@ -233,17 +238,19 @@ def advance_rows(
     values: FloatArray,
     sides: FloatArray,
     first: IndexArray,
+    may_miss: BoolArray,
     ends: FloatArray,
     became: IndexArray,
 ) -> None:
     """Bring the runs in rows ``at`` up to their next step, and write what became of each.
 
-    Where a law is to be asked, ``ends`` hold what it is to be asked at.
+    ``states`` may have further columns beside the features. Where a law is to be asked, ``ends``
+    hold what it is to be asked at.
     """
-    contract = (facts, amounts, sides, first)
+    contract = (facts, amounts, sides, first, may_miss)
     for k in range(at.size):
         whole, real = runs[0][at[k]], runs[1][at[k]]
-        became[k] = _advance((whole, real), news[k], steps, contract)
+        became[k] = _advance((whole, real), news[k], states[k], steps, contract)
         if became[k] == LOOK:
             real[SNAPPED] = snap_value(real[SO_FAR], amounts)
             way = (facts[TRANSLATION], scales[whole[LAST_T], 0])

@@ -25,7 +25,7 @@ Kept = TypeVar("Kept")
 _MOST_TARGETS = 4
 _MOST_CONTRACTS = 8
 # So many failed episodes nearly always hold one that an alarm would have caught.
-_A_FEW = 50
+_A_FEW = (4, 32)
 
 
 class Contracts:
@@ -85,6 +85,10 @@ class Contracts:
         triggers = self.triggers(target, rule, calibration)
         contract = Contract(self.fitted, target, rule, triggers, calibration)
         self._listen(contract)
+        # All of a file was read to check it; a run needs little of that at a time.
+        release = getattr(self.fitted.models, "release", None)
+        if release is not None:
+            release()
         return contract
 
     def _listen(self, contract: Contract) -> None:
@@ -92,14 +96,15 @@ class Contracts:
         fitted, target = self.fitted, contract.target
         if fitted.assure is None:
             return
-        missed = np.flatnonzero(~target.contains(fitted.assure.outcomes, fitted.grid))[:_A_FEW]
+        missed = np.flatnonzero(~target.contains(fitted.assure.outcomes, fitted.grid))
         if not missed.size:
             return
-        some = answer_episodes(
-            fitted, fitted.assure.take(missed), target, calibration=contract.calibration
-        )
-        if np.any(some.first_alarms(contract.rule, contract.triggers[0]) >= 0):
-            return
+        for few in _A_FEW:
+            some = answer_episodes(
+                fitted, fitted.assure.take(missed[:few]), target, calibration=contract.calibration
+            )
+            if np.any(some.first_alarms(contract.rule, contract.triggers[0]) >= 0):
+                return
         for g, trigger in enumerate(contract.triggers):
             warn_of_silence(contract.rule, trigger, self.assured(target, contract.calibration, g))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import FloatArray, IndexArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_ENVELOPES
@@ -81,8 +81,15 @@ class Contract:
             read_only(np.concatenate(fitted.sorted_excess)),
             NO_ENVELOPES if calibration is None else calibration.table,
         )
+        self.may_miss: BoolArray = read_only(fitted.may_miss)
         self.laws = _laws(fitted)
+        # Asked at every step, so looked up once.
+        self.behavior = behavior
+        self.is_told = behavior.told
         self.reads_so_far = behavior.reads_so_far
+        self.reads_step = fitted.reads_step
+        self.own_translation = behavior.translation is Translation.OWN
+        self.own_rule = self.triggers[0].compared < 0
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,43 +97,36 @@ class Contract:
         return Contract, (self.fitted, self.target, self.rule, self.triggers, self.calibration)
 
     @property
-    def own_rule(self) -> bool:
-        """Whether the alarm is a rule of the user's own, judged in Python."""
-        return self.triggers[0].compared < 0
-
-    @property
-    def own_translation(self) -> bool:
-        """Whether the behavior translates its target in Python."""
-        return self.fitted.behavior.translation is Translation.OWN
-
-    @property
     def width(self) -> int:
         """How many numbers the models read of a run."""
-        return len(self.fitted.schema) + self.reads_so_far + self.fitted.reads_step
+        return len(self.fitted.schema) + self.reads_so_far + self.reads_step
 
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
         """(rows, width): what the models read of runs, each at a step of its own."""
         columns = [states]
         if self.reads_so_far:
             columns.append(so_far[:, None])
-        if self.fitted.reads_step:
+        if self.reads_step:
             columns.append(times[:, None].astype(np.float64))
         return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
 
-    def advance(
+    def advancing(
         self,
         table: RunTable,
         at: IndexArray,
-        news: FloatArray,
-        ends: FloatArray,
-        became: IndexArray,
-    ) -> None:
-        """Bring runs up to their next step; see `advance_rows`."""
+        brought: tuple[FloatArray, FloatArray],
+        found: tuple[FloatArray, IndexArray],
+    ) -> tuple[Any, ...]:
+        """What `advance_rows` takes to bring runs up to their next step.
+
+        ``brought`` are the news and the states of a call, ``found`` is room for the ends to ask at
+        and for what became of each run.
+        """
         question = self.question
-        k.advance_rows(
+        return (
             (table.whole, table.real),
             at,
-            news,
+            *brought,
             self.steps,
             self.scales,
             self.facts,
@@ -134,19 +134,19 @@ class Contract:
             question.values,
             question.sides,
             question.first,
-            ends,
-            became,
+            self.may_miss,
+            *found,
         )
 
-    def look(
+    def looking(
         self,
         table: RunTable,
         at: IndexArray,
         limits: tuple[FloatArray, FloatArray],
         question: Question | None = None,
-    ) -> None:
-        """Write the outlook of runs whose law is known, and judge them; see `look_rows`."""
-        k.look_rows(
+    ) -> tuple[Any, ...]:
+        """What `look_rows` takes to write the outlook of runs whose law is known."""
+        return (
             (table.whole, table.real),
             at,
             self.stored,
@@ -185,7 +185,7 @@ class Contract:
         ends = question.values[None, :] * self.scales[t, 0]
         limits = np.empty_like(ends), np.empty_like(ends)
         self.ask(t, inputs, ends, limits)
-        self.look(table, np.array([row]), limits, question)
+        k.look_rows(*self.looking(table, np.array([row]), limits, question))
 
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
@@ -215,7 +215,7 @@ class Contract:
             for t, here in pieces:
                 limits = left[here], right[here]
                 self.ask(t, inputs[here], ends[here], limits)
-                self.look(table, at[here], limits)
+                k.look_rows(*self.looking(table, at[here], limits))
 
         answer(alone)
         run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=1)
@@ -225,14 +225,14 @@ class Contract:
         table, at = RunTable(self.fitted.behavior, 1), np.zeros(1, dtype=np.intp)
         news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
         became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
-        self.advance(table, at, news, ends, became)
         inputs = np.zeros((1, self.width))
+        k.advance_rows(*self.advancing(table, at, (news, inputs), (ends, became)))
         for number in np.unique(self._law_numbers).tolist():
             t = int(np.argmax(self._law_numbers == number))
             if self.laws[t]:
                 self.ask(t, inputs, ends, limits)
         table.whole[0, k.LAST_T] = 0
-        self.look(table, at, limits)
+        k.look_rows(*self.looking(table, at, limits))
 
     @property
     def _law_numbers(self) -> IndexArray:

@@ -13,7 +13,6 @@ from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
-from ontarget.live._reasons import Reason
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
@@ -138,18 +137,14 @@ class FleetWatch:
             The behavior so far, where it is read rather than computed from rewards.
         """
         rows = self._which(agents)
-        X = np.asarray(states, dtype=np.float64)
+        X = np.ascontiguousarray(states, dtype=np.float64)
         width = len(self._contract.fitted.schema)
         if X.shape != (rows.size, width):
             raise InputError(f"states need shape ({rows.size}, {width}), got {X.shape}")
         news = self._news(rows, rewards, behavior)
         self._readings[rows] = X
-        fitted = self._contract.fitted
-        for i in np.flatnonzero(fitted.bad_readings(X)).tolist():
-            feature, value = fitted.bad_feature(X[i]) or (0, np.nan)
-            news[i, k.READING : k.READING + 3] = Reason.BAD_FEATURE, feature, value
         ends = np.empty((rows.size, self._contract.question.values.size))
-        became = self._advance(rows, news, ends)
+        became = self._advance(rows, news, X, ends)
         looking = np.flatnonzero(became == k.LOOK)
         if looking.size:
             at = rows[looking]
@@ -170,7 +165,8 @@ class FleetWatch:
         rows = self._which(agents)
         news = self._news(rows, rewards, behavior)
         news[:, k.ENDING] = 1.0
-        self._advance(rows, news, np.empty((rows.size, self._contract.question.values.size)))
+        nothing = np.empty((rows.size, self._contract.question.values.size))
+        self._advance(rows, news, self._readings[rows], nothing)
         return self._outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
@@ -221,11 +217,14 @@ class FleetWatch:
             values[i] = rule.value(table.behaviors[row])
         return values
 
-    def _advance(self, rows: IndexArray, news: FloatArray, ends: FloatArray) -> IndexArray:
+    def _advance(
+        self, rows: IndexArray, news: FloatArray, states: FloatArray, ends: FloatArray
+    ) -> IndexArray:
         became = np.zeros(rows.size, dtype=np.int64)
         for row in [row for row in self._table.texts if not self._table.whole[row, k.LOST]]:
             del self._table.texts[row]
-        self._contract.advance(self._table, rows, news, ends, became)
+        taken = self._contract.advancing(self._table, rows, (news, states), (ends, became))
+        k.advance_rows(*taken)
         return became
 
     def _outlooks(self, rows: IndexArray) -> Outlooks:

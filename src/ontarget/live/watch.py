@@ -20,7 +20,7 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
 from ontarget.target import Target
 
-__all__ = ["OnBad", "Watch", "judge_own", "outlook_of_run", "words_of_run"]
+__all__ = ["OnBad", "Watch", "judge_own", "outlook_of", "words_of_run"]
 
 OnBad = Literal["unknown", "raise"]
 _NAN = math.nan
@@ -39,16 +39,20 @@ class Watch:
     """
 
     __slots__ = (
+        "_advancing",
         "_became",
         "_contract",
         "_ends",
         "_features",
         "_group",
         "_limits",
+        "_looking",
         "_news",
         "_raises",
+        "_real",
         "_row",
         "_table",
+        "_whole",
         "changes",
     )
 
@@ -66,11 +70,20 @@ class Watch:
         self._ends = np.zeros((1, contract.question.values.size))
         self._limits = np.empty_like(self._ends), np.empty_like(self._ends)
         self._became = np.zeros(1, dtype=np.int64)
-        self.changes: list[Change] = [Change(0, Status.PENDING, self.peek().reason)]
+        # What the kernels take never changes, only what stands in it.
+        self._advancing = contract.advancing(
+            self._table, _FIRST, (self._news, self._row), (self._ends, self._became)
+        )
+        self._looking = contract.looking(self._table, _FIRST, self._limits)
+        self._whole: list[int]  # the run's row of the table, as it stood after the last call
+        self._real: list[float]
+        self.changes: list[Change]
+        self.reset()
 
     def reset(self) -> None:
         """Begin a new run."""
-        self._table.begin([0])
+        self._table.begin(_ONLY)
+        self._note()
         self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
@@ -96,7 +109,7 @@ class Watch:
     @property
     def status(self) -> Status:
         """The run's status now."""
-        return _STATUSES[int(self._table.whole[0, k.STATUS])]
+        return _STATUSES[self._whole[k.STATUS]]
 
     def step(
         self,
@@ -117,37 +130,37 @@ class Watch:
             The behavior so far, where it is read rather than computed from rewards; it also repairs
             a sum that a bad reward has lost.
         """
-        reading = self._read(state)
-        became = self._advance(reward, behavior, reading, ending=False)
+        trouble = self._read(state)
+        became = self._advance(reward, behavior, trouble, ending=False)
         if became == k.LOOK:
-            contract, table, row = self._contract, self._table, self._row
-            t = int(table.whole[0, k.LAST_T])
+            contract, row = self._contract, self._row
+            t = self._whole[k.T]
             if contract.reads_so_far:
-                row[0, self._features.size] = table.real[0, k.SNAPPED]
-            if contract.fitted.reads_step:
+                row[0, self._features.size] = self._table.real[0, k.SNAPPED]
+            if contract.reads_step:
                 row[0, -1] = t
             if contract.own_translation:
-                contract.look_at_own(table, 0, row)
+                contract.look_at_own(self._table, 0, row)
             else:
                 contract.ask(t, row, self._ends, self._limits)
-                contract.look(table, _FIRST, self._limits)
+                k.look_rows(*self._looking)
             if contract.own_rule:
-                judge_own(contract, table, 0)
+                judge_own(contract, self._table, 0)
         return self._told(became)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
         """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
-        return self._told(self._advance(reward, behavior, _GOOD, ending=True))
+        return self._told(self._advance(reward, behavior, "", ending=True))
 
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
-        return outlook_of_run(self._contract, self._table, 0)
+        return outlook_of(self._contract, self._whole, self._real, self._table.texts.get(0, ""))
 
     @property
     def run_state(self) -> RunState:
         """Where the run stands, as a value to store and to `resume` elsewhere."""
         fitted = self._contract.fitted
-        began = int(self._table.whole[0, k.T]) > 0
+        began = self._whole[k.T] > 0
         return self._table.state_of(
             0,
             group=None if fitted.groups is None else fitted.groups[self._group],
@@ -175,6 +188,7 @@ class Watch:
         self._table.restore(0, state)
         if state.row is not None:
             self._features[:] = [_NAN if one is None else one for one in state.row]
+        self._note()
         now = self.peek()
         self.changes = [Change(now.t, now.status, now.reason)]
         return self
@@ -197,17 +211,13 @@ class Watch:
         twin.__setstate__({**self.__getstate__(), "changes": list(self.changes)})
         return twin
 
-    def _advance(
-        self,
-        reward: object,
-        behavior: object,
-        reading: tuple[int, float, float, str],
-        *,
-        ending: bool,
-    ) -> int:
-        """Account for what was earned, and bring the run up to its next step; what became of it."""
-        table, rule = self._table, self._contract.fitted.behavior
-        whole, earned = table.whole[0], _number(reward)
+    def _advance(self, reward: object, behavior: object, trouble: str, *, ending: bool) -> int:
+        """Account for what was earned, and bring the run up to its next step; what became of it.
+
+        ``trouble`` is what is wrong with the state, where it could not be read.
+        """
+        contract, whole = self._contract, self._whole
+        earned, rule = _number(reward), contract.behavior
         told, is_told, updated, text = _NAN, 0.0, _NAN, ""
         if behavior is not None:
             told, is_told = _number(behavior), 1.0
@@ -217,45 +227,47 @@ class Watch:
                 told, text = _NAN, f"{behavior!r}: {rule.spec} keeps more than its value"
         elif not math.isfinite(earned):
             text = _said(reward)
-        elif not rule.told and whole[k.T] > 0:
-            t = int(whole[k.T])
-            if rule.vectorised:
-                updated = float(rule.update(float(table.real[0, k.SO_FAR]), earned, t - 1))
-            elif not whole[k.ENDED]:
-                table.behaviors[0] = rule.update(table.behaviors[0], earned, t - 1)
-                updated = float(rule.value(table.behaviors[0]))
+        elif whole[k.T] > 0 and not contract.is_told:
+            updated = self._updated(earned, whole[k.T] - 1)
+        texts = self._table.texts
         # The words of a loss stand until it is repaired.
-        repaired = not text and (is_told > 0.0 or rule.forgets)
-        if text or repaired or not whole[k.LOST]:
-            text = text or reading[3]
-            if text:
-                table.texts[0] = text
-            elif table.texts:
-                table.texts.clear()
-        code, one, other, _ = reading
-        self._news[0] = (earned, told, is_told, updated, code, one, other, ending)
-        self._contract.advance(table, _FIRST, self._news, self._ends, self._became)
+        if text or not whole[k.LOST] or is_told > 0.0 or rule.forgets:
+            if text or trouble:
+                texts[0] = text or trouble
+            elif texts:
+                texts.clear()
+        self._news[0] = (earned, told, is_told, updated, 1.0 if trouble else 0.0, ending)
+        k.advance_rows(*self._advancing)
         return int(self._became[0])
 
-    def _read(self, state: Any) -> tuple[int, float, float, str]:
-        """Take the state's features; what is wrong with them: a code, two details and a text."""
-        features, fitted = self._features, self._contract.fitted
+    def _updated(self, earned: float, t: int) -> float:
+        """The behavior so far after what was earned at step t."""
+        rule, table = self._contract.behavior, self._table
+        if rule.vectorised:
+            return float(rule.update(self._real[k.SO_FAR], earned, t))
+        if not self._whole[k.ENDED]:
+            table.behaviors[0] = rule.update(table.behaviors[0], earned, t)
+        return float(rule.value(table.behaviors[0]))
+
+    def _read(self, state: Any) -> str:
+        """Take the state's features; what is wrong with them where they are none at all."""
+        features = self._features
         try:
             if isinstance(state, np.ndarray) and state.shape == features.shape:
                 features[:] = state
             else:
-                features[:] = fitted.schema.encode(state)
+                features[:] = self._contract.fitted.schema.encode(state)
         except (OntargetError, TypeError, ValueError, OverflowError) as error:
             features[:] = _NAN
-            return Reason.TEXT, 0.0, 0.0, str(error)
-        # Not the sum: opposite infinities would warn, and so would large numbers.
-        if not np.isfinite(features).all():
-            found = fitted.bad_feature(features)
-            if found is not None:
-                return Reason.BAD_FEATURE, *found, ""
-        return _GOOD
+            return str(error) or type(error).__name__
+        return ""
+
+    def _note(self) -> None:
+        """Read the run's row, once per call."""
+        self._whole, self._real = self._table.whole[0].tolist(), self._table.real[0].tolist()
 
     def _told(self, became: int) -> Outlook:
+        self._note()
         outlook = self.peek()
         if became == k.BAD and self._raises:
             raise InputError(f"step {outlook.t}: {outlook.reason}")
@@ -264,13 +276,12 @@ class Watch:
         return outlook
 
 
-_GOOD = (0, 0.0, 0.0, "")
+_ONLY = (0,)
 _FIRST = np.zeros(1, dtype=np.intp)
 
 
-def outlook_of_run(contract: Contract, table: RunTable, row: int) -> Outlook:
-    """The outlook that a row holds."""
-    whole, real = table.whole[row].tolist(), table.real[row].tolist()
+def outlook_of(contract: Contract, whole: list[int], real: list[float], text: str) -> Outlook:
+    """The outlook that a run's row holds."""
     return Outlook(
         whole[k.LAST_T],
         real[P],
@@ -280,7 +291,7 @@ def outlook_of_run(contract: Contract, table: RunTable, row: int) -> Outlook:
         real[ASSURANCE],
         whole[k.LAST_N],
         _STATUSES[whole[k.STATUS]],
-        words_of_run(contract, whole, real, table.texts.get(row, "")) if whole[k.CODE] else "",
+        words_of_run(contract, whole, real, text) if whole[k.CODE] else "",
     )
 
 
@@ -300,7 +311,8 @@ def words_of_run(contract: Contract, whole: list[int], real: list[float], text: 
 
 def judge_own(contract: Contract, table: RunTable, row: int) -> None:
     """Judge a run by a rule of the user's own."""
-    whole, outlook = table.whole[row], outlook_of_run(contract, table, row)
+    whole = table.whole[row]
+    outlook = outlook_of(contract, whole.tolist(), table.real[row].tolist(), "")
     rule, before = contract.rule, bool(whole[k.ALARMED])
     raised = rule.alarming(outlook) or float(table.real[row, DECIDED]) == 0.0
     alarmed = raised or (before and not rule.clearing(outlook))

@@ -198,6 +198,18 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
                 arrays = self._arrays[name] = self._checked(name)
         return dict(arrays)
 
+    def release(self, name: str) -> None:
+        """Let the system take back the memory of a mapped section until it is read again.
+
+        Checking a section reads all of it; what is asked of it later is often little.
+        """
+        if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            place, page = self._header.sections[name], mmap.PAGESIZE
+            start = -(-place.start // page) * page
+            stop = place.stop // page * page
+            if stop > start:
+                self._buffer.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
     def verify(self) -> None:
         """Check every section that was not asked for yet, on all threads.
 

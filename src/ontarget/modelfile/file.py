@@ -76,6 +76,12 @@ class FiledModels:
             self._opened[index] = self._open(index)
         return self._opened[index]
 
+    def release(self) -> None:
+        """Let the system take back what was read of the models until it is read again."""
+        for index in self._opened:
+            if self._kinds[index] is not None:
+                self._container.release(_block_name(index))
+
     def _open(self, index: int) -> Any:
         kind = self._kinds[index]
         if kind is None:
