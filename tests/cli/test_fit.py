@@ -149,7 +149,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         ),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "1:6"],
-            "--reward-bounds=(1, 6) do not hold",
+            "--reward-bounds 1:6 do not hold",
         ),
         (["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"], "too few episodes"),
         (

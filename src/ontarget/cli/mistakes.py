@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
@@ -128,6 +129,8 @@ def _option(argument: Argument) -> str:
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, EllipsisType):
         return option
+    if name == "reward_bounds" and isinstance(value, tuple):
+        return f"{option} {':'.join(f'{end:g}' if math.isfinite(end) else '' for end in value)}"
     several = value if isinstance(value, list | tuple) else [value]
     return f"{option} {','.join('none' if one is None else str(one) for one in several)}"
 

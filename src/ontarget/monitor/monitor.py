@@ -18,7 +18,7 @@ from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Episodes, Schema, Split
 from ontarget.episodes._store import Roles
-from ontarget.errors import CalibrationError, InputError, UnfittedError
+from ontarget.errors import Argument, CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.calibrating import calibrate_target
@@ -537,8 +537,11 @@ def _bounds(given: tuple[float | None, float | None] | None) -> tuple[float, flo
         most = math.inf if high is None else float(high)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"reward_bounds needs the least and most of one step's reward, got {given!r}"
+            Argument("reward_bounds"),
+            f" needs the least and most of one step's reward, got {given!r}",
         ) from error
     if not least <= most:
-        raise InputError(f"reward_bounds needs a least reward up to the most, got {given!r}")
+        raise InputError(
+            Argument("reward_bounds"), f" needs a least reward up to the most, got {given!r}"
+        )
     return least, most
