@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ontarget import GoalMonitor, Target
+from ontarget import Episodes, GoalMonitor, Target
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._threads import n_threads
 from ontarget.domains import Tamarisk, simulate
@@ -152,6 +152,32 @@ def fleet_seconds(monitor: GoalMonitor, states, rewards, start, rounds: int = 3)
     return min(taken)
 
 
+def long_horizon(folder: Path, horizon: int = 1_000, n: int = 1_000) -> None:
+    """What a watch costs where a run has a thousand steps: the first, and one for a further run."""
+    rng = np.random.default_rng(0)
+    drift = rng.normal(size=n)
+    rewards = 0.05 * drift[:, None] + rng.normal(size=(n, horizon))
+    so_far = np.cumsum(rewards, axis=1) - rewards
+    states = np.stack(
+        [np.repeat(drift[:, None], horizon, 1), rng.normal(size=so_far.shape), so_far]
+    )
+    runs = Episodes.from_arrays(np.moveaxis(states, 0, 2), rewards)
+    GoalMonitor().fit(runs, progress=False).save(folder / "long.ontarget")
+    del runs, states
+    monitor, target = GoalMonitor.load(folder / "long.ontarget"), Target.at_least(0.0)
+    before, start = memory_mb(), time.perf_counter()
+    monitor.watch(target, alarm_below=0.5)
+    first, grown, further = time.perf_counter() - start, memory_mb() - before, []
+    for _ in range(20):
+        start = time.perf_counter()
+        monitor.watch(target, alarm_below=0.5)
+        further.append(time.perf_counter() - start)
+    print(
+        f"horizon {horizon:,}           first watch {first * 1e3:.0f} ms and {grown:.1f} MB, "
+        f"one for a further run {min(further) * 1e6:.0f} µs (100 asked)"
+    )
+
+
 def memory_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
@@ -168,6 +194,7 @@ def main() -> None:
         loaded = file(monitor, Path(folder) / "river.ontarget")
         live(loaded, parts.rest, asked.steps)
         fleet(loaded, parts.rest)
+        long_horizon(Path(folder))
 
 
 if __name__ == "__main__":

@@ -143,6 +143,10 @@ def test_every_face_says_the_same_of_the_same_run(calls, behavior: str, rule) ->
         for face in faces:
             assert same(called(face, call), expected), (type(face).__name__, call)
     assert fleet.run_state("one").to_json() == watch.run_state.to_json()
+    fleet.resume("twin", watch.run_state)
+    assert same(Row(fleet, "twin").peek(), watch.peek())
+    again = ("step", (0.1, -0.2), 0.1, None)
+    assert same(called(Row(fleet, "twin"), again), called(watch, again))
 
 
 @settings(max_examples=25, deadline=None)
@@ -222,7 +226,7 @@ def test_agents_come_and_go_under_any_name() -> None:
 def test_a_state_of_another_target_or_form_is_refused() -> None:
     monitor = monitor_of("sum")
     state = monitor.watch(TARGET).run_state
-    with pytest.raises(InputError, match="the state for"):
+    with pytest.raises(InputError, match="the state is for"):
         monitor.watch(Target.at_least(0)).resume(state)
     with pytest.raises(InputError, match="needs format 1, got 9"):
         RunState.from_json({**state.to_json(), "format": 9})

@@ -15,6 +15,7 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
+from ontarget.errors import InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_ENVELOPES
 from ontarget.fitted.question import Question
@@ -22,7 +23,7 @@ from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunTable
+from ontarget.live.runs import RunState, RunTable
 from ontarget.models._entry import live_model
 from ontarget.models._mixture import weighted
 from ontarget.target import Target
@@ -109,6 +110,19 @@ class Contract:
         if self.reads_step:
             columns.append(times[:, None].astype(np.float64))
         return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
+
+    def admit(self, state: RunState) -> int:
+        """The number of a stored run's group; a state that is not of this contract is refused."""
+        fitted, width = self.fitted, len(self.fitted.schema)
+        if state.target != str(self.target):
+            raise InputError(
+                f"these runs are for the target {self.target}, the state is for {state.target}"
+            )
+        if not 0 <= state.step <= fitted.horizon + 1:
+            raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
+        if state.row is not None and len(state.row) != width:
+            raise InputError(f"row needs the {width} features of a state, got {len(state.row)}")
+        return fitted.group_of(state.group)
 
     def advancing(
         self,

@@ -184,6 +184,16 @@ class FleetWatch:
             reading=self._readings[row] if whole[k.T] > 0 else None,
         )
 
+    def resume(self, agent: Hashable, state: RunState) -> None:
+        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
+        group = self._contract.admit(state)
+        if agent not in self._rows:
+            self.join([agent], groups=state.group)
+        row = self._row(agent)
+        self._table.whole[row, k.GROUP] = group
+        self._table.restore(row, state)
+        self._readings[row] = state.reading(self._readings.shape[1])
+
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
         """What this call brings to each run, as the run machine reads it."""
         earned = _per_agent(rewards, rows.size, "rewards")

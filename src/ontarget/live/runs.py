@@ -86,6 +86,10 @@ class RunState:
     history: tuple[tuple[float | None, ...], ...] = ()
     format: int = RUN_FORMAT
 
+    def reading(self, width: int) -> list[float]:
+        """The features that were last read; zeros before the first."""
+        return [0.0] * width if self.row is None else [_float(one) for one in self.row]
+
     def to_json(self) -> dict[str, Any]:
         """The state as plain JSON values: lists, numbers, None for NaN."""
         return {name: _plain(value) for name, value in asdict(self).items()}

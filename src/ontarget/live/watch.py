@@ -170,24 +170,10 @@ class Watch:
 
     def resume(self, state: RunState) -> Watch:
         """Put the watch where another one stood; gives the watch itself."""
-        fitted = self._contract.fitted
-        group = fitted.group_of(state.group)
-        if state.target != str(self.target):
-            raise InputError(
-                f"this watch is for the target {self.target}, the state for {state.target}"
-            )
-        if not 0 <= state.step <= fitted.horizon + 1:
-            raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
-        if state.row is not None and len(state.row) != self._features.size:
-            raise InputError(
-                f"row needs {self._features.size} features, as the monitor reads, "
-                f"got {len(state.row)}"
-            )
-        self._group = group
-        self._table.whole[0, k.GROUP] = group
+        self._group = self._contract.admit(state)
+        self._table.whole[0, k.GROUP] = self._group
         self._table.restore(0, state)
-        if state.row is not None:
-            self._features[:] = [_NAN if one is None else one for one in state.row]
+        self._features[:] = state.reading(self._features.size)
         self._note()
         now = self.peek()
         self.changes = [Change(now.t, now.status, now.reason)]
