@@ -143,7 +143,8 @@ def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None
         warnings.warn(
             f"an alarm {rule.relation} {rule.compared_name} = {trigger.threshold:.3g} would not "
             f"have been raised on any of the {assured.met.size:,} assure episodes, "
-            f"{missed.size:,} of which missed the target; raise its threshold, or promise a higher rate",
+            f"{missed.size:,} of which missed the target; raise its threshold, or promise a higher "
+            "rate",
             AlarmWarning,
             stacklevel=9,  # the caller of watch, fleet or sessions
         )
