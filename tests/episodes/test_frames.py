@@ -108,7 +108,7 @@ def test_steps_count_from_the_smallest_unless_told() -> None:
     with pytest.raises(EpisodesError, match="below the first step 6"):
         Episodes.from_frame(frame, first_step=6)
     later = Episodes.from_frame(log(), like=runs)
-    assert later.remarks == ("steps count from 0 here, and from 5 in what was learned from",)
+    assert later.remarks == ("steps count from 0 here, from 5 in what these are read like",)
 
 
 def test_steps_that_count_on_through_all_episodes_are_told_from_lost_ones() -> None:

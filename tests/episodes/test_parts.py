@@ -55,7 +55,7 @@ def test_what_is_passed_is_not_guessed() -> None:
     assert (passed.roles.reward, passed.schema.names) == ("gain", ("t",))
     assert passed.remarks == (
         "guessed by name: episode = run",
-        "no column holds the step: rows count in the order they stand",
+        "no column for steps: an episode's rows count in the order they stand",
     )
     told = Episodes.from_frame(frame, episode="run", step=None, reward="gain")
     assert (told.remarks, told.schema.names) == ((), ("t", "reward"))
@@ -64,7 +64,7 @@ def test_what_is_passed_is_not_guessed() -> None:
 def test_another_candidate_beside_the_usual_name_is_remarked() -> None:
     frame = table("episode", "step", "reward", "trial", "time")
     assert Episodes.from_frame(frame).remarks == (
-        "'trial' could be the column that holds the episode too; now a feature",
+        "'trial' could also be the column that holds the episode; read as a feature",
     )
     assert Episodes.from_frame(frame, features=["time"]).remarks == ()
 
@@ -106,7 +106,7 @@ def test_times_only_tell_that_the_rows_stand_in_order() -> None:
     assert (runs.lengths.tolist(), runs.schema.names) == ([2, 2], ("x", "time"))
     assert runs.remarks == (
         "guessed by name: episode = run",
-        "'time' holds numbers with decimals: rows count in the order they stand",
+        "'time' has decimals: an episode's rows count in the order they stand",
     )
     with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
         Episodes.from_frame(timed[[1, 0, 2, 3]])
@@ -128,9 +128,9 @@ def test_like_lends_its_columns_before_the_usual_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"features": ["x"]}, r"features need to be those .* \(x, y\), got x; leave"),
+        ({"features": ["x"]}, r"features must be the same as .* \(x, y\), got x; leave"),
         ({"features": ["x", "y", "z"]}, "got x, y, z; leave"),
-        ({"categorical": ["y"]}, r"categories \(x\), got 'y'; leave"),
+        ({"categorical": ["y"]}, r"categorical must be the same .* \(x\), got 'y'; leave"),
     ],
 )
 def test_features_that_differ_from_those_learned_from_are_refused(options, message) -> None:

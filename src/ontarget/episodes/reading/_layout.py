@@ -124,7 +124,7 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
     if asked is not None and set(asked) != set(schema.names):
         raise EpisodesError(
             Argument("features"),
-            f" need to be those that were learned from ({', '.join(schema.names)}), "
+            f" must be the same as in what these are read like ({', '.join(schema.names)}), "
             f"got {', '.join(asked)}; leave the argument out",
         )
     names = [schema.names[i] for i in schema.categorical]
@@ -132,8 +132,8 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
     if stray:
         raise EpisodesError(
             Argument("categorical"),
-            f" needs features that were learned from as categories ({', '.join(names) or 'none'}), "
-            f"got {stray[0]!r}; leave the argument out",
+            " must be the same as in what these are read like "
+            f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
 
 

@@ -92,22 +92,23 @@ def find_parts(
     for part in _NAMES:
         if part in found:
             continue
-        candidates = list(_candidates(part, columns, layout, read))
-        candidates = [name for name in candidates if name not in spent]
-        chosen = _chosen(part, candidates, needed=_is_needed(part, behavior))
-        if chosen is None and _is_needed(part, behavior):
+        free = [name for name in columns if name not in spent]
+        candidates = list(_candidates(part, free, layout, read))
+        needed = _is_needed(part, behavior)
+        chosen = _chosen(part, candidates, needed=needed)
+        if chosen is None and needed:
             raise EpisodesError(*_cannot_tell(part, columns))
         found[part] = chosen
         spent.add(chosen)
         if chosen is None and part == "step":
-            notes.append("no column holds the step: rows count in the order they stand")
+            notes.append("no column for steps: an episode's rows count in the order they stand")
         elif chosen is not None and chosen != part:
             guessed.append(part)
         # A name that says time is as good a feature as any; the others are mistakes in waiting.
         others = [name for name in candidates if name != chosen and part != "step"]
         if others and layout.features is None:
             shown = ", ".join(map(repr, others))
-            notes.append(f"{shown} could be the column that {_holds(part)} too; now a feature")
+            notes.append(f"{shown} could also be the column that {_holds(part)}; read as a feature")
     return Parts(**found, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
 
 
@@ -190,9 +191,8 @@ def _holds(part: str) -> str:
 
 def _holds_flags(column: pl.Series) -> bool:
     """Whether all values are true or false; an airport's terminal is no end of a run."""
-    if column.dtype == pl.Boolean:
-        return True
-    return column.dtype.is_numeric() and column.is_in([0, 1]).all()
+    numeric = column.dtype.is_integer() or column.dtype.is_float()
+    return column.dtype == pl.Boolean or (numeric and column.is_in([0, 1]).all())
 
 
 def _plain(name: str) -> str:
