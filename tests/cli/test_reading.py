@@ -64,12 +64,34 @@ def words(options: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.fixture(scope="module")
+def monitor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of runs of up to three steps with one feature x."""
+    rng = np.random.default_rng(0)
+    runs = Episodes.from_arrays(
+        rng.normal(size=(200, 3, 1)), rng.normal(size=(200, 3)), features=["x"]
+    )
+    path = tmp_path_factory.mktemp("model") / "m.ontarget"
+    GoalMonitor().fit(runs, progress=False).save(path)
+    return path
+
+
+# What each command hands the episodes to that it has read.
+TAKERS = {
+    "fit": ("ontarget.GoalMonitor.fit", ["LOG", "-o", "NEW"]),
+    "evaluate": ("ontarget.GoalMonitor.evaluate", ["MODEL", "LOG", "--target", "0:"]),
+    "watch": ("ontarget.cli.replay.Replay", ["MODEL", "--replay", "LOG", "--target", "0:"]),
+}
+
+
+@pytest.mark.parametrize("command", TAKERS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(log=logs())
+@given(log=logs(), ending=st.sampled_from([".csv", ".parquet"]))
 def test_a_log_gives_the_same_episodes_in_the_library_and_on_the_command_line(
-    ending: str,
+    command: str,
     log: tuple[pl.DataFrame, dict[str, Any]],
+    ending: str,
+    monitor: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -78,12 +100,16 @@ def test_a_log_gives_the_same_episodes_in_the_library_and_on_the_command_line(
     (frame.write_csv if ending == ".csv" else frame.write_parquet)(path)
     seen: list[Episodes] = []
 
-    def keep(_: GoalMonitor, episodes: Episodes, *__: Any, **___: Any) -> None:
-        seen.append(episodes)
+    def keep(*arguments: Any, **_: Any) -> None:
+        seen.extend(one for one in arguments if isinstance(one, Episodes))
         raise typer.Exit
 
-    monkeypatch.setattr(GoalMonitor, "fit", keep)
-    result = call(["fit", path, "-o", tmp_path / "m.ontarget", *words(options)])
+    taker, arguments = TAKERS[command]
+    monkeypatch.setattr(taker, keep)
+    files = {"LOG": path, "MODEL": monitor, "NEW": tmp_path / "new.ontarget"}
+    result = call([command, *(files.get(one, one) for one in arguments), *words(options)])
+    if command != "fit":
+        options["like"] = GoalMonitor.load(monitor)
     if result.exit_code:
         with pytest.raises(OntargetError) as refused:
             Episodes.read(path, **options)
@@ -92,7 +118,8 @@ def test_a_log_gives_the_same_episodes_in_the_library_and_on_the_command_line(
     expected = Episodes.read(path, **options)
     assert_frame_equal(seen[0].to_frame(), expected.to_frame())
     assert (seen[0].roles, seen[0].remarks) == (expected.roles, expected.remarks)
-    assert all(remark in result.stdout for remark in expected.remarks)
+    if command != "evaluate":  # it says so beside the figures
+        assert all(remark in result.output for remark in expected.remarks)
 
 
 def test_a_csv_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +187,20 @@ def test_a_monitor_fitted_on_a_behavior_column_alone_is_replayed(engines: Path) 
     result = call([*arguments, "--episode", "serial"])
     assert [json.loads(line) for line in result.stdout.splitlines()] == answers
     assert result.stderr.startswith("columns    guessed by name: step = t\n")
+
+
+def test_a_replay_of_runs_that_were_cut_off_is_refused_unless_they_are_dropped(
+    engines: Path,
+) -> None:
+    cut = engines / "cut.csv"
+    last = pl.when(pl.col("engine") == 7).then(2).otherwise(4)
+    table = pl.read_csv(engines / "new.csv").filter(pl.col("cycle") <= last)
+    is_cut = (pl.col("engine") == 7) & (pl.col("cycle") == 2)
+    table.with_columns(truncated=is_cut).write_csv(cut)
+    arguments = ["watch", engines / "engines.ontarget", "--target", "32:", "--replay", cut]
+    assert "1 of 40 episodes were cut off" in call(arguments).stderr
+    answers = [json.loads(line) for line in told([*arguments, "--drop-censored"]).splitlines()]
+    assert {one["agent"] for one in answers} == {str(i) for i in range(40) if i != 7}
 
 
 def test_columns_are_named_for_a_replay_only() -> None:
