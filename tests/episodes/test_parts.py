@@ -100,6 +100,22 @@ def test_a_name_of_a_flag_with_other_values_is_a_feature() -> None:
     assert (runs.roles.terminated, runs.roles.truncated) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"t": [0, 10, 0, 10]}, r"lacks step 1 .* \(guessed by name: episode = run, step = t\)"),
+        ({"reward": [0.0, None, 1, 1]}, r"got nan .*\(guessed by name: episode = run, step = t\)"),
+        ({"done": [1, 0, 0, 1]}, r"goes on; .* pass terminated=None .*terminated = done\)"),
+    ],
+)
+def test_an_error_says_what_was_guessed(changes, message) -> None:
+    frame = table("run", "t", "reward", "x").with_columns(
+        pl.Series(name, values) for name, values in changes.items()
+    )
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(frame)
+
+
 def test_times_only_tell_that_the_rows_stand_in_order() -> None:
     timed = table("run", "x", "reward", time=[0.5, 1.25, 7.0, 8.0])
     runs = Episodes.from_frame(timed)

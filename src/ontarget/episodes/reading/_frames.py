@@ -12,7 +12,8 @@ import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.episodes._arrangement import Arrangement, arrange
-from ontarget.episodes._building import RawEpisodes
+from ontarget.episodes._building import RawEpisodes, remarked
+from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.reading._columns import (
     encoded,
@@ -23,10 +24,10 @@ from ontarget.episodes.reading._columns import (
     numbers,
 )
 from ontarget.episodes.reading._layout import Layout, feature_names
-from ontarget.episodes.reading._parts import find_parts
+from ontarget.episodes.reading._parts import Parts, find_parts
 from ontarget.episodes.reading._steps import read_steps
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["record_frame", "table_of"]
 
@@ -71,6 +72,18 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> RawEpisodes:
         return table.select(name).collect().to_series()
 
     parts = find_parts(layout, columns, behavior, read)
+    with remarked(parts.remarks):
+        return _recording(read, columns, layout, behavior=behavior, parts=parts)
+
+
+def _recording(
+    read: Callable[[str], pl.Series],
+    columns: tuple[str, ...],
+    layout: Layout,
+    *,
+    behavior: Behavior,
+    parts: Parts,
+) -> RawEpisodes:
     ids = labels(read(parts.episode), f"episode (column {parts.episode!r})")
     if not ids.codes.size:
         raise EpisodesError("the table has no row; record at least one episode")
@@ -152,7 +165,10 @@ class _Reader:
             episode, step = self.arrangement.locate(int(np.argmax(early)))
             raise EpisodesError(
                 f"{what} (column {name!r}) is true at episode {self.ids[episode]!s}, step "
-                f"{step + self.first_step}, but the episode goes on; give the rest another id"
+                f"{step + self.first_step}, but the episode goes on; give the rest another id, or "
+                "pass ",
+                Argument(what, None),
+                " if it is no such flag",
             )
         return at_end
 
