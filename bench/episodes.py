@@ -26,8 +26,7 @@ def peak():
 
 READ_EPISODES = """
 import ontarget, polars, numpy
-from ontarget.episodes import _frames as frames
-from ontarget.episodes import _files as files
+from ontarget.episodes.reading import _files as files
 before = peak()
 start = time.perf_counter()
 runs = ontarget.Episodes.read(sys.argv[1])

@@ -7,9 +7,7 @@ import polars as pl
 import pytest
 
 from ontarget import GoalMonitor, Target
-from ontarget.cli.columns import guess
 from ontarget.episodes import Episodes
-from ontarget.errors import EpisodesError
 
 from .river import call, river, told
 
@@ -21,60 +19,11 @@ def renamed(path: Path, names: dict[str, str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("columns", "found"),
-    [
-        (["run", "tick", "speed", "gain"], {"episode": "run", "step": "tick", "reward": "gain"}),
-        (["id", "t", "x", "r"], {"episode": "id", "step": "t", "reward": "r"}),
-        (
-            ["Episode ID", "Time Step", "Reward", "done"],
-            {
-                "episode": "Episode ID",
-                "step": "Time Step",
-                "reward": "Reward",
-                "terminated": "done",
-            },
-        ),
-        # The likelier name wins, wherever it stands.
-        (["id", "episode", "step", "reward"], {"episode": "episode", "step": "step"}),
-    ],
-)
-def test_columns_are_guessed_by_common_names(columns, found) -> None:
-    assert found.items() <= guess(columns, {}).options.items()
-
-
-def test_what_is_given_is_not_guessed() -> None:
-    options = guess(["run", "t", "reward", "gain"], {"reward": "gain", "features": ["t"]}).options
-    assert options == {"episode": "run", "step": None, "reward": "gain", "features": ["t"]}
-
-
-def test_another_candidate_is_remarked() -> None:
-    remarks = guess(["run", "trial", "step", "reward"], {}).remarks
-    assert remarks == ("'trial' could be the episode too; it is a feature now",)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (["a", "step", "reward"], "pass --episode NAME"),
-        (["run", "step", "b"], "pass --reward NAME or --behavior NAME"),
-    ],
-)
-def test_what_cannot_be_guessed_names_the_option(columns, message) -> None:
-    with pytest.raises(EpisodesError, match=message):
-        guess(columns, {})
-
-
-def test_a_run_judged_by_a_column_needs_no_reward() -> None:
-    options = guess(["run", "step", "height"], {"behavior": "height"}).options
-    assert "reward" not in options
-
-
 def test_fit_says_what_it_guessed_and_how_to_override(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run", "step": "tick", "reward": "gain"})
     text = told(["fit", path, "-o", tmp_path / "m.ontarget"])
-    assert "episode = run, step = tick, reward = gain" in text
-    assert "pass --episode, --step, --reward" in text
+    assert "columns    guessed by name: episode = run, step = tick, reward = gain\n" in text
+    assert "not so? pass --episode, --step, --reward" in text
     assert "ontarget evaluate" in text
     assert (tmp_path / "m.ontarget").exists()
 
@@ -96,7 +45,7 @@ def test_times_only_order_the_rows(tmp_path: Path) -> None:
     timed = table.with_columns(time=pl.col("step") * 0.5 + 0.25).drop("step")
     timed.write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
-    assert "'time' is no whole number: rows count as they stand" in text
+    assert "'time' has decimals: an episode's rows count in the order they stand" in text
     timed.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "mixed.csv")
     result = call(["fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ontarget"])
     assert result.exit_code == 1

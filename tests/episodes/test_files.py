@@ -142,7 +142,13 @@ def write_csv(tmp_path: Path, text: str) -> Path:
         ("episode,step,reward\n1,0,1.0\n1,1,\n", r"reward .*got nan at episode 1, step 1"),
         ("episode,step,reward\n1,0,1.0\n1,1,x\n", r"reward .*text 'x' at episode 1, step 1"),
         ("episode,step,v,reward\n1,0,2,1\n1,1,-,2\n", r"'v' mixes .*'-' at episode 1, step 1"),
-        ("run,step,reward\n1,0,1.0\n", "no episode column 'episode' among run, step, reward"),
+        (
+            "1,0,1.5\n1,1,2.5\n",
+            r"columns in its first line, got the numbers 1, 0, 1.5",
+        ),
+        ("1,1,0.5\n1,2,2.5\n", r"got the numbers 1, 1, 0.5; add a header"),
+        ("episode;step;reward\n1;0;1.0\n", r"has one column, 'episode;step;reward'; separate col"),
+        ("a,step,reward\n1,0,1.0\n", "cannot tell which column holds the episode among a, step"),
     ],
 )
 def test_bad_csv_files_are_refused(tmp_path: Path, text: str, message: str) -> None:

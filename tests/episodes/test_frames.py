@@ -99,13 +99,16 @@ def test_steps_may_count_from_one() -> None:
         Episodes.from_frame(log(step=[1, 2, 3, 1, 2]), first_step=0)
 
 
-def test_steps_may_start_anywhere_else_if_said_so() -> None:
+def test_steps_count_from_the_smallest_unless_told() -> None:
     frame = log(step=[5, 6, 7, 5, 6])
+    runs = Episodes.from_frame(frame)
+    assert (runs.lengths.tolist(), runs.roles.first_step) == ([3, 2], 5)
     with pytest.raises(EpisodesError, match=r"episode a lacks step 0 of 0..7.*pass first_step=5"):
-        Episodes.from_frame(frame)
-    assert Episodes.from_frame(frame, first_step=5).lengths.tolist() == [3, 2]
+        Episodes.from_frame(frame, first_step=0)
     with pytest.raises(EpisodesError, match="below the first step 6"):
         Episodes.from_frame(frame, first_step=6)
+    later = Episodes.from_frame(log(), like=runs)
+    assert later.remarks == ("steps count from 0 here, from 5 in what these are read like",)
 
 
 def test_steps_that_count_on_through_all_episodes_are_told_from_lost_ones() -> None:
@@ -176,9 +179,9 @@ def test_numbers_can_be_declared_categories() -> None:
         ({"step": [0, 1, None, 0, 1]}, {}, "step .*value in every row, got none in row 2"),
         ({"episode": ["a", "a", None, "b", "b"]}, {}, "episode .*got none in row 2"),
         ({"episode": [0.5] * 5}, {}, "whole numbers or text as names"),
-        ({"reward": None}, {}, r"no reward column 'reward' among episode, step, speed, mode"),
+        ({"reward": None}, {}, r"which column holds the reward among episode, step, speed, mode"),
         ({}, {"reward": None}, "behavior 'sum' needs a reward column"),
-        ({"step": None}, {}, r"no step column 'step' .*step=None if the rows stand in order"),
+        ({}, {"step": "t"}, r"no step column 't' .*step=None if the rows stand in order"),
         ({}, {"episode": "run"}, "no episode column 'run'"),
         ({}, {"group": "team"}, "no group column 'team'"),
         ({}, {"features": ["pace"]}, "no feature column 'pace'"),

@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ontarget._progress import working
-from ontarget.cli.columns import read_runs
-from ontarget.cli.options import (
-    AsJson,
-    BehaviorOption,
-    DropCensored,
-    EpisodeColumn,
-    FirstStep,
-    GroupColumn,
-    HorizonOption,
-    RewardColumn,
-    Runs,
-    StepColumn,
-    frame_options,
-)
+from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
 
@@ -72,31 +59,13 @@ def simulate(
     )
 
 
+@reads_runs
 def fit(
     runs: Runs,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
     ],
-    episode: EpisodeColumn = None,
-    step: StepColumn = None,
-    first_step: FirstStep = None,
-    reward: RewardColumn = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="Feature columns, separated by commas; by default the rest.", metavar="NAMES"
-        ),
-    ] = None,
-    categorical: Annotated[
-        str | None,
-        typer.Option(
-            help="Features whose numbers are names, separated by commas.", metavar="NAMES"
-        ),
-    ] = None,
-    behavior: BehaviorOption = None,
-    group: GroupColumn = None,
-    horizon: HorizonOption = None,
-    drop_censored: DropCensored = False,
+    columns: Columns,
     preset: Annotated[str, typer.Option(help="default or paper.", metavar="NAME")] = "default",
     policy: Annotated[
         str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
@@ -125,36 +94,23 @@ def fit(
     A file has one row per episode and step. Columns are guessed by their names; what was guessed
     is said, and each option names the column itself.
     """
-    from ontarget import GoalMonitor
+    from ontarget import Episodes, GoalMonitor
     from ontarget.errors import InputError
     from ontarget.fitting.engines import ENGINES
 
-    options = frame_options(
-        episode=episode,
-        step=step,
-        first_step=first_step,
-        reward=reward,
-        features=features,
-        categorical=categorical,
-        behavior=behavior,
-        group=group,
-        horizon=horizon,
-        drop_censored=drop_censored,
-    )
     check_output(output)
     if engine not in ENGINES:
         raise InputError(f"--engine needs one of {', '.join(ENGINES)}, got {engine!r}")
     monitor = GoalMonitor(
         preset=preset,  # type: ignore[arg-type]  # it checks itself
-        group=group,
+        group=columns.get("group"),
         reward_bounds=_bounds(reward_bounds),
         policy=policy,
     )
     with working(f"reading {runs.name}"):
-        recorded, remarks = read_runs(runs, options)
+        recorded = Episodes.read(runs, **columns)
     if not as_json:
-        guessed = "" if runs.is_dir() else f"\n{_roles(recorded, remarks)}"
-        print_facts(f"{recorded.describe()}{guessed}")
+        print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
     monitor.fit(
         recorded,
         seed=seed,
@@ -168,9 +124,10 @@ def fit(
     size = output.stat().st_size
     if as_json:
         roles = recorded.roles
-        columns = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
-        found = {"file": str(output), "bytes": size, "columns": columns, "remarks": list(remarks)}
-        typer.echo(json.dumps({**found, **sizes, "unknown_steps": unknown}))
+        names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
+        found = {"file": str(output), "bytes": size, "columns": names}
+        found |= {"remarks": recorded.remarks, "unknown_steps": unknown}
+        typer.echo(json.dumps({**found, **sizes}))
         return
     if unknown:
         print_facts(_caution(unknown, monitor))
@@ -236,21 +193,3 @@ def _lower_fifth(recorded: Episodes) -> float:
     import numpy as np
 
     return float(np.quantile(recorded.outcomes, 0.2))
-
-
-def _roles(recorded: Episodes, remarks: tuple[str, ...]) -> str:
-    """What was taken for what, and how to say otherwise."""
-    roles = recorded.roles
-    parts = {
-        "episode": roles.episode,
-        "step": roles.step,
-        "reward": roles.reward,
-        "group": roles.group,
-        "truncated": roles.truncated,
-        "terminated": roles.terminated,
-    }
-    shown = ", ".join(f"{part} = {name}" for part, name in parts.items() if name is not None)
-    lines = [f"columns    {shown}; the rest are features"]
-    lines += [f"           {remark}" for remark in remarks]
-    lines.append("           not so? pass --episode, --step, --reward, --features or --group")
-    return "\n".join(lines)

@@ -15,12 +15,14 @@ from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
+    Columns,
     FalseAlarmRate,
     ForSteps,
     Model,
     RuledOutRate,
     TargetOption,
     alarm_rule,
+    reads_runs,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +33,11 @@ __all__ = ["watch"]
 _SPEED = 10  # steps of a replay per second, on a terminal
 
 
+@reads_runs
 def watch(
     model: Model,
     target: TargetOption,
+    columns: Columns,
     alarm_below: AlarmBelow = None,
     false_alarm_rate: FalseAlarmRate = None,
     ruled_out: RuledOutRate = None,
@@ -83,6 +87,8 @@ def watch(
 
     if replay is None and (run or speed is not None):
         raise typer.BadParameter("--run and --speed belong to --replay RUNS")
+    if replay is None and columns:
+        raise typer.BadParameter("options for columns belong to --replay RUNS")
     if speed is not None and not speed > 0.0:
         raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     with working(f"opening {model.name}"):
@@ -105,7 +111,7 @@ def watch(
 
         pace = _SPEED if speed is None and drawn else speed
         with working(f"reading {replay.name}"):
-            played = read_replay(replay, monitor, runs=run or (), steps_per_second=pace)
+            played = read_replay(replay, monitor, columns, runs=run or (), steps_per_second=pace)
         answers = map(sessions.answer, played)
     one_by_one = replay is not None and not run
     alarmed = (

@@ -28,7 +28,16 @@ _DEBUG = "--debug"
 _OPTIONS: Final = frozenset(
     (
         *("episode", "step", "first_step", "reward", "features", "categorical", "behavior"),
-        *("group", "horizon", "alarm_below", "false_alarm_rate", "for_steps", "clear_above"),
+        *(
+            "group",
+            "truncated",
+            "terminated",
+            "horizon",
+            "alarm_below",
+            "false_alarm_rate",
+            "for_steps",
+            "clear_above",
+        ),
         *("reward_bounds", "ruled_out"),
         *("success_rate", "accuracy", "level"),
     )

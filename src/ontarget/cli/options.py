@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
 if TYPE_CHECKING:
-    from ontarget import AlarmRule
-    from ontarget.episodes.reading._layout import FrameOptions
+    from ontarget import AlarmRule, Episodes
 
 __all__ = [
+    "NOT_SO",
     "AlarmBelow",
     "AsJson",
-    "BehaviorOption",
-    "DropCensored",
-    "EpisodeColumn",
+    "Columns",
     "FalseAlarmRate",
-    "FirstStep",
     "ForSteps",
-    "GroupColumn",
-    "HorizonOption",
     "Model",
-    "RewardColumn",
     "RuledOutRate",
     "Runs",
-    "StepColumn",
     "TargetOption",
     "alarm_rule",
-    "frame_options",
+    "reads_runs",
+    "remark_lines",
 ]
+
+Columns: TypeAlias = dict[str, Any]  # options of `Episodes.read`; see `reads_runs`
+NOT_SO: Final = (
+    "           not so? pass --episode, --step, --reward, --features, --group or another column"
+)
 
 Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
 Runs: TypeAlias = Annotated[
@@ -49,36 +51,6 @@ TargetOption: TypeAlias = Annotated[
 # Newer versions of typer show the type of a flag, unless it has an empty name.
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs.", metavar="")
-]
-EpisodeColumn: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column of episode ids.", metavar="NAME")
-]
-StepColumn: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help="Column of steps; none if rows stand in order.", metavar="NAME"),
-]
-FirstStep: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="The number of the first step.", show_default="the smallest", metavar="N"),
-]
-RewardColumn: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column of rewards.", metavar="NAME")
-]
-GroupColumn: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column of groups to calibrate one by one.", metavar="NAME")
-]
-BehaviorOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="What a run is judged by: sum, discounted:0.99, last, max, min, mean, or a column.",
-        metavar="NAME",
-    ),
-]
-HorizonOption: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Steps of a complete episode.", metavar="N")
-]
-DropCensored: TypeAlias = Annotated[
-    bool, typer.Option("--drop-censored", help="Leave cut-off episodes out.", metavar="")
 ]
 FalseAlarmRate: TypeAlias = Annotated[
     str | None,
@@ -131,39 +103,81 @@ def alarm_rule(
     return RuledOut(ruled_out, for_steps)
 
 
-def frame_options(
-    *,
-    episode: str | None = None,
-    step: str | None = None,
-    first_step: int | None = None,
-    reward: str | None = None,
-    features: str | None = None,
-    categorical: str | None = None,
-    behavior: str | None = None,
-    group: str | None = None,
-    horizon: int | None = None,
-    drop_censored: bool = False,
-) -> FrameOptions:
-    """The options of `Episodes.read` that were given."""
-    options: FrameOptions = {}
-    if episode is not None:
-        options["episode"] = episode
-    if step is not None:
-        options["step"] = None if step.lower() == "none" else step
-    if first_step is not None:
-        options["first_step"] = first_step
-    if reward is not None:
-        options["reward"] = reward
-    if features is not None:
-        options["features"] = [name.strip() for name in features.split(",")]
-    if categorical is not None:
-        options["categorical"] = [name.strip() for name in categorical.split(",")]
-    if behavior is not None:
-        options["behavior"] = behavior
-    if group is not None:
-        options["group"] = group
-    if horizon is not None:
-        options["horizon"] = horizon
-    if drop_censored:
-        options["censored"] = "drop"
-    return options
+def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:
+    """A parameter of a command that says how to read recorded episodes."""
+    is_flag = kind is bool
+    option = typer.Option(
+        False if is_flag else None,
+        f"--{name.replace('_', '-')}",
+        help=text,
+        metavar=metavar,
+        rich_help_panel="How to read RUNS",
+        **more,
+    )
+    annotation = kind if is_flag else kind | None
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
+
+
+_READING: Final = (
+    _reading("episode", str, "Column of episode ids."),
+    _reading("step", str, "Column of steps; none if the rows stand in order."),
+    _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
+    _reading("reward", str, "Column of rewards, or none."),
+    _reading(
+        "features", str, "Feature columns, separated by commas; by default the rest.", "NAMES"
+    ),
+    _reading("categorical", str, "Features whose numbers are names, with commas.", "NAMES"),
+    _reading(
+        "behavior",
+        str,
+        "What a run is judged by: sum, discounted:0.99, last, max, min, mean, a column, or "
+        "total:COLUMN.",
+    ),
+    _reading("group", str, "Column of groups to calibrate one by one, or none."),
+    _reading("truncated", str, "Column that flags a cut-off, or none."),
+    _reading("terminated", str, "Column that flags an end, or none."),
+    _reading("horizon", int, "Steps of a complete episode.", "N", min=1),
+    # Newer versions of typer show the type of a flag, unless it has an empty name.
+    _reading("drop_censored", bool, "Leave cut-off episodes out.", ""),
+)
+
+
+def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say how to read recorded episodes.
+
+    The command takes them as one argument ``columns``: options of `Episodes.read`.
+    """
+    own = signature(command, eval_str=True).parameters.values()
+    shown = [*(one for one in own if one.name != "columns"), *_READING]
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        given = {one.name: values.pop(one.name) for one in _READING}
+        command(**values, columns=_frame_options(given))
+
+    # typer asks for both: the signature, and the annotations of the function.
+    called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in shown}
+    return called
+
+
+def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `Episodes.read` that were given; the word none stands for no column."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if found.pop("drop_censored", False):
+        found["censored"] = "drop"
+    for name in ("features", "categorical"):
+        if name in found:
+            found[name] = [part.strip() for part in found[name].split(",")]
+    for name in ("step", "reward", "group", "truncated", "terminated"):
+        if name in found and found[name].lower() == "none":
+            found[name] = None
+    return found
+
+
+def remark_lines(episodes: Episodes) -> str:
+    """What was guessed of a file's columns and how to say otherwise; empty if nothing was."""
+    if not episodes.remarks:
+        return ""
+    lines = "\n           ".join(episodes.remarks)
+    return f"columns    {lines}\n{NOT_SO}"

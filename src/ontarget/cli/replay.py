@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from ontarget.cli.options import Columns, remark_lines
 from ontarget.errors import EpisodesError
 
 if TYPE_CHECKING:
@@ -78,12 +81,20 @@ def _after(run: Episodes, t: int) -> float:
 
 
 def read_replay(
-    path: Path, monitor: GoalMonitor, *, runs: Sequence[str], steps_per_second: float | None
+    path: Path,
+    monitor: GoalMonitor,
+    columns: Columns,
+    *,
+    runs: Sequence[str],
+    steps_per_second: float | None,
 ) -> Replay:
     """The replay of a file's episodes one by one, or of those that are named side by side."""
-    from ontarget.cli.columns import read_runs
+    from ontarget import Episodes
 
-    episodes, _ = read_runs(path, {"like": monitor, "censored": "drop"})
+    episodes = Episodes.read(path, like=monitor, **columns)
+    told = remark_lines(episodes)
+    if told:
+        typer.echo(told, err=True)  # standard output is for answers
     names = [str(one) for one in episodes.ids.tolist()]
     unknown = [one for one in runs if one not in names]
     if unknown:

@@ -11,25 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ontarget._progress import working
-from ontarget.cli.columns import read_runs
 from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
-    DropCensored,
-    EpisodeColumn,
+    Columns,
     FalseAlarmRate,
-    FirstStep,
     ForSteps,
-    GroupColumn,
     Model,
-    RewardColumn,
     RuledOutRate,
     Runs,
-    StepColumn,
     TargetOption,
     alarm_rule,
-    frame_options,
+    reads_runs,
+    remark_lines,
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import percent, print_facts
@@ -71,10 +66,12 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
 
 
+@reads_runs
 def evaluate(
     model: Model,
     runs: Runs,
     target: TargetOption,
+    columns: Columns,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with figures: report.html.", metavar="FILE")
     ] = None,
@@ -82,30 +79,16 @@ def evaluate(
     alarm_below: AlarmBelow = None,
     ruled_out: RuledOutRate = None,
     for_steps: ForSteps = 1,
-    episode: EpisodeColumn = None,
-    step: StepColumn = None,
-    first_step: FirstStep = None,
-    reward: RewardColumn = None,
-    group: GroupColumn = None,
-    drop_censored: DropCensored = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure on new episodes whether what is given 80 % comes true 80 times in 100.
 
     The episodes must be new: none that the model was fitted on.
     """
-    from ontarget import GoalMonitor, Target
+    from ontarget import Episodes, GoalMonitor, Target
 
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)
-    given = frame_options(
-        episode=episode,
-        step=step,
-        first_step=first_step,
-        reward=reward,
-        group=group,
-        drop_censored=drop_censored,
-    )
     if false_alarm_rate is None and alarm_below is None and ruled_out is None:
         false_alarm_rate = "0.05"
     rule = alarm_rule(
@@ -117,20 +100,22 @@ def evaluate(
     if report is not None:
         check_output(report)
     with working(f"reading {runs.name}"):
-        recorded, _ = read_runs(runs, {"like": monitor, **given})
+        recorded = Episodes.read(runs, like=monitor, **columns)
     found = monitor.evaluate(recorded, wanted, progress=True)
     if report is not None:
         with working("drawing the report"):
             found.report(report, rule)
     if as_json:
-        typer.echo(json.dumps(_measures(found, rule), sort_keys=True))
+        measures = _measures(found, rule) | {"remarks": recorded.remarks}
+        typer.echo(json.dumps(measures, sort_keys=True))
         return
     with working("measuring"):
         summary, table, alarm = found.summary(), reliability_table(found), _alarm(found, rule)
     from rich.console import Console
 
     console = Console(highlight=False)
-    print_facts(f"{summary}\n{alarm}", console)
+    facts = [remark_lines(recorded), summary, alarm]
+    print_facts("\n".join(filter(None, facts)), console)
     if report is not None:
         print_facts(f"report     {report}", console)
     console.print()

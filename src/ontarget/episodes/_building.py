@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -16,7 +18,7 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, CensoredError, EpisodesError
 
-__all__ = ["Censored", "RawEpisodes", "build"]
+__all__ = ["Censored", "RawEpisodes", "build", "remarked"]
 
 Censored: TypeAlias = Literal["refuse", "drop"]
 
@@ -36,6 +38,7 @@ class RawEpisodes:
     states: FloatArray
     rewards: FloatArray | None
     behavior_values: FloatArray | None
+    remarks: tuple[str, ...] = ()
 
     def where(self, row: int) -> str:
         """The episode and step of a row, in the user's own numbering."""
@@ -52,6 +55,23 @@ def build(
     """
     if censored not in ("refuse", "drop"):
         raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
+    with remarked(recording.remarks):
+        store = _checked_store(recording, horizon=horizon, declared=declared)
+        return _settle_censored(store, censored)
+
+
+@contextmanager
+def remarked(remarks: Sequence[str]) -> Iterator[None]:
+    """Add the remarks to errors: a wrong guess of a column often shows as a strange error."""
+    try:
+        yield
+    except EpisodesError as error:
+        if not remarks:
+            raise
+        raise type(error)(*error.parts, f" ({'; '.join(remarks)})") from error
+
+
+def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: bool) -> Store:
     _check_states(recording)
     if recording.rewards is not None:
         column = recording.roles.reward or "reward"
@@ -69,7 +89,7 @@ def build(
     arrangement = recording.arrangement
     found = walk(recording.behavior, values, arrangement.lengths, arrangement.offsets)
     _check_outcomes(recording, found.outcomes)
-    store = Store(
+    return Store(
         schema=recording.schema,
         behavior=recording.behavior,
         horizon=_checked_horizon(recording, horizon),
@@ -86,8 +106,8 @@ def build(
         outcomes=found.outcomes,
         ahead=found.ahead,
         horizon_declared=horizon is not None and declared,
+        remarks=recording.remarks,
     )
-    return _settle_censored(store, censored)
 
 
 def _check_finite(recording: RawEpisodes, values: FloatArray, what: str) -> None:

@@ -36,6 +36,8 @@ def describe(episodes: Recorded) -> str:
         names, counts = np.unique(episodes.groups, return_counts=True)
         shown = ", ".join(f"{g} ({c:,})" for g, c in zip(names[:6], counts[:6], strict=True))
         lines.append(f"groups     {shown}{' …' if names.size > 6 else ''}")
+    labels = ["columns", *[""] * len(episodes.remarks)]
+    lines += [f"{labels[i]:<11}{remark}" for i, remark in enumerate(episodes.remarks)]
     return "\n".join(lines)
 
 

@@ -58,6 +58,11 @@ class Recorded:
         """How many censored episodes were left out when these were built."""
         return self._store.dropped
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was guessed when the columns were read, in sentences; empty if nothing was."""
+        return self._store.remarks
+
     @cached_property
     def ids(self) -> AnyArray:
         """Who the episodes are."""

@@ -115,30 +115,39 @@ class Episodes(Recorded):
         frame
             pandas, polars, PyArrow, or whatever else narwhals reads.
         episode, step, reward
-            The names of these columns. ``step=None`` takes an episode's rows as recorded in order.
+            The names of these columns. By default the columns of ``like``, then columns called
+            so, then the only column with another common name, such as ``run``, ``t`` or ``gain``.
+            ``step=None`` takes each episode's rows in the order they stand.
         features
             The feature columns; by default all that play no other part. Text is encoded.
         behavior
             What an episode is judged by: a name, or a column that holds its value after each row.
         truncated, terminated, group
             Names of the columns that flag a cut-off or an end, and that hold the group; by default
-            columns called so play the part where they exist.
+            found by their names too, where they exist. None for no column.
         horizon, categorical, censored
             As for `from_arrays`.
         first_step
-            The number of the first step; by default 0, or 1 where no row has step 0.
+            The number of the first step; by default the smallest in the table.
         like
             Earlier episodes, or a fitted monitor, whose features, dictionaries, behavior and
-            horizon these must share. Its column names stand in where the usual ones are not there.
+            horizon these must share, and whose columns are looked for first.
+
+        Notes
+        -----
+        `remarks` says what was guessed, and `describe` shows it. A part that several columns could
+        play is an error that names them.
 
         Examples
         --------
         >>> import polars as pl
         >>> log = pl.DataFrame({"run": [7, 7, 9], "tick": [0, 1, 0], "speed": [1.0, 2.0, 3.0],
         ...                     "mode": ["on", "off", "on"], "gain": [0.5, 0.25, 1.0]})
-        >>> runs = Episodes.from_frame(log, episode="run", step="tick", reward="gain")
+        >>> runs = Episodes.from_frame(log)
         >>> print(runs.outcomes, runs.schema.names)
         [0.75 1.  ] ('speed', 'mode')
+        >>> runs.remarks
+        ('guessed by name: episode = run, step = tick, reward = gain',)
         """
         from ontarget.episodes.reading._frames import record_frame, table_of
 
@@ -149,9 +158,10 @@ class Episodes(Recorded):
     def read(cls, path: str | Path, **options: Unpack[FrameOptions]) -> Episodes:
         """Episodes from a Parquet or CSV file, or a Minari dataset folder (HDF5).
 
-        Options are those of `from_frame`. A file that `write` made needs none: Parquet keeps them.
-        A Minari dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``,
-        ``censored`` and ``like``; its runs are complete at its environment's time limit.
+        Options are those of `from_frame`, and columns are found in the same way. A Parquet file
+        that `write` made needs no options: it says which column is which. A Minari dataset takes
+        ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and ``like``; its
+        runs are complete at its environment's time limit.
         """
         from ontarget.episodes.reading._files import record_file
 

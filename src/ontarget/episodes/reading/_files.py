@@ -131,10 +131,34 @@ def _scan_csv(path: Path) -> pl.LazyFrame:
     """The table in a CSV file, typed by all of its rows, after a look for uneven lines."""
     # Read whole: asked for one column, the reader does not notice fields beyond the header's.
     table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
+    _check_header(path, table.columns)
     # It fills short lines with nulls, and every one of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_uneven_lines(path)
     return table.lazy()
+
+
+def _check_header(path: Path, columns: list[str]) -> None:
+    """Refuse a first line without commas, or one that holds numbers where names should stand."""
+    if len(columns) == 1:
+        raise EpisodesFileError(
+            f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
+        )
+    # The reader gives a value that stands twice in the header a name of its own.
+    values = [name.partition("_duplicated_")[0] for name in columns]
+    if all(_is_number(value) for value in values):
+        raise EpisodesFileError(
+            f"{path.name} needs the names of the columns in its first line, got the numbers "
+            f"{', '.join(values)[:80]}; add a header"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse_uneven_lines(path: Path) -> None:

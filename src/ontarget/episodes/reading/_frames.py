@@ -10,9 +10,10 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.episodes._arrangement import Arrangement, arrange
-from ontarget.episodes._building import RawEpisodes
+from ontarget.episodes._building import RawEpisodes, remarked
+from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.reading._columns import (
     encoded,
@@ -21,11 +22,12 @@ from ontarget.episodes.reading._columns import (
     labels,
     number_feature,
     numbers,
-    whole_numbers,
 )
-from ontarget.episodes.reading._layout import Layout, feature_names, named_alike, roles_of
+from ontarget.episodes.reading._layout import Layout, feature_names
+from ontarget.episodes.reading._parts import Parts, find_parts
+from ontarget.episodes.reading._steps import read_steps
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["record_frame", "table_of"]
 
@@ -65,38 +67,48 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> RawEpisodes:
     """The recording that a table holds, one column read at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
-    layout = named_alike(layout, columns)
-    roles = roles_of(layout, columns, behavior)
-    names = feature_names(layout, columns, roles, behavior)
 
     def read(name: str) -> pl.Series:
         return table.select(name).collect().to_series()
 
-    ids = labels(read(roles.episode), f"episode (column {roles.episode!r})")
+    parts = find_parts(layout, columns, behavior, read)
+    with remarked(parts.remarks):
+        return _recording(read, columns, layout, behavior=behavior, parts=parts)
+
+
+def _recording(
+    read: Callable[[str], pl.Series],
+    columns: tuple[str, ...],
+    layout: Layout,
+    *,
+    behavior: Behavior,
+    parts: Parts,
+) -> RawEpisodes:
+    ids = labels(read(parts.episode), f"episode (column {parts.episode!r})")
     if not ids.codes.size:
         raise EpisodesError("the table has no row; record at least one episode")
-    steps = None
-    if layout.step is not None:
-        steps = whole_numbers(read(layout.step), f"step (column {layout.step!r})")
-    roles = replace(roles, first_step=_first_step(layout, steps))
-    arrangement = arrange(ids.codes, steps, first_step=roles.first_step, names=ids.dictionary)
+    steps, first_step, parts = read_steps(parts, layout, ids.codes, read)
+    late = {parts.reward, parts.truncated, parts.terminated, behavior.column}
+    names = feature_names(layout, columns, {parts.episode, parts.step, parts.group}, late)
+    arrangement = arrange(ids.codes, steps, first_step=first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
     del ids, steps
-    reader = _Reader(read, arrangement, own_ids, roles.first_step)
-    groups = None if roles.group is None else reader.per_episode(roles.group)
+    reader = _Reader(read, arrangement, own_ids, first_step)
+    groups = None if parts.group is None else reader.per_episode(parts.group)
     features, states = _states(reader, names, layout)
     return RawEpisodes(
         arrangement=replace(arrangement, order=None),
         schema=Schema(features),
         behavior=behavior,
-        roles=roles,
+        roles=parts.roles(first_step),
         ids=own_ids,
         groups=groups,
-        truncated=reader.at_end(roles.truncated, "truncated"),
-        terminated=reader.at_end(roles.terminated, "terminated"),
+        truncated=reader.at_end(parts.truncated, "truncated"),
+        terminated=reader.at_end(parts.terminated, "terminated"),
         states=states,
-        rewards=reader.per_row(roles.reward, "reward"),
+        rewards=reader.per_row(parts.reward, "reward"),
         behavior_values=reader.per_row(behavior.column, "behavior"),
+        remarks=parts.remarks,
     )
 
 
@@ -153,7 +165,10 @@ class _Reader:
             episode, step = self.arrangement.locate(int(np.argmax(early)))
             raise EpisodesError(
                 f"{what} (column {name!r}) is true at episode {self.ids[episode]!s}, step "
-                f"{step + self.first_step}, but the episode goes on; give the rest another id"
+                f"{step + self.first_step}, but the episode goes on; give the rest another id, or "
+                "pass ",
+                Argument(what, None),
+                " if it is no such flag",
             )
         return at_end
 
@@ -175,10 +190,3 @@ def _states(
         states[j] = reader.arrangement.place(encoded(column, feature, reader.where))
         features.append(feature)
     return tuple(features), states
-
-
-def _first_step(layout: Layout, steps: IndexArray | None) -> int:
-    """The number that steps count from: as told, else 1 where no row has 0, as in many logs."""
-    if layout.first_step is not None:
-        return int(layout.first_step)
-    return 1 if steps is not None and steps.min() == 1 else 0

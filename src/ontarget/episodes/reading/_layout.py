@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Protocol, TypedDict
+from types import EllipsisType
+from typing import Protocol, TypeAlias, TypedDict
 
 from ontarget.episodes._building import Censored
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
-from ontarget.errors import Argument, EpisodesError, Placeholder
+from ontarget.errors import Argument, EpisodesError
 
-__all__ = [
-    "Alike",
-    "FrameOptions",
-    "Layout",
-    "feature_names",
-    "layout_of",
-    "named_alike",
-    "roles_of",
-]
+__all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "layout_of"]
 
-_NAME = Placeholder("NAME")
+# A column's name, None for no column, and ... where the names of the columns decide.
+_Part: TypeAlias = str | EllipsisType | None
 
 
 class Alike(Protocol):
@@ -76,14 +70,14 @@ class FrameOptions(TypedDict, total=False):
 class Layout:
     """What `FrameOptions` leave open, filled in."""
 
-    episode: str = "episode"
-    step: str | None = "step"
-    reward: str | None = "reward"
+    episode: _Part = ...
+    step: _Part = ...
+    reward: _Part = ...
     features: Sequence[str] | None = None
     behavior: str | Behavior = "sum"
-    truncated: str | None = "truncated"
-    terminated: str | None = "terminated"
-    group: str | None = "group"
+    truncated: _Part = ...
+    terminated: _Part = ...
+    group: _Part = ...
     horizon: int | None = None
     categorical: Sequence[str] = ()
     censored: Censored = "refuse"
@@ -110,6 +104,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
             raise EpisodesError(
                 f"like needs episodes or a fitted monitor, got {type(like).__name__}"
             )
+        _refuse_unlike(options, like.schema)
         layout = replace(
             layout,
             schema=like.schema,
@@ -123,72 +118,37 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
     return replace(layout, declared=layout.declared or "horizon" in options)
 
 
-def roles_of(layout: Layout, columns: tuple[str, ...], behavior: Behavior) -> Roles:
-    """Which column plays which part; the flags and the group only where they are there."""
-    usual = Layout()
-    found: dict[str, str | None] = {}
-    for part in ("episode", "step", "reward", "truncated", "terminated", "group"):
-        name = getattr(layout, part)
-        optional = name == getattr(usual, part) and (
-            part in ("truncated", "terminated", "group") or (part == "reward" and behavior.told)
-        )
-        if name is None or name in columns:
-            found[part] = name
-        elif optional:
-            found[part] = None
-        else:
-            message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
-            rows = (" (or ", Argument("step", None), " if the rows stand in order)")
-            raise EpisodesError(message, Argument(part, _NAME), *(rows if part == "step" else ()))
-    if found["reward"] is None and not behavior.told:
+def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
+    """Refuse features that differ from those of the episodes these are read like."""
+    asked = options.get("features")
+    if asked is not None and set(asked) != set(schema.names):
         raise EpisodesError(
-            f"behavior {behavior.spec!r} needs a reward column; pass ", Argument("reward", _NAME)
+            Argument("features"),
+            f" must be the same as in what these are read like ({', '.join(schema.names)}), "
+            f"got {', '.join(asked)}; leave the argument out",
         )
-    if behavior.column is not None and behavior.column not in columns:
+    names = [schema.names[i] for i in schema.categorical]
+    stray = [name for name in options.get("categorical", ()) if name not in names]
+    if stray:
         raise EpisodesError(
-            f"no behavior column {behavior.column!r} among {', '.join(columns)}; pass ",
-            Argument("behavior", _NAME),
+            Argument("categorical"),
+            " must be the same as in what these are read like "
+            f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
-    return Roles(
-        episode=layout.episode,
-        step=layout.step or "step",
-        reward=found["reward"],
-        truncated=found["truncated"],
-        terminated=found["terminated"],
-        group=found["group"],
-    )
-
-
-def named_alike(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """Where no column has the usual name of a part, that of the episodes these are read like."""
-    if layout.like is None:
-        return layout
-    usual, theirs = Layout(), layout.like.roles
-    parts = ("episode", "step", "reward", "truncated", "terminated", "group")
-    named = {
-        part: getattr(theirs, part)
-        for part in parts
-        if getattr(layout, part) == getattr(usual, part)
-        and getattr(layout, part) not in columns
-        and getattr(theirs, part) in columns
-    }
-    return replace(layout, **named)
 
 
 def feature_names(
-    layout: Layout, columns: tuple[str, ...], roles: Roles, behavior: Behavior
+    layout: Layout,
+    columns: Sequence[str],
+    early: Collection[str | None],
+    late: Collection[str | None],
 ) -> tuple[str, ...]:
-    parts = {
-        roles.episode,
-        layout.step,
-        roles.reward,
-        roles.truncated,
-        roles.terminated,
-        roles.group,
-        behavior.column,
-    }
+    """The features: those that were asked for, else every column that plays no other part.
+
+    ``late`` are the columns known only after acting, ``early`` those that play other parts.
+    """
     names = (
-        tuple(name for name in columns if name not in parts)
+        tuple(name for name in columns if name not in early and name not in late)
         if layout.features is None
         else tuple(layout.features)
     )
@@ -200,11 +160,10 @@ def feature_names(
         raise EpisodesError(
             f"categorical needs names of features ({', '.join(names)}), got {stray[0]!r}"
         )
-    spent = {roles.reward, roles.truncated, roles.terminated, behavior.column}
-    late = [name for name in names if name in spent]
-    if late:
+    unfit = [name for name in names if name in late]
+    if unfit:
         raise EpisodesError(
-            f"feature {late[0]!r} is known only after acting, so no state may hold it; "
+            f"feature {unfit[0]!r} is known only after acting, so no state may hold it; "
             "leave it out of features"
         )
     return names

@@ -1,0 +1,199 @@
+"""Which column of a table plays which part: as passed, as in earlier episodes, or by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ontarget.episodes._store import Roles
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.reading._layout import Layout
+from ontarget.errors import Argument, EpisodesError, Placeholder
+
+__all__ = ["Parts", "find_parts"]
+
+# Names by which columns go, in lower case without signs; the first is the usual one.
+_NAMES: Final[Mapping[str, Sequence[str]]] = {
+    "episode": (
+        *("episode", "episodeid", "episodes", "ep", "run", "runid", "trial", "trialid", "rollout"),
+        *("rolloutid", "trajectory", "trajectoryid", "traj", "trajid", "game", "gameid", "session"),
+        *("sessionid", "batch", "batchid", "id"),
+    ),
+    "step": (
+        *("step", "steps", "stepid", "t", "timestep", "time", "tick", "frame", "cycle", "turn"),
+        *("k", "stepnumber", "stepindex", "index"),
+    ),
+    "reward": ("reward", "rewards", "r", "rew", "gain", "profit", "score", "cost", "return"),
+    "truncated": ("truncated", "truncation", "timeout", "timeouts", "cutoff"),
+    "terminated": ("terminated", "termination", "terminal", "terminals", "done", "dones"),
+    "group": ("group",),
+}
+_HOLDS: Final = {"truncated": "flags a cut-off", "terminated": "flags an end"}
+_NAME: Final = Placeholder("NAME")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The column that plays each part, or None where no column does.
+
+    ``guessed`` are the parts that were found by another name than the usual one, ``notes`` what
+    else a user should know about the choice.
+    """
+
+    episode: str
+    step: str | None
+    reward: str | None
+    truncated: str | None
+    terminated: str | None
+    group: str | None
+    guessed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was guessed and what was noted, in sentences."""
+        shown = ", ".join(f"{part} = {getattr(self, part)}" for part in self.guessed)
+        return (f"guessed by name: {shown}", *self.notes) if shown else self.notes
+
+    def roles(self, first_step: int) -> Roles:
+        """The parts as episodes keep them, with the number that steps count from."""
+        return Roles(
+            episode=self.episode,
+            step=self.step or "step",
+            reward=self.reward,
+            truncated=self.truncated,
+            terminated=self.terminated,
+            group=self.group,
+            first_step=first_step,
+        )
+
+
+def find_parts(
+    layout: Layout,
+    columns: Sequence[str],
+    behavior: Behavior,
+    read: Callable[[str], pl.Series],
+) -> Parts:
+    """The part that each column plays.
+
+    What the user or the file itself names comes first, then the columns of what is read ``like``,
+    then columns of usual names, then columns of common names. Two common names for one part are an
+    error; what was guessed is remarked.
+    """
+    if behavior.column is not None and behavior.column not in columns:
+        raise EpisodesError(*_no_column("behavior", behavior.column, columns))
+    found = {**_named_alike(layout, columns, behavior), **_passed(layout, columns, behavior)}
+    spent = {*found.values(), behavior.column}
+    guessed: list[str] = []
+    notes: list[str] = []
+    for part in _NAMES:
+        if part in found:
+            continue
+        free = [name for name in columns if name not in spent]
+        candidates = list(_candidates(part, free, layout, read))
+        needed = _is_needed(part, behavior)
+        chosen = _chosen(part, candidates, needed=needed)
+        if chosen is None and needed:
+            raise EpisodesError(*_cannot_tell(part, columns))
+        found[part] = chosen
+        spent.add(chosen)
+        if chosen is None and part == "step":
+            notes.append("no column for steps: an episode's rows count in the order they stand")
+        elif chosen is not None and chosen != part:
+            guessed.append(part)
+        # A name that says time is as good a feature as any; the others are mistakes in waiting.
+        others = [name for name in candidates if name != chosen and part != "step"]
+        if others and layout.features is None:
+            shown = ", ".join(map(repr, others))
+            notes.append(f"{shown} could also be the column that {_holds(part)}; read as a feature")
+    return Parts(**found, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
+
+
+def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[str, str | None]:
+    """The parts whose columns the user or the file itself names."""
+    passed = {part: getattr(layout, part) for part in _NAMES}
+    found: dict[str, str | None] = {part: name for part, name in passed.items() if name is not ...}
+    for part, name in found.items():
+        if name is None and part == "reward" and _is_needed(part, behavior):
+            message = f"behavior {behavior.spec!r} needs a reward column; pass "
+            raise EpisodesError(message, Argument("reward", _NAME))
+        if name not in columns and (name is not None or part == "episode"):
+            rows = (" (or ", Argument("step", None), " if the rows stand in order)")
+            told = _no_column(part, name, columns)
+            raise EpisodesError(*told, *(rows if part == "step" else ()))
+    return found
+
+
+def _named_alike(
+    layout: Layout, columns: Sequence[str], behavior: Behavior
+) -> dict[str, str | None]:
+    """The columns of the episodes these are read like, where this table has them too."""
+    if layout.like is None:
+        return {}
+    theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
+    found = {part: name for part, name in theirs.items() if name in columns}
+    if theirs["reward"] is None and not _is_needed("reward", behavior):
+        found["reward"] = None
+    return found
+
+
+def _candidates(
+    part: str, columns: Sequence[str], layout: Layout, read: Callable[[str], pl.Series]
+) -> Iterator[str]:
+    """The columns whose names fit a part, the likeliest first."""
+    listed = set(layout.features or ())
+    if part == "step" and layout.like is not None:
+        listed = set()  # times that only order the rows were a feature at the fit as well
+    is_flag = part in _HOLDS
+    for known in _NAMES[part]:
+        for name in columns:
+            if _plain(name) != known:
+                continue
+            if name == part or (name not in listed and (not is_flag or _holds_flags(read(name)))):
+                yield name
+
+
+def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
+    """The one that has the usual name, or the only one; several others are an error."""
+    best = [name for name in candidates if name == part]
+    best = best or [name for name in candidates if _plain(name) == part] or list(candidates)
+    if len(best) > 1:
+        either = f"{', '.join(map(repr, best[:-1]))} or {best[-1]!r}"
+        remedy = () if needed else (" or ", Argument(part, None))
+        message = f"cannot tell which column {_holds(part)}, {either}; pass "
+        raise EpisodesError(message, Argument(part, _NAME), *remedy)
+    return best[0] if best else None
+
+
+def _no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
+    message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
+    return message, Argument(part, _NAME)
+
+
+def _cannot_tell(part: str, columns: Sequence[str]) -> tuple[str | Argument, ...]:
+    message = f"cannot tell which column {_holds(part)} among {', '.join(columns)}; pass "
+    if part == "episode":
+        return message, Argument(part, _NAME)
+    judged = (" or ", Argument("behavior", _NAME), " with the column that a run is judged by")
+    return message, Argument(part, _NAME), *judged
+
+
+def _is_needed(part: str, behavior: Behavior) -> bool:
+    return part == "episode" or (part == "reward" and not behavior.told)
+
+
+def _holds(part: str) -> str:
+    return _HOLDS.get(part, f"holds the {part}")
+
+
+def _holds_flags(column: pl.Series) -> bool:
+    """Whether all values are true or false; an airport's terminal is no end of a run."""
+    numeric = column.dtype.is_integer() or column.dtype.is_float()
+    return column.dtype == pl.Boolean or (numeric and column.is_in([0, 1]).all())
+
+
+def _plain(name: str) -> str:
+    return "".join(sign for sign in name.lower() if sign.isalnum())

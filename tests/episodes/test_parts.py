@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from ontarget import Episodes
+from ontarget.episodes.reading._parts import _NAMES
+from ontarget.errors import EpisodesError
+
+from .recordings import in_time_order, recordings
+
+
+def table(*columns: str, **more: list[object]) -> pl.DataFrame:
+    """Two runs of two steps; every column that is named holds 0, 1, 0, 1."""
+    first = {columns[0]: ["a", "a", "b", "b"]}
+    return pl.DataFrame({**first, **{name: [0, 1, 0, 1] for name in columns[1:]}, **more})
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        (["run", "tick", "speed", "gain"], ("run", "tick", "gain", None)),
+        (["id", "t", "x", "r"], ("id", "t", "r", None)),
+        (["Episode ID", "Time Step", "Reward", "x", "done"], ("Episode ID", "Time Step", "Reward")),
+        # The usual name wins, wherever it stands.
+        (["id", "x", "step", "reward", "Episode"], ("Episode", "step", "reward", None)),
+        (["Step", "episode", "step", "reward"], ("episode", "step", "reward", None)),
+    ],
+)
+def test_columns_are_guessed_by_common_names(columns, found) -> None:
+    frame = table(*columns)
+    frame = frame.with_columns(pl.Series(found[0], ["a", "a", "b", "b"]))
+    frame = frame.with_columns(pl.Series(found[1], [0, 1, 0, 1]))
+    roles = Episodes.from_frame(frame).roles
+    assert (roles.episode, roles.step, roles.reward) == found[:3]
+    assert roles.terminated == ("done" if "done" in columns else None)
+
+
+def test_what_was_guessed_is_remarked_and_described() -> None:
+    runs = Episodes.from_frame(table("run", "tick", "speed", "gain"))
+    assert runs.remarks == ("guessed by name: episode = run, step = tick, reward = gain",)
+    assert f"\ncolumns    {runs.remarks[0]}" in runs.describe()
+    assert runs.take([0]).remarks == runs.remarks
+    usual = Episodes.from_frame(table("episode", "step", "speed", "reward"))
+    assert usual.remarks == ()
+    assert "columns" not in usual.describe()
+
+
+def test_what_is_passed_is_not_guessed() -> None:
+    frame = table("run", "t", "reward", "gain")
+    passed = Episodes.from_frame(frame, reward="gain", features=["t"])
+    assert (passed.roles.reward, passed.schema.names) == ("gain", ("t",))
+    assert passed.remarks == (
+        "guessed by name: episode = run",
+        "no column for steps: an episode's rows count in the order they stand",
+    )
+    told = Episodes.from_frame(frame, episode="run", step=None, reward="gain")
+    assert (told.remarks, told.schema.names) == ((), ("t", "reward"))
+
+
+def test_another_candidate_beside_the_usual_name_is_remarked() -> None:
+    frame = table("episode", "step", "reward", "trial", "time")
+    assert Episodes.from_frame(frame).remarks == (
+        "'trial' could also be the column that holds the episode; read as a feature",
+    )
+    assert Episodes.from_frame(frame, features=["time"]).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (["run", "trial", "step", "reward"], {}, r"episode, 'run' or 'trial'; pass episode=NAME$"),
+        (["run", "t", "time", "reward"], {}, r"step, 't' or 'time'; pass step=NAME or step=None$"),
+        (["run", "step", "gain", "cost"], {}, r"reward, 'gain' or 'cost'; pass reward=NAME$"),
+        (["run", "step", "gain", "cost", "h"], {"behavior": "h"}, "reward=NAME or reward=None$"),
+        (["run", "step", "reward", "done", "terminal"], {}, r"flags an end, 'terminal' or 'done'"),
+        (["a", "step", "reward"], {}, "holds the episode among a, step, reward; pass episode=NAME"),
+        (["run", "step", "b"], {}, "pass reward=NAME or behavior=NAME with the column"),
+    ],
+)
+def test_what_cannot_be_told_is_an_error_that_names_the_argument(columns, options, message) -> None:
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(table(*columns), **options)
+
+
+def test_a_run_judged_by_a_column_needs_no_reward() -> None:
+    runs = Episodes.from_frame(table("run", "step", "x", "score"), behavior="total:score")
+    assert (runs.roles.reward, runs.schema.names) == (None, ("x",))
+    later = table("run", "step", "x", "score", "gain", "cost")
+    assert Episodes.from_frame(later, like=runs).outcomes.tolist() == runs.outcomes.tolist()
+
+
+def test_a_name_of_a_flag_with_other_values_is_a_feature() -> None:
+    frame = table("run", "step", "reward", terminal=["A", "B", "A", "A"], timeout=[30, 30, 1, 0])
+    runs = Episodes.from_frame(frame)
+    assert runs.schema.names == ("terminal", "timeout")
+    assert (runs.roles.terminated, runs.roles.truncated) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"t": [0, 10, 0, 10]}, r"lacks step 1 .* \(guessed by name: episode = run, step = t\)"),
+        ({"reward": [0.0, None, 1, 1]}, r"got nan .*\(guessed by name: episode = run, step = t\)"),
+        ({"done": [1, 0, 0, 1]}, r"goes on; .* pass terminated=None .*terminated = done\)"),
+    ],
+)
+def test_an_error_says_what_was_guessed(changes, message) -> None:
+    frame = table("run", "t", "reward", "x").with_columns(
+        pl.Series(name, values) for name, values in changes.items()
+    )
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(frame)
+
+
+def test_times_only_tell_that_the_rows_stand_in_order() -> None:
+    timed = table("run", "x", "reward", time=[0.5, 1.25, 7.0, 8.0])
+    runs = Episodes.from_frame(timed)
+    assert (runs.lengths.tolist(), runs.schema.names) == ([2, 2], ("x", "time"))
+    assert runs.remarks == (
+        "guessed by name: episode = run",
+        "'time' has decimals: an episode's rows count in the order they stand",
+    )
+    with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
+        Episodes.from_frame(timed[[1, 0, 2, 3]])
+    with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
+        Episodes.from_frame(timed[[1, 0, 2, 3]], like=runs)
+    whole = table("run", "x", "reward", time=[0.0, 1.0, 0.0, 1.0])
+    assert Episodes.from_frame(whole[[1, 0, 2, 3]]).roles.step == "time"
+
+
+def test_like_lends_its_columns_before_the_usual_names() -> None:
+    past = Episodes.from_frame(
+        table("night", "step", "x", "euros"), episode="night", reward="euros"
+    )
+    later = table("night", "step", "x", "euros", "reward").with_columns(reward=pl.lit("none"))
+    assert Episodes.from_frame(later, like=past).roles == past.roles
+    assert Episodes.from_frame(later, like=past).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": ["x"]}, r"features must be the same as .* \(x, y\), got x; leave"),
+        ({"features": ["x", "y", "z"]}, "got x, y, z; leave"),
+        ({"categorical": ["y"]}, r"categorical must be the same .* \(x\), got 'y'; leave"),
+    ],
+)
+def test_features_that_differ_from_those_learned_from_are_refused(options, message) -> None:
+    frame = table("episode", "step", "reward", "x", "y", "z")
+    past = Episodes.from_frame(frame, features=["x", "y"], categorical=["x"])
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(frame, like=past, **options)
+    same = Episodes.from_frame(frame, like=past, features=["y", "x"], categorical=["x"])
+    assert same.schema == past.schema
+
+
+SPELLED = st.sampled_from([str.lower, str.upper, str.title, "_{}".format, "{} ".format])
+
+
+@given(
+    frame=recordings(),
+    names=st.fixed_dictionaries(
+        {part: st.sampled_from(_NAMES[part]) for part in ("episode", "step", "reward")}
+    ),
+    spelled=SPELLED,
+    first_step=st.integers(-3, 7),
+)
+def test_a_log_is_read_alike_under_any_common_names_and_first_step(
+    frame: pl.DataFrame, names: dict[str, str], spelled, first_step: int
+) -> None:
+    names = {part: spelled(name) for part, name in names.items()}
+    moved = frame.with_columns(pl.col("step") + first_step).rename(names)
+    runs, expected = Episodes.from_frame(moved), Episodes.from_frame(frame)
+    assert {part: getattr(runs.roles, part) for part in names} == names
+    assert runs.roles.first_step == first_step
+    back = runs.to_frame().select(moved.columns)
+    assert_frame_equal(back, in_time_order(moved, names["episode"], names["step"]))
+    assert runs.outcomes.tolist() == expected.outcomes.tolist()
+    assert runs.schema == expected.schema
