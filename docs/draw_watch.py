@@ -1,6 +1,6 @@
 """Draw the README's picture: a failing river run, its alarm, and two runs that end well.
 
-    python docs/draw_watch.py     # writes docs/images/watch.png
+``python docs/draw_watch.py`` writes docs/images/watch.png.
 """
 
 from __future__ import annotations

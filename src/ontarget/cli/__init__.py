@@ -55,12 +55,12 @@ def _show_version(asked: bool) -> None:
 def _root(
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show the traceback of a mistake.", metavar=""),
+        typer.Option("--debug", help="Show the full traceback of an error.", metavar=""),
     ] = False,
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Say which version this is.", callback=_show_version, metavar=""
+            "--version", help="Print the version and exit.", callback=_show_version, metavar=""
         ),
     ] = False,
 ) -> None:

@@ -36,7 +36,7 @@ Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar=
 Runs: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="Recorded episodes: .parquet, .csv or a Minari dataset folder.", metavar="RUNS"
+        help="Recorded episodes: .parquet, .csv or the folder of a Minari dataset.", metavar="RUNS"
     ),
 ]
 TargetOption: TypeAlias = Annotated[
@@ -48,14 +48,16 @@ TargetOption: TypeAlias = Annotated[
 ]
 # Newer versions of typer show the type of a flag, unless it has an empty name.
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print JSON for programs.", metavar="")
+    bool, typer.Option("--json", help="Print JSON, for programs.", metavar="")
 ]
 EpisodeColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of episode ids.", metavar="NAME")
 ]
 StepColumn: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="Column of steps; none if rows stand in order.", metavar="NAME"),
+    typer.Option(
+        help="Column of step numbers; none if the rows are already in order.", metavar="NAME"
+    ),
 ]
 FirstStep: TypeAlias = Annotated[
     int | None,
@@ -65,7 +67,7 @@ RewardColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of rewards.", metavar="NAME")
 ]
 GroupColumn: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column of groups to calibrate one by one.", metavar="NAME")
+    str | None, typer.Option(help="Column of groups, each calibrated by itself.", metavar="NAME")
 ]
 BehaviorOption: TypeAlias = Annotated[
     str | None,
@@ -75,29 +77,30 @@ BehaviorOption: TypeAlias = Annotated[
     ),
 ]
 HorizonOption: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Steps of a complete episode.", metavar="N")
+    int | None, typer.Option(min=1, help="Number of steps of a complete episode.", metavar="N")
 ]
 DropCensored: TypeAlias = Annotated[
-    bool, typer.Option("--drop-censored", help="Leave cut-off episodes out.", metavar="")
+    bool, typer.Option("--drop-censored", help="Leave out episodes that were cut off.", metavar="")
 ]
 FalseAlarmRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The promised share of successful runs with any alarm, such as 0.05.", metavar="RATE"
+        help="Promised false-alarm rate: the share of successful runs that may alarm.",
+        metavar="RATE",
     ),
 ]
 
 AlarmBelow: TypeAlias = Annotated[
     float | None,
-    typer.Option(help="Alarm where the probability falls below this.", metavar="P"),
+    typer.Option(help="Alarm when the probability falls below this.", metavar="P"),
 ]
 ForSteps: TypeAlias = Annotated[
-    int, typer.Option(min=1, help="For so many consecutive steps.", metavar="N")
+    int, typer.Option(min=1, help="Alarm only after this many steps in a row.", metavar="N")
 ]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm where the target is ruled out, wrongly for at most this share of runs.",
+        help="Alarm when the target is ruled out, with at most this error rate per run.",
         metavar="RATE",
     ),
 ]

@@ -35,10 +35,13 @@ class PCQR(Calibrator):
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
-    then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, meets
-    ``promise(X, level)`` with probability at least ``level``, and the calibrated CDF at the new
-    outcome is uniform up to its slack of 1/(n + 1). These are averages over episodes: nothing is
-    promised for one particular row or for one particular target (for that see `VennAbers`).
+    then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, and
+    meets ``promise(X, level)`` with probability at least ``level``. For every β, the upper
+    calibrated CDF at the new outcome is at most β with probability at most β, and the lower one
+    just below it is at least β with probability at most 1 − β (M3). Without ties this means that
+    the calibrated CDF at the outcome is uniform up to 1/(n + 1). These are averages over episodes:
+    nothing is promised for one particular row or for one particular target (for that see
+    `VennAbers`).
 
     References
     ----------
