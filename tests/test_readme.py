@@ -53,7 +53,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     block = next(code for _, code in BLOCKS if "ontarget inspect" in code)
     live = '{"agent": "a", "state": [0, 0, 0, 0, 0, 0, 1]}\n{"agent": "a", "end": true}\n'
     for line in block.strip().splitlines():
-        command = line.split("#")[0].split("<")[0]
+        command = line.split("#")[0].split("|")[-1].strip()
         # As many episodes as a quick test can take; the rest is as shown.
         words = shlex.split(re.sub(r"-n \d+", "-n 400", command))[1:]
         done = CliRunner().invoke(app, words, input=live)
