@@ -158,7 +158,7 @@ def test_a_true_page_has_no_differences_and_is_left_as_it_is(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("word", ["two", "3 in", "kept\n```\n\n```python\nfrom", "[5, 3]", "| a |"])
-def test_a_false_output_is_found_and_mended(word: str, tmp_path: Path) -> None:
+def test_a_false_output_is_found_and_corrected(word: str, tmp_path: Path) -> None:
     at = PAGE.rindex(word)
     false = PAGE[:at] + "X" + PAGE[at:]
     assert len(run_pages.check(false, tmp_path)) == 1
