@@ -150,7 +150,7 @@ class PCQR(Calibrator):
             ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
             open ones whose coverage is at most the level; empty where lower >= upper.
         unbounded
-            Whether a level that n episodes cannot attain gives the whole line, not an error.
+            Whether a level that n episodes cannot reach gives the whole line instead of an error.
         """
         n = self.n_calibration
         rows = n_rows(X)

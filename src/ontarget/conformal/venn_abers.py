@@ -92,7 +92,7 @@ class Envelopes:
 
 
 class VennAbers:
-    """The calibrated probability of one event, whatever set of outcomes it is.
+    """The calibrated probability of one fixed set of outcomes, of any kind.
 
     Parameters
     ----------
