@@ -180,9 +180,9 @@ class PCQR(Calibrator):
     ) -> FloatArray:
         """The best one-sided bound per row that can be promised at the level (M5).
 
-        ``side="lower"`` is the largest v of which "Y >= v" holds with at least the level, and
-        ``side="upper"`` the smallest of which "Y <= v" does. With `unbounded` a level that n
-        episodes cannot attain gives ∓infinity, not an error.
+        ``side="lower"`` gives the largest v such that "Y >= v" holds with at least the level, and
+        ``side="upper"`` the smallest v such that "Y <= v" does. With `unbounded`, a level that n
+        episodes cannot reach gives ∓infinity instead of an error.
         """
         if side not in ("lower", "upper"):
             raise InputError(f"side needs lower or upper, got {side!r}")
