@@ -62,6 +62,13 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
         assert name.startswith("__") or f"\n## {name}\n" in text, f"{name} is described nowhere"
 
 
+def test_a_quoted_section_of_the_method_becomes_a_link_with_words() -> None:
+    anchor = "m8-alarms-with-a-promised-rate-beyond-the-paper"
+    linked = f"the rate ([method: Alarms with a promised rate](../methods.md#{anchor}))."
+    assert write_api.markdown("the rate (M8).") == linked
+    assert write_api.markdown("no such section (M99)") == "no such section (M99)"
+
+
 @pytest.mark.parametrize("accuracy", [0.05, 0.03, 0.02, 0.01])
 def test_the_table_of_episodes_agrees_with_the_plan(accuracy: float) -> None:
     from ontarget.conformal.planning import plan_sizes
