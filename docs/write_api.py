@@ -283,7 +283,7 @@ def written() -> dict[str, str]:
     index = [
         "# API reference",
         "",
-        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. The words "
+        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. Its words "
         "are explained in the [glossary](../glossary.md), the mathematics in [the method]"
         "(../methods.md). A signature begins with the package to import from.",
     ]
