@@ -283,9 +283,9 @@ def written() -> dict[str, str]:
     index = [
         "# API reference",
         "",
-        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. Its words "
-        "are explained in the [glossary](../glossary.md), the mathematics in [the method]"
-        "(../methods.md). A signature begins with the package to import from.",
+        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. The "
+        "[glossary](../glossary.md) explains the words, and [the method](../methods.md) the "
+        "mathematics. A signature begins with the package to import from.",
     ]
     for name, entries in by_page.items():
         links = ", ".join(f"[`{who}`]({name}.md#{who.lower()})" for who, _, _ in entries)
