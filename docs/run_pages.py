@@ -39,6 +39,8 @@ PAGES = (
     "environments",
     "guarantees",
     "how-many-episodes",
+    "live-protocol",
+    "deployment",
     "domains",
     "skirmish",
 )

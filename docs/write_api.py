@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 API = Path(__file__).parent / "api"
+METHODS = (API.parent / "methods.md").read_text()
 # Page -> the package whose docstring opens it, and the packages whose names may live there.
 PAGES = {
     "target": "ontarget.target",
@@ -93,7 +94,18 @@ def markdown(text: str) -> str:
     joined = [
         p if p.lstrip().startswith(("- ", "* ")) else p.replace("\n", " ") for p in paragraphs
     ]
-    return re.sub(r"``(.+?)``", r"`\1`", "\n\n".join(joined))
+    linked = re.sub(r"\((M\d+)\)", _method_link, "\n\n".join(joined))
+    return re.sub(r"``(.+?)``", r"`\1`", linked)
+
+
+def _method_link(found: re.Match[str]) -> str:
+    """A link with words to the section of the method that a docstring quotes by number."""
+    heading = re.search(rf"^## ({found[1]} (.+?))(?: \(beyond the paper\))?$", METHODS, flags=re.M)
+    if heading is None:
+        return found[0]
+    whole = heading[0].removeprefix("## ").lower()
+    anchor = re.sub(r"[^\w\- ]", "", whole).replace(" ", "-")
+    return f"([method: {heading[2]}](../methods.md#{anchor}))"
 
 
 def public() -> dict[str, tuple[str, object]]:
@@ -210,7 +222,7 @@ def body(thing: object, called: object) -> list[str]:
     lines = [markdown(doc.text)] if doc.text else []
     gives = types.get("return")
     if gives and gives != "None" and inspect.isroutine(thing):
-        lines += ["", f"Gives `{gives}`."]
+        lines += ["", f"Returns `{gives}`."]
     for heading in ("Parameters", "Attributes"):
         if heading in doc.sections:
             lines += ["", f"**{heading}**", "", *items(doc.sections[heading], types)]
@@ -271,9 +283,9 @@ def written() -> dict[str, str]:
     index = [
         "# API reference",
         "",
-        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. (M1), "
-        "(M2), … are sections of [the method](../methods.md). A signature begins with the package "
-        "to import from.",
+        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. The "
+        "[glossary](../glossary.md) explains the words, and [the method](../methods.md) the "
+        "mathematics. A signature begins with the package to import from.",
     ]
     for name, entries in by_page.items():
         links = ", ".join(f"[`{who}`]({name}.md#{who.lower()})" for who, _, _ in entries)

@@ -62,6 +62,13 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
         assert name.startswith("__") or f"\n## {name}\n" in text, f"{name} is described nowhere"
 
 
+def test_a_quoted_section_of_the_method_becomes_a_link_with_words() -> None:
+    anchor = "m8-alarms-with-a-promised-rate-beyond-the-paper"
+    linked = f"the rate ([method: Alarms with a promised rate](../methods.md#{anchor}))."
+    assert write_api.markdown("the rate (M8).") == linked
+    assert write_api.markdown("no such section (M99)") == "no such section (M99)"
+
+
 @pytest.mark.parametrize("accuracy", [0.05, 0.03, 0.02, 0.01])
 def test_the_table_of_episodes_agrees_with_the_plan(accuracy: float) -> None:
     from ontarget.conformal.planning import plan_sizes
@@ -158,7 +165,7 @@ def test_a_true_page_has_no_differences_and_is_left_as_it_is(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("word", ["two", "3 in", "kept\n```\n\n```python\nfrom", "[5, 3]", "| a |"])
-def test_a_false_output_is_found_and_mended(word: str, tmp_path: Path) -> None:
+def test_a_false_output_is_found_and_corrected(word: str, tmp_path: Path) -> None:
     at = PAGE.rindex(word)
     false = PAGE[:at] + "X" + PAGE[at:]
     assert len(run_pages.check(false, tmp_path)) == 1

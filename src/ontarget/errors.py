@@ -90,7 +90,7 @@ class OntargetError(Exception):
 
 
 class TargetError(OntargetError, ValueError):
-    """A target that is no set of outcomes."""
+    """A target that is not a valid set of outcomes."""
 
 
 class EpisodesError(OntargetError, ValueError):

@@ -184,7 +184,7 @@ class Target:
         return inside
 
     def snap(self, grid: float | None) -> Target:
-        """The target with its ends on the grid, so that points of the grid compare alike (M1)."""
+        """The target with its ends rounded to the grid, as outcomes are (M1)."""
         if grid is None:
             return self
         ends = [snap([c.lower, c.upper], grid).tolist() for c in self.components]

@@ -20,7 +20,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="ontarget",
     help="The calibrated probability, at every step of a run, that it ends inside your target.",
-    epilog="Start with: ontarget demo\n\nExit codes: 0 fine, 1 a mistake in the input, 2 in the "
+    epilog="Start with: ontarget demo\n\nExit codes: 0 fine, 1 an error in the input, 2 in the "
     "usage, 3 an alarm under watch --fail-on-alarm, 130 interrupted.",
     cls=PlainGroup,
     no_args_is_help=True,
@@ -55,12 +55,12 @@ def _show_version(asked: bool) -> None:
 def _root(
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show the traceback of a mistake.", metavar=""),
+        typer.Option("--debug", help="Show the full traceback of an error.", metavar=""),
     ] = False,
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Say which version this is.", callback=_show_version, metavar=""
+            "--version", help="Print the version and exit.", callback=_show_version, metavar=""
         ),
     ] = False,
 ) -> None:

@@ -21,15 +21,20 @@ __all__ = ["fit", "simulate"]
 
 
 def simulate(
-    domain: Annotated[str, typer.Argument(help="tamarisk or skirmish.", metavar="DOMAIN")],
+    domain: Annotated[
+        str, typer.Argument(help="The domain: tamarisk or skirmish.", metavar="DOMAIN")
+    ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Where to write: .parquet or .csv.", metavar="FILE"),
+        typer.Option("--output", "-o", help="The file to write: .parquet or .csv.", metavar="FILE"),
     ],
     episodes: Annotated[
-        int, typer.Option("--episodes", "-n", min=1, help="How many episodes.", metavar="N")
+        int,
+        typer.Option("--episodes", "-n", min=1, help="How many episodes to simulate.", metavar="N"),
     ] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same episodes.", metavar="N")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed gives the same episodes.", metavar="N")
+    ] = 0,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -66,17 +71,19 @@ def fit(
         Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
     ],
     columns: Columns,
-    preset: Annotated[str, typer.Option(help="default or paper.", metavar="NAME")] = "default",
+    preset: Annotated[
+        str, typer.Option(help="Which models: default or paper.", metavar="NAME")
+    ] = "default",
     policy: Annotated[
         str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
     ] = "",
     seed: Annotated[
-        int, typer.Option(min=0, help="Same data and seed, same file.", metavar="N")
+        int, typer.Option(min=0, help="The same data and seed give the same file.", metavar="N")
     ] = 0,
     reward_bounds: Annotated[
         str | None,
         typer.Option(
-            help="The least and most that one step can earn, where that is certain.",
+            help="The least and most that one step can ever earn.",
             metavar="LO:HI",
         ),
     ] = None,
@@ -85,14 +92,16 @@ def fit(
     ] = "local",
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="A folder that lets a killed fit resume.", metavar="FOLDER"),
+        typer.Option(
+            help="A folder from which a fit that was killed can resume.", metavar="FOLDER"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn from recorded episodes, calibrate, and write a model file.
 
-    A file has one row per episode and step. Columns are guessed by their names; what was guessed
-    is said, and each option names the column itself.
+    The file has one row per episode and step. Columns are recognised by their names, and the
+    output says which column was taken for what. To choose a column yourself, use its option.
     """
     from ontarget import Episodes, GoalMonitor
     from ontarget.errors import InputError

@@ -28,15 +28,20 @@ def demo(
     folder: Annotated[
         Path,
         typer.Option(
-            help="Where to leave the episodes, the model and the report.", metavar="FOLDER"
+            help="The folder for the episodes, the model and the report.", metavar="FOLDER"
         ),
     ] = Path("ontarget-demo"),
     episodes: Annotated[
-        int, typer.Option("--episodes", "-n", min=200, help="How many to simulate.", metavar="N")
+        int,
+        typer.Option(
+            "--episodes", "-n", min=200, help="How many episodes to simulate.", metavar="N"
+        ),
     ] = 6_000,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other runs.", metavar="N")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Another seed gives other runs.", metavar="N")
+    ] = 0,
 ) -> None:
-    """Simulate a river, learn to tell how it will end, and watch a run that goes wrong."""
+    """Simulate a river, fit a monitor, and watch a run that goes wrong."""
     from time import perf_counter
 
     import numpy as np

@@ -44,7 +44,7 @@ def watch(
     for_steps: ForSteps = 1,
     clear_above: Annotated[
         float | None,
-        typer.Option(help="An alarm ends where the probability is at least this.", metavar="P"),
+        typer.Option(help="An alarm ends when the probability reaches this.", metavar="P"),
     ] = None,
     fail_on_alarm: Annotated[
         bool,
@@ -56,19 +56,21 @@ def watch(
     ] = False,
     replay: Annotated[
         Path | None,
-        typer.Option(help="Play recorded episodes in place of standard input.", metavar="RUNS"),
+        typer.Option(
+            help="Play back recorded episodes instead of reading standard input.", metavar="RUNS"
+        ),
     ] = None,
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of these only the episode of this id; several are played side by side.",
+            help="Play only the episode with this id; repeat it to play several together.",
             metavar="ID",
         ),
     ] = None,
     speed: Annotated[
         float | None,
         typer.Option(
-            help="Steps per second of a replay.",
+            help="How many steps of a replay to play per second.",
             show_default=f"{_SPEED} on a terminal",
             metavar="N",
         ),
@@ -77,11 +79,11 @@ def watch(
 ) -> None:
     """Read JSON lines on standard input; write outlooks as JSON lines, or draw them on a terminal.
 
-    A line is {"agent": "a", "state": {...}, "reward": -1.2}, where reward is what the last action
-    earned: the first state of a run has none. {"agent": "a", "reward": -1.2, "end": true} closes a
-    run, and the agent's next line begins another. Without an option for it an alarm is raised where
-    the probability falls below 0.9. A line that cannot be used is answered with the
-    status UNKNOWN and its reason. With --replay the lines come from recorded episodes.
+    A line is {"agent": "a", "state": {...}, "reward": -1.2}. The reward is what the agent's last
+    action earned, so the first state of a run has none. {"agent": "a", "reward": -1.2, "end": true}
+    ends a run, and the agent's next line begins another. Unless you choose another alarm, it is
+    raised when the probability falls below 0.9. A line that cannot be used gets the status UNKNOWN
+    and a reason. With --replay the lines come from recorded episodes.
     """
     from ontarget import GoalMonitor, Target
 

@@ -38,7 +38,7 @@ Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar=
 Runs: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="Recorded episodes: .parquet, .csv or a Minari dataset folder.", metavar="RUNS"
+        help="Recorded episodes: .parquet, .csv or the folder of a Minari dataset.", metavar="RUNS"
     ),
 ]
 TargetOption: TypeAlias = Annotated[
@@ -50,26 +50,27 @@ TargetOption: TypeAlias = Annotated[
 ]
 # Newer versions of typer show the type of a flag, unless it has an empty name.
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print JSON for programs.", metavar="")
+    bool, typer.Option("--json", help="Print JSON, for programs.", metavar="")
 ]
 FalseAlarmRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The promised share of successful runs with any alarm, such as 0.05.", metavar="RATE"
+        help="Promised false-alarm rate: the share of successful runs that may alarm.",
+        metavar="RATE",
     ),
 ]
 
 AlarmBelow: TypeAlias = Annotated[
     float | None,
-    typer.Option(help="Alarm where the probability falls below this.", metavar="P"),
+    typer.Option(help="Alarm when the probability falls below this.", metavar="P"),
 ]
 ForSteps: TypeAlias = Annotated[
-    int, typer.Option(min=1, help="For so many consecutive steps.", metavar="N")
+    int, typer.Option(min=1, help="Alarm only after this many steps in a row.", metavar="N")
 ]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm where the target is ruled out, wrongly for at most this share of runs.",
+        help="Alarm when the target is ruled out, with at most this error rate per run.",
         metavar="RATE",
     ),
 ]

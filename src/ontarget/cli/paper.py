@@ -23,21 +23,23 @@ def paper(
         bool,
         typer.Option("--quick", help="Fewer episodes and partitions; within a minute.", metavar=""),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.", metavar="N")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed gives the same numbers.", metavar="N")
+    ] = 0,
     studies: Annotated[
         bool,
-        typer.Option(help="Whether to answer the paper's open questions too.", metavar=""),
+        typer.Option(help="Whether to answer the paper's open questions as well.", metavar=""),
     ] = True,
     distance: Annotated[
         bool,
         typer.Option(
             "--distance",
-            help="Measure every method's distance to the truth too: half an hour more.",
+            help="Also measure how far each method is from the truth; half an hour more.",
             metavar="",
         ),
     ] = False,
 ) -> None:
-    """Reproduce the paper: tables, figures and a page; a stopped run goes on where it was."""
+    """Reproduce the paper: tables, figures and a page; a run that was stopped resumes."""
     from ontarget.paper.plan import FULL, QUICK
     from ontarget.paper.reproduction import reproduce
 

@@ -24,9 +24,13 @@ _CALIBRATE, _ASSURE = 0.4, 0.2
 def plan(
     accuracy: Annotated[
         float,
-        typer.Option(help="How far from the truth at most: 0.02 is two points.", metavar="SHARE"),
+        typer.Option(
+            help="The largest error you accept: 0.02 is two percentage points.", metavar="SHARE"
+        ),
     ] = 0.02,
-    level: Annotated[str, typer.Option(help="With this confidence.", metavar="LEVEL")] = "0.95",
+    level: Annotated[
+        str, typer.Option(help="How sure you want to be of that.", metavar="LEVEL")
+    ] = "0.95",
     false_alarm_rate: FalseAlarmRate = None,
     success_rate: Annotated[
         float | None,
@@ -36,7 +40,7 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many episodes to record for probabilities and alarms of some accuracy.
+    """Tell how many episodes to record for the accuracy that you want.
 
     It is about chance in the calibration episodes; how sharp the probabilities are depends on the
     model, and is measured by evaluate.

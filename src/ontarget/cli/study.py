@@ -38,7 +38,7 @@ __all__ = ["evaluate", "inspect", "reliability_table"]
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Say what a model file holds, after checking every byte of it."""
+    """Show what a model file contains, after checking every byte of it."""
     from ontarget.episodes import Schema
     from ontarget.episodes._description import listed
     from ontarget.modelfile.file import inspect_file
@@ -73,7 +73,7 @@ def evaluate(
     target: TargetOption,
     columns: Columns,
     report: Annotated[
-        Path | None, typer.Option(help="Write a page with figures: report.html.", metavar="FILE")
+        Path | None, typer.Option(help="Also write an HTML page with figures.", metavar="FILE")
     ] = None,
     false_alarm_rate: FalseAlarmRate = None,
     alarm_below: AlarmBelow = None,
@@ -81,9 +81,9 @@ def evaluate(
     for_steps: ForSteps = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Measure on new episodes whether what is given 80 % comes true 80 times in 100.
+    """Measure on new episodes whether what was given 80 % came true 80 times in 100.
 
-    The episodes must be new: none that the model was fitted on.
+    The episodes must be new: the model must not have been fitted on any of them.
     """
     from ontarget import Episodes, GoalMonitor, Target
 

@@ -1,4 +1,4 @@
-"""Conformal calibration of conditional distributions: PCQR, its inverse, their rivals, planning."""
+"""Conformal calibration of conditional distributions: PCQR and competing methods; planning."""
 
 from typing import TYPE_CHECKING
 

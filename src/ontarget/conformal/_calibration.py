@@ -131,7 +131,7 @@ class Calibrator(ABC):
             The episodes' ids; without them the row number is the id. Where the model kept the ids
             it was trained on, episodes that it has seen are refused.
         seed, step
-            With the id, the key of whatever is drawn at random: ranks within an atom (M3).
+            With the id, these determine what is drawn at random: ranks within an atom (M3).
         """
         self._learn(CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid), seed, step)
         self._n = n_rows(X)

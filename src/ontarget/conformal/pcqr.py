@@ -35,10 +35,13 @@ class PCQR(Calibrator):
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
-    then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, meets
-    ``promise(X, level)`` with probability at least ``level``, and the calibrated CDF at the new
-    outcome is uniform up to its slack of 1/(n + 1). These are averages over episodes: nothing is
-    promised for one particular row or for one particular target (for that see `VennAbers`).
+    then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, and
+    meets ``promise(X, level)`` with probability at least ``level``. For every β, the upper
+    calibrated CDF at the new outcome is at most β with probability at most β, and the lower one
+    just below it is at least β with probability at most 1 − β (M3). Without ties this means that
+    the calibrated CDF at the outcome is uniform up to 1/(n + 1). These are averages over episodes:
+    nothing is promised for one particular row or for one particular target (for that see
+    `VennAbers`).
 
     References
     ----------
@@ -147,7 +150,7 @@ class PCQR(Calibrator):
             ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
             open ones whose coverage is at most the level; empty where lower >= upper.
         unbounded
-            Whether a level that n episodes cannot attain gives the whole line, not an error.
+            Whether a level that n episodes cannot reach gives the whole line instead of an error.
         """
         n = self.n_calibration
         rows = n_rows(X)
@@ -177,9 +180,9 @@ class PCQR(Calibrator):
     ) -> FloatArray:
         """The best one-sided bound per row that can be promised at the level (M5).
 
-        ``side="lower"`` is the largest v of which "Y >= v" holds with at least the level, and
-        ``side="upper"`` the smallest of which "Y <= v" does. With `unbounded` a level that n
-        episodes cannot attain gives ∓infinity, not an error.
+        ``side="lower"`` gives the largest v such that "Y >= v" holds with at least the level, and
+        ``side="upper"`` the smallest v such that "Y <= v" does. With `unbounded`, a level that n
+        episodes cannot reach gives ∓infinity instead of an error.
         """
         if side not in ("lower", "upper"):
             raise InputError(f"side needs lower or upper, got {side!r}")

@@ -31,16 +31,17 @@ class ConformalPredictiveSystem(Calibrator):
         A fitted model with ``predict``; any regressor will do.
     difficulty
         A function from rows to positive numbers, one per row: residuals are counted in units of
-        it, so that harder rows get wider distributions. Without it all rows are alike.
+        it, so that harder rows get wider distributions. Without it all rows are treated the same.
     grid
         The grid on which outcomes and target ends are compared (M1), or None.
 
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
-    the calibrated CDF at the new outcome is uniform up to its slack of 1/(n + 1), and intervals
-    cover with at least their level. Residuals know no atoms: open and closed ends count alike, and
-    a residual that equals the query widens the bounds.
+    the upper calibrated CDF at the new outcome is at most β with probability at most β, and the
+    lower one at least β with probability at most 1 − β, for every β. Intervals cover with at least
+    their level. Residuals have no atoms: open and closed ends count the same, and a residual that
+    equals the query widens the bounds.
 
     References
     ----------

@@ -92,7 +92,7 @@ class Envelopes:
 
 
 class VennAbers:
-    """The calibrated probability of one event, whatever set of outcomes it is.
+    """The calibrated probability of one fixed set of outcomes, of any kind.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ class VennAbers:
     -----
     If the calibration episodes and a new one are exchangeable, the model has seen none of them, and
     the target was fixed before their outcomes were looked at, then one of the two numbers is
-    calibrated: with Z the new label, ``E[Z | p_Z] = p_Z``. It does not say that P(Z = 1 | x) lies
-    between `low` and `high`.
+    calibrated: with Z the new label, ``E[Z | p_Z] = p_Z``. That is all: the single number ``p``
+    between the two has no guarantee, and P(Z = 1 | x) need not lie between ``low`` and ``high``.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What happened: recorded episodes, what they are judged by, and how they are divided."""
+"""Recorded episodes: reading them, what they are judged by, and how they are divided."""
 
 from ontarget.episodes.behavior import Behavior, Translation
 from ontarget.episodes.builtin_behaviors import (

@@ -95,7 +95,7 @@ class Recorded:
 
     @cached_property
     def outcomes(self) -> FloatArray:
-        """What each episode came to: its behavior at the end."""
+        """The outcome of each episode: its behavior at the end."""
         return self._own(self._store.outcomes)
 
     @cached_property

@@ -131,7 +131,7 @@ class Behavior(ABC):
     def update(self, state: State, reward: Any, t: int) -> State:
         """The state after step t, from the state before it and the step's reward.
 
-        A behavior that is told its value takes that in place of the reward.
+        A behavior that is read from a column gets the column's value instead of the reward.
         """
 
     def value(self, state: State) -> Any:

@@ -32,7 +32,7 @@ class Split(NamedTuple):
 
 
 class Episodes(Recorded):
-    """Recorded runs of one fixed policy: states, rewards, and what each run came to.
+    """Recorded runs of one fixed policy: states, rewards and outcomes.
 
     Build them with `from_arrays`, `from_frame` or `read`; take parts with `split` and `take`, which
     copy nothing; ask for one step with `at`.
@@ -229,9 +229,9 @@ class Episodes(Recorded):
         train, calibrate, assure
             Fractions (floats up to 1) or counts (whole numbers). What is left is ``rest``.
         seed
-            Another seed, another division.
+            A different seed divides the episodes differently.
         by_group
-            ``"stratify"`` divides each group alike; ``"whole"`` keeps each group in one part.
+            ``"stratify"`` divides each group in the same way, ``"whole"`` keeps each in one part.
 
         Examples
         --------
@@ -248,7 +248,7 @@ class Episodes(Recorded):
         return Split(first, second, third, rest)
 
     def describe(self) -> str:
-        """A few lines for people: how many, how long, what they came to, what was left out."""
+        """A short summary: how many episodes, how long, their outcomes, what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)

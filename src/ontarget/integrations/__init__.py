@@ -1,6 +1,7 @@
-"""Environments and agents of other makers: recorded into episodes, and watched live.
+"""Other libraries' environments and agents: record them as episodes, and watch them live.
 
-Nothing here loads another package before it is used; what is missing then says how to install it.
+Other packages are loaded only when they are used. If one is missing, the error says how to
+install it.
 """
 
 from typing import TYPE_CHECKING

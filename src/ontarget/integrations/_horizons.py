@@ -38,7 +38,7 @@ def cut_off(t: int, horizon: int) -> str:
     """Why nothing is known of a run that was cut off early (M1)."""
     return (
         f"the run was cut off after {t} steps, before the monitor's horizon of {horizon}: "
-        "what it would have come to is unknown"
+        "nobody knows how it would have ended"
     )
 
 

@@ -40,9 +40,10 @@ class WatchOptions(AlarmOptions, total=False):
 class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment whose ``info["goal"]`` holds the `Outlook`, at ``reset`` and at every step.
 
-    Observations, rewards and ends pass through untouched. A run that terminates is DONE, with p
-    exactly 0 or 1. One that is cut off before the monitor's horizon is UNKNOWN, for what it would
-    have come to is; so is one that goes on past it, after it was judged there.
+    Observations, rewards and ends pass through unchanged. When a run terminates, its status is
+    DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
+    because nobody knows how it would have ended. A run that goes on past the horizon was judged
+    there, and is UNKNOWN from then on.
 
     Parameters
     ----------
@@ -56,10 +57,10 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Called with the outlook and this environment when an alarm is raised; once, until it
         clears.
     behavior_value
-        For a monitor whose behavior is read rather than computed from rewards: its value after
-        each step, from the observation and ``info``.
+        For a monitor whose behavior is not computed from rewards: a function that gives its value
+        after each step, from the observation and ``info``.
     key
-        Where the outlook stands in ``info``.
+        The key of the outlook in ``info``.
     **watch
         Options of `GoalMonitor.watch`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
@@ -132,7 +133,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, self._told(info, self._look(observation, 0.0, None))
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """What the environment answers, with the outlook before the next action in ``info``."""
+        """What the environment's own ``step`` returns, with the next outlook in ``info``."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._t += 1
         read = self._behavior_value

@@ -30,10 +30,10 @@ BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 
 
 class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """An environment that remembers its runs; `episodes` gives them.
+    """An environment that records its runs; `episodes` returns them.
 
-    Observations, rewards and infos pass through untouched. A run that is still going on is left
-    out; one that was reset before its end counts as cut off.
+    Observations, rewards and infos pass through unchanged. A run that is still under way is left
+    out. A run that was reset before its end counts as cut off.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """What the environment answers, noted down."""
+        """What the environment's own ``step`` returns, recorded."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._recorder.in_progress(0):
             read = self._behavior_value
@@ -110,7 +110,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
 
     @property
     def recording(self) -> bool:
-        """Whether a run goes on that is not complete yet."""
+        """Whether a run is under way."""
         return self._recorder.in_progress(0)
 
     def episodes(
@@ -145,7 +145,7 @@ def record(
     censored: Censored = "refuse",
     progress: bool = True,
 ) -> Episodes:
-    """Episodes of a fixed policy in an environment, played here and recorded.
+    """Recorded episodes of a fixed policy, played in an environment.
 
     Parameters
     ----------

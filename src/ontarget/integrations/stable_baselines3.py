@@ -34,7 +34,7 @@ with contextlib.suppress(MissingExtraError):
 
 
 class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where it is installed
-    """Logs how likely the running episodes end inside the target.
+    """A callback that logs how likely the running episodes are to end inside the target.
 
     ``goal/probability`` is the mean probability of the steps since the last dump of the log,
     ``goal/alarm`` the share of them in alarm, and ``goal/met`` the share of finished episodes that

@@ -29,7 +29,7 @@ __all__ = ["RecordVectorEpisodes", "play_vector"]
 class RecordVectorEpisodes(
     gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs
 ):
-    """A vector of environments that remembers its runs; `episodes` gives them.
+    """A vector of environments that records its runs; `episodes` returns them.
 
     Every autoreset mode is understood. Runs that still go on are left out, so to stop when a
     number of runs is over favours short ones; `record`, or a ``share``, plays whole shares.
@@ -86,7 +86,7 @@ class RecordVectorEpisodes(
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """What the environments answer, noted down."""
+        """What the environments' own ``step`` returns, recorded."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         rows = self._autoreset.step(terminated, truncated)
         states = self._rows(observations)
@@ -108,7 +108,7 @@ class RecordVectorEpisodes(
 
     @property
     def idle(self) -> bool:
-        """Whether no run goes on that is not complete yet."""
+        """Whether no run is under way."""
         return not any(self._recorder.in_progress(i) for i in range(self.num_envs))
 
     @property

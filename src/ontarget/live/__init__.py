@@ -1,4 +1,4 @@
-"""Runs as they happen: one run, a fleet, sessions by name; one run machine behind all of them."""
+"""Watching runs live: one run, a fleet, or sessions of named agents."""
 
 from typing import TYPE_CHECKING
 

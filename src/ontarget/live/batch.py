@@ -28,7 +28,7 @@ __all__ = ["Answers", "answer_episodes", "outlooks_at"]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a monitor says of recorded episodes at every step, and what came of them.
+    """A monitor's answers on recorded episodes at every step, and how they ended.
 
     Attributes
     ----------

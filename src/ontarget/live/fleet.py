@@ -24,7 +24,7 @@ __all__ = ["FleetWatch"]
 
 
 class FleetWatch:
-    """A watch over many runs, each at a step of its own; see `GoalMonitor.fleet`.
+    """A watch over many runs, each at its own step; see `GoalMonitor.fleet`.
 
     Each agent is judged exactly as a `Watch` of its own would judge it, to the last bit. Agents
     have names, whatever can be a dictionary's key: the numbers from 0 up unless you name them. They

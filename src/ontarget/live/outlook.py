@@ -16,10 +16,10 @@ __all__ = ["Change", "Outlook", "Outlooks", "Status"]
 
 
 class Status(IntEnum):
-    """What a watched run is in.
+    """The status of a watched run.
 
-    PENDING before its first state, OK, ALARM, UNKNOWN where nothing can be said, DONE at its end.
-    An ALARM stays an ALARM while nothing is known.
+    PENDING before its first state; OK; ALARM; UNKNOWN where nothing can be said; DONE at its end.
+    An alarm stays on while nothing is known.
     """
 
     PENDING = 0
@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 
 class Outlook(NamedTuple):
-    """What is known of one run at one step.
+    """The answer about one run at one step.
 
     Attributes
     ----------
@@ -42,17 +42,18 @@ class Outlook(NamedTuple):
     p
         The calibrated probability that the run ends inside the target.
     low, high
-        The bounds between which calibration leaves it.
+        Bounds around p that allow for the finite number of calibration episodes; not an error bar.
     plausibility
-        At most δ, the target may be called ruled out, at any step, with an error rate of δ per run.
+        If this is at most δ, you may call the target ruled out. The chance that a run ever gets
+        such a call wrongly is at most δ, at all steps and for all targets together.
     assurance
-        At least 1 − δ, the target may be called assured, likewise.
+        If this is at least 1 − δ, you may call the target assured; the same δ covers both calls.
     n
         How many calibration episodes reach this step; 0 once the run is over.
     status
         PENDING, OK, ALARM, UNKNOWN or DONE.
     reason
-        Why the status is what it is, where that needs saying.
+        Why the status is what it is, in words; empty if there is nothing to explain.
     """
 
     t: int
@@ -72,7 +73,7 @@ class Outlook(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the numbers say anything; where they do not, they are NaN."""
+        """Whether the numbers are known; otherwise they are NaN."""
         return self.p == self.p
 
     @property
@@ -83,11 +84,10 @@ class Outlook(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Outlooks:
-    """What is known of many runs: one entry per run, with several targets (runs, targets).
+    """The answers about many runs: one entry per run; with several targets (runs, targets).
 
-    The fields are those of `Outlook`, ``status`` as numbers; ``reason`` is put into words when it
-    is read. Each run has a step and a reason of its own; where nothing is known of it, its numbers
-    are NaN.
+    The fields are those of `Outlook`, with ``status`` as numbers. ``reason`` is put into words when
+    you read it. Each run has its own step and reason. Where nothing is known, the numbers are NaN.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Outlooks:
 
     @property
     def reason(self) -> NDArray[np.object_]:
-        """Why each status is what it is, where that needs saying."""
+        """Why each status is what it is, in words; empty if there is nothing to explain."""
         return np.array([self.words(run) for run in range(len(self))], dtype=np.object_)
 
     @property
@@ -138,7 +138,7 @@ class Outlooks:
 
     @property
     def known(self) -> BoolArray:
-        """Which runs' numbers say anything."""
+        """Which runs have known numbers."""
         found: BoolArray = ~np.isnan(self.p)
         return found
 

@@ -91,8 +91,8 @@ class Trigger(NamedTuple):
 class AlarmRule:
     """When a watched run is in alarm. `Below`, `Promised` and `RuledOut` are rules.
 
-    For a rule of your own, derive from this class and say either what `trigger` compares, which
-    runs at full speed, or, in Python, whether an outlook is `alarming`.
+    To write your own rule, subclass this. Either override `trigger` to say which number is
+    compared with what, which runs at full speed, or override `alarming` to decide in Python.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class Below(AlarmRule):
 
 @dataclass(frozen=True)
 class Promised(AlarmRule):
-    """Alarm so that a run that meets its target raises any alarm with at most this probability.
+    """Alarm with a promised rate: how often a run that meets its target may raise any alarm.
 
     The threshold comes from the assure episodes that met the target (M8).
 

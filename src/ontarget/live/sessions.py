@@ -19,17 +19,17 @@ __all__ = ["Sessions"]
 
 
 class Sessions:
-    """One watch per agent in a run, made at its first message and forgotten at its end.
+    """Watches for agents that come and go: made at the first message, forgotten at the run's end.
 
     Parameters
     ----------
     contract
         What every run is held to.
     max_agents
-        How many agents are remembered. Beyond that the one that was silent longest is forgotten,
-        and its next message begins a new run.
+        How many agents are remembered. Beyond that, the agent that was silent for longest is
+        forgotten, and its next message begins a new run.
     idle_seconds
-        After how long a silent agent is forgotten; None never.
+        After how many silent seconds an agent is forgotten; None for never.
     clock
         What tells the time, in seconds.
 
@@ -77,9 +77,9 @@ class Sessions:
         return self._watch_of(agent, group).step(state, reward, behavior=behavior)
 
     def end(self, agent: Hashable, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """The outlook of an agent whose run ends; it is forgotten then.
+        """The last outlook of an agent whose run ends; the agent is then forgotten.
 
-        A run that its last state brought to the horizon is over already: it is said once more.
+        If the run has already reached the horizon, this repeats its last outlook.
         """
         watch = self._watch_of(agent, None)
         found = (
@@ -97,7 +97,7 @@ class Sessions:
         return self._known(agent).run_state
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Go on with an agent's run where it stood elsewhere."""
+        """Continue an agent's run from a stored state."""
         watch = Watch(self.contract).resume(state)
         self._watches[agent] = watch, self._clock()
         self._watches.move_to_end(agent)
@@ -110,10 +110,11 @@ class Sessions:
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a message, both as plain JSON values.
 
-        A message holds ``agent`` (a name, "" if left out), ``state`` (a list, or an object by
-        feature; null is a missing value), ``reward``, ``behavior`` and ``group`` where they are
-        needed, and ``"end": true`` in place of a state where the run is over. The answer holds the
-        agent and the fields of its `Outlook`, null where a number is unknown.
+        A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
+        or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
+        When the run is over it has ``"end": true`` instead of a state. The answer has the agent and
+        the fields of its `Outlook`, with null where a number is unknown. docs/live-protocol.md
+        describes every field.
         """
         agent = str(message.get("agent", ""))
         try:

@@ -28,10 +28,10 @@ _STATUSES = tuple(Status)
 
 
 class Watch:
-    """One watched run: `step` before each action, `end` if it ends early, `reset` for the next.
+    """A watch over one run: `step` before each action, `end` if it ends early, then `reset`.
 
     Everything is opened, checked and compiled when the first watch of a target is made, never in
-    `step`; a further watch takes microseconds. A watch is for one thread at a time.
+    `step`. Making a further watch takes microseconds. Use a watch from one thread at a time.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Watch:
 
     @property
     def contract(self) -> Contract:
-        """What the run is held to; other watches may share it."""
+        """The monitor, target and alarm rule of this watch; other watches may share it."""
         return self._contract
 
     @property
@@ -169,7 +169,7 @@ class Watch:
         )
 
     def resume(self, state: RunState) -> Watch:
-        """Put the watch where another one stood; gives the watch itself."""
+        """The watch itself, continuing a run from a stored state."""
         self._group = self._contract.admit(state)
         self._table.whole[0, k.GROUP] = self._group
         self._table.restore(0, state)

@@ -170,7 +170,7 @@ class TrainingRows:
 
 
 def check_features(X: FloatArray) -> None:
-    """Nothing, or an `InputError` that says where a feature is infinite."""
+    """Raise an `InputError` that says where a feature is infinite, if one is."""
     infinite = np.isinf(X)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]

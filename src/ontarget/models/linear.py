@@ -75,7 +75,7 @@ class LinearQuantiles(KnotEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model of these rows. Steps make no difference: give the step as a feature."""
+        """The model fitted to these rows. ``steps`` has no effect: pass the step as a feature."""
         levels = even_levels(self.n_levels)
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         _refuse_missing(rows.X)

@@ -24,7 +24,7 @@ class Marginal(DistributionEstimator):
     Parameters
     ----------
     smooth
-        Spread the mass of outcomes that are no atoms over the gap before them (M2). Without it
+        Spread the mass of outcomes that are not atoms over the gap before them (M2). Without it
         the CDF is the plain step function of the training outcomes.
 
     Examples

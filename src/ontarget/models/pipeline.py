@@ -33,7 +33,7 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
 
     Notes
     -----
-    Categorical columns are your business once a transformer has touched them. The last step is told
+    Look after categorical columns yourself once a transformer touches them. The last step is told
     of them only where the transformers leave the number of columns as it was, so keep them in their
     places; otherwise encode them in the pipeline. A row's answer is the same to the last bit
     whatever rows come with it only if the transformers see to that.

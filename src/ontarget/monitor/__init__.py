@@ -1,4 +1,4 @@
-"""`GoalMonitor`, the face over everything else, and the guard that tells when it has aged."""
+"""`GoalMonitor`, which brings everything together, and the guard that notices drift."""
 
 from typing import TYPE_CHECKING
 

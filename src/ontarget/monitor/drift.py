@@ -27,7 +27,7 @@ _JUMP = 0.01
 
 
 class DriftReading(NamedTuple):
-    """What is known of drift after an episode.
+    """The evidence of drift after an episode.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class DriftReading(NamedTuple):
     p
         The episode's place among those before it: uniform while nothing drifts.
     evidence
-        The wealth of a bet against "nothing drifts" that started at 1. While nothing drifts it
-        ever reaches 1/(1 − level) with probability at most 1 − level.
+        The wealth of a bet against "nothing has changed" that started at 1. As long as nothing
+        changes, the chance that it ever reaches 1/(1 − level) is at most 1 − level.
     alarm
         Whether it ever did.
     """
@@ -110,7 +110,7 @@ class DriftBet:
 
 
 class DriftGuard:
-    """Watches finished episodes for a sign that the calibration no longer holds; see `DriftBet`.
+    """A guard that collects evidence from finished episodes that the process has changed.
 
     Episodes that overlap in time must be fed in the order in which they **started**: announce each
     with `begin`, and `observe` holds back early finishers until those before them are in.

@@ -46,7 +46,7 @@ __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
 
 class AlarmOptions(RuleOptions, total=False):
-    """When to be told: a rule as a value, or one of the shorthands; and the target's own map."""
+    """When to raise an alarm: a rule, or one of the shorthands; and the target's calibration."""
 
     alarm: AlarmRule | None
     calibration: TargetCalibration | None
@@ -59,32 +59,34 @@ class GoalMonitor:
     ----------
     model
         An unfitted conditional distribution: one of `ontarget.models`, a scikit-learn pipeline that
-        ends in one, or an object of yours with ``fit``, ``cdf_limits`` and ``quantile``. By default
-        the preset's.
+        ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. By default
+        the preset chooses it.
     preset
-        ``"default"``, blocks of steps that share a `GuidedForest`; or ``"paper"``, one plain forest
-        per step as in the paper, on Tamarisk twice as far from the true probability.
+        ``"default"``: blocks of steps share a `GuidedForest`. ``"paper"``: one plain forest per
+        step, as in the paper; on Tamarisk it is twice as far from the true probability.
     window
-        How many further steps each side train a block's model.
+        A block's model is also trained on this many steps before and after the block.
     steps_per_model
-        How many steps share a model; ``"auto"`` is 5, or a hundredth of the horizon if more.
+        How many steps share a model. ``"auto"`` means 5, or a hundredth of the horizon if that is
+        more.
     group
-        The name of the episodes' group column to calibrate each group by itself (M11).
+        The name of the group column, if each group is to be calibrated by itself (M11).
     min_calibration
-        A step that fewer calibration episodes reach is UNKNOWN.
+        A step that fewer calibration episodes than this reach is UNKNOWN.
     reward_bounds
-        The least and most that one step can earn, None where there is no bound. What follows from
-        them by arithmetic is then certain: p is exactly 0 or 1 (M18).
+        The least and the most that one step can ever earn, None where there is no bound. Where
+        these settle the outcome by arithmetic, p is exactly 0 or 1 (M18).
     policy
-        A label for the policy that was recorded, kept in the model file.
+        A name for the policy that was recorded. The model file keeps it.
 
     Notes
     -----
-    If a new run is exchangeable with the calibration episodes, its probability is calibrated at
-    each step by itself (M4); an alarm with a promised false-alarm rate (M8), plausibility and
-    assurance (M9) hold for the whole run at once.
+    The guarantees assume that the calibration episodes, the assure episodes and the new run are
+    exchangeable, all taken together. Then the distribution behind p is calibrated at each step by
+    itself (M4). An alarm with a promised false-alarm rate (M8), plausibility and assurance (M9)
+    hold for the whole run at once.
 
-    A fitted monitor never changes: threads may share one, and copies of it share its contents.
+    A fitted monitor never changes, so threads may share it, and copies share its contents.
 
     Examples
     --------
@@ -125,7 +127,7 @@ class GoalMonitor:
         self._contracts: Contracts | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments, as scikit-learn asks for them; its ``clone`` works."""
+        """The constructor's arguments, in scikit-learn's form, so that its ``clone`` works."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         found = {name: getattr(self, name) for name in names}
         model: Any = self.model
@@ -134,7 +136,7 @@ class GoalMonitor:
         return found
 
     def set_params(self, **parameters: Any) -> GoalMonitor:
-        """The monitor with other arguments, to be fitted anew."""
+        """The monitor itself, with other arguments; fit it again afterwards."""
         own, model = self.get_params(deep=False), cast(Any, self.model)
         for name, value in parameters.items():
             if name.startswith("model__") and hasattr(model, "set_params"):
@@ -155,23 +157,23 @@ class GoalMonitor:
         progress: bool = True,
         checkpoint: str | Path | None = None,
     ) -> GoalMonitor:
-        """Learn from recorded episodes and calibrate; gives the monitor itself.
+        """The monitor itself, fitted to recorded episodes and calibrated.
 
         Parameters
         ----------
         episodes
-            They are split by `seed` into train, calibrate and assure.
+            Recorded episodes. They are divided into train, calibrate and assure, by `seed`.
         split
-            A split of your own in place of that.
+            Your own split, instead of ``episodes``.
         seed
-            Same data, same seed: the same model file, bit for bit.
+            The same data and seed give the same model file, bit for bit.
         engine
             Where the blocks are fitted: ``"local"``, ``"dask"``, ``"ray"``, an executor (anything
-            with ``submit``), or something called like ``joblib.Parallel``.
+            with ``submit``), or an object that is called like ``joblib.Parallel``.
         progress
             Whether to show a progress bar.
         checkpoint
-            A folder that keeps each fitted block, so that a killed fit resumes there.
+            A folder that keeps each fitted block, so that a fit that was killed can resume.
         """
         if split is None:
             if episodes is None:
@@ -214,7 +216,7 @@ class GoalMonitor:
 
     @property
     def fitted(self) -> Fitted:
-        """What the fit left behind, for the rooms that build on a monitor."""
+        """The result of the fit: the distribution of each step, ranks and assure episodes."""
         return self._kept.fitted
 
     @property
@@ -224,7 +226,7 @@ class GoalMonitor:
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the horizon was declared, not taken from the longest run seen."""
+        """Whether the horizon was declared; otherwise it is the longest recorded run."""
         return self.fitted.horizon_declared
 
     @property
@@ -239,17 +241,17 @@ class GoalMonitor:
 
     @property
     def roles(self) -> Roles:
-        """Which columns of a log played which part when it was fitted."""
+        """Which column of the log was used for what when the monitor was fitted."""
         return self.fitted.trained.roles
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
-        """The groups that are calibrated by themselves; None without groups."""
+        """The groups, each calibrated by itself; None without groups."""
         return self.fitted.groups
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many episodes trained, calibrated and assured it."""
+        """How many episodes are in each part: train, calibrate and assure."""
         return dict(self.fitted.trained.sizes)
 
     def outlook(
@@ -271,13 +273,13 @@ class GoalMonitor:
         states
             (runs, features).
         behavior
-            Behavior so far: one number, or one per run.
+            The behavior so far, such as the sum of the rewards: one number, or one per run.
         target
-            One target gives (runs,); a sequence of k gives (runs, k).
+            One target gives arrays of shape (runs,); a sequence of k gives (runs, k).
         groups
-            The runs' group, or one per run, for a monitor that was calibrated by group.
+            One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
-            The one target's own calibration (`calibrate_target`), if it has one.
+            The target's own calibration, from `calibrate_target`, if you made one.
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
@@ -288,19 +290,24 @@ class GoalMonitor:
         return outlooks_at(fitted, t, X, so_far, target, which, calibration=calibration)
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """The target calibrated for itself at every step, to pass on as ``calibration`` (M7).
+        """A calibration of this one target at every step, to be passed as ``calibration`` (M7).
 
-        Without it p follows from the whole distribution's calibration, which promises nothing for
-        one fixed target. With it ``low`` and ``high`` are the Venn–Abers pair and ``p`` lies
-        between. ``episodes`` are those that calibrated the monitor, or new ones: never those that
-        trained it, nor its assure episodes if alarms or guarantees are asked for.
+        Without it, p comes from the calibration of the whole distribution, which promises nothing
+        for one fixed target. With it, ``low`` and ``high`` are the Venn–Abers pair, which has a
+        guarantee, and ``p`` is a number between them, which has none.
+
+        Pass the episodes that calibrated the monitor, or new ones. Never pass those that trained
+        it, and never its assure episodes if you want alarms or guarantees.
         """
         return calibrate_target(self.fitted, target, episodes)
 
     def interval(
         self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
     ) -> Interval:
-        """An interval of outcomes per run that holds with at least the level, at this step (M5)."""
+        """One interval per run that contains its outcome with at least this level (M5).
+
+        The guarantee is for this one step. Use `band` if you look at several.
+        """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
             return step.pcqr().interval(X, level)
@@ -317,7 +324,10 @@ class GoalMonitor:
         side: Literal["lower", "upper"] = "lower",
         groups: Any = None,
     ) -> FloatArray:
-        """The best one-sided bound on each run's outcome that can be promised at the level (M5)."""
+        """The best one-sided bound on each run's outcome that can be promised at this level (M5).
+
+        The guarantee needs a level and a step that were fixed beforehand.
+        """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
             bound = step.pcqr().promise(X, level, side)
@@ -328,7 +338,7 @@ class GoalMonitor:
     def band(
         self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
     ) -> Interval:
-        """The range of outcomes per run that holds at **all** steps at once with the level (M9)."""
+        """One range of outcomes per run that holds at **all** steps together, at the level (M9)."""
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
             depth = band_depth(self.fitted.sorted_excess[group], level)
@@ -344,23 +354,25 @@ class GoalMonitor:
         on_bad: OnBad = "unknown",
         **alarm: Unpack[AlarmOptions],
     ) -> Watch:
-        """A live watch over one run; everything is opened and compiled here, never in its `step`.
+        """A watch that follows one run live.
+
+        Everything is opened and compiled here, never in its `step`.
 
         Parameters
         ----------
         target
             What the run should end in.
         group
-            The run's group, for a monitor that was calibrated by group.
+            The run's group, if the monitor is calibrated by group.
         on_bad
-            Whether a bad reading gives UNKNOWN or raises.
+            What a bad reading does: ``"unknown"`` gives the status UNKNOWN, ``"raise"`` an error.
         **alarm
-            When to be told. ``alarm``: a rule such as ``Below(0.9)``, ``Promised(0.05)`` or
-            ``RuledOut(0.05)``. Or in short: ``alarm_below``, alarm where p falls below this (0.9
-            unless a rate is promised); ``false_alarm_rate``, the promised share of successful runs
-            that raise any alarm (M8); ``for_steps``, how many consecutive steps p must stay below;
-            ``clear_above``, where an alarm ends. ``calibration``: the target's own calibration
-            (`calibrate_target`), if it has one.
+            When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
+            or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
+            default); ``false_alarm_rate``, the promised probability that a successful run raises
+            any alarm (M8); ``for_steps``, how many steps in a row p must stay below the threshold;
+            and ``clear_above``, where an alarm ends. ``calibration`` is the target's own
+            calibration, from `calibrate_target`, if you made one.
         """
         contract = self._contract(target, alarm)
         return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
@@ -373,7 +385,7 @@ class GoalMonitor:
         groups: Any = None,
         **alarm: Unpack[AlarmOptions],
     ) -> FleetWatch:
-        """A live watch over many runs at once.
+        """A watch that follows many runs live, with one call per step for all of them.
 
         Parameters
         ----------
@@ -382,7 +394,7 @@ class GoalMonitor:
         agents
             How many agents there are, or their names; more may join later.
         groups
-            The agents' group, or one per agent, for a monitor that was calibrated by group.
+            One group for all agents, or one per agent, if the monitor is calibrated by group.
         **alarm
             As for `watch`.
         """
@@ -411,9 +423,11 @@ class GoalMonitor:
         return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
     def drift_guard(self, *, t: int = 0, level: Level = 0.99, group: Any = None) -> DriftGuard:
-        """A guard to feed finished episodes to: is the calibration of step t still valid? (M10).
+        """A guard that tells from finished episodes whether the process has changed (M10).
 
-        It never raises a false alarm, however long it watches, with probability ``level``.
+        It checks the calibration of step t. With probability ``level`` it never raises a false
+        alarm, however long it watches. Feed it each run once, with an id of its own, in the order
+        in which the runs started, and only runs that no alarm has changed.
         """
         return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
 
@@ -426,7 +440,11 @@ class GoalMonitor:
         group: Any = None,
         calibration: TargetCalibration | None = None,
     ) -> PromisedAlarms:
-        """What each promised false-alarm rate buys: threshold, detection rate, lead time (M8)."""
+        """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
+
+        Fix the rate before you look: a rate that was picked from this table is slightly optimistic,
+        because the same assure episodes chose it.
+        """
         assured = self._kept.assured(target, calibration, self.fitted.group_of(group))
         return promised_alarms(assured, rates=rates, for_steps=for_steps)
 
@@ -440,9 +458,11 @@ class GoalMonitor:
         seed: int = 0,
         progress: bool = False,
     ) -> Evaluation:
-        """How good the monitor is on episodes it has never seen: measures by step and pooled.
+        """Measures of how good the monitor is on episodes that it has never seen.
 
-        Intervals come from so many resamples of whole episodes.
+        ``resamples`` is how many times whole episodes are resampled for the intervals. If you use
+        the result to choose a seed, a preset or a target, report another evaluation, on episodes
+        that played no part in the choice.
         """
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         with bar as reached:
@@ -456,14 +476,20 @@ class GoalMonitor:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the model file; the same fit gives the same bytes."""
+        """Write the model file; the same fit gives the same bytes.
+
+        The file is written beside its place and renamed, so a running process keeps the old one.
+        """
         from ontarget.modelfile.file import save
 
         save(self.fitted, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> GoalMonitor:
-        """The monitor in a model file, memory-mapped, with the parameters it was fitted with."""
+        """The monitor that a model file holds, with the parameters that it was fitted with.
+
+        The file is memory-mapped: replace it by renaming, never copy over it.
+        """
         from ontarget.modelfile.file import load
 
         return cls._of(load(Path(path)))

@@ -1,4 +1,4 @@
-"""Pages for people: what an evaluation found, in figures, words and one HTML file."""
+"""The results of an evaluation, in figures, in words and as one HTML page."""
 
 from typing import TYPE_CHECKING
 

@@ -25,7 +25,7 @@ __all__ = ["Evaluation", "evaluate"]
 
 
 class Evaluation(Measured):
-    """A monitor's answers on new episodes, beside what came of them; see `GoalMonitor.evaluate`.
+    """A monitor's answers on new episodes, and how they ended; see `GoalMonitor.evaluate`.
 
     Panels are (steps, episodes), NaN where an episode is over or a step is UNKNOWN. ``raw`` is the
     model's own probability, before calibration.

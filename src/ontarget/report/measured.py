@@ -66,7 +66,7 @@ class RaisedAlarms:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measured:
-    """A monitor's answers on new episodes, beside what came of them.
+    """A monitor's answers on new episodes, and how they ended.
 
     Panels are (steps, episodes), NaN where an episode is over or a step is UNKNOWN. ``raw`` is the
     model's own probability, before calibration.
@@ -137,7 +137,7 @@ class Measured:
 
     @property
     def outcomes(self) -> FloatArray:
-        """What each episode came to."""
+        """The outcome of each episode."""
         return self.episodes.outcomes
 
     @property
@@ -246,7 +246,7 @@ class Measured:
         return Rate.of(int(np.count_nonzero(~self.met & (highest >= 1 - rate))), self.met.size)
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """A short summary in words."""
         ece, raw = self.ece(), self.ece("raw")
         lines = [
             f"target     {self.target}: met by {100 * self.met.mean():.1f} % of "

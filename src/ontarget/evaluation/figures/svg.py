@@ -17,7 +17,8 @@ __all__ = ["svg_of"]
 
 _ID = re.compile(r' id="([^"]*)"')
 _PLACES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
-# Its style sheet would reach every other picture of the page; the root says the same by heritage.
+# Its style sheet would affect every other picture on the page; the root element sets the same
+# style, and its children inherit it.
 _NEEDLESS = (
     re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL),
     re.compile(r"\s*<defs>\s*<style[^>]*>[^<]*</style>\s*</defs>"),

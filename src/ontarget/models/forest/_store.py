@@ -140,7 +140,7 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
 
 
 def check_table(table: ForestTable) -> None:
-    """Nothing, or a `ModelFileError`: no index leads out of bounds and every descent ends."""
+    """Raise a `ModelFileError` unless all indices are in bounds and every descent ends."""
     check_bins(table.bins)
     starts = _check_nodes(table)
     entries, shares = table.entries, table.shares
@@ -182,7 +182,7 @@ def _check_nodes(table: ForestTable) -> IntArray:
 
 
 def check_bins(bins: BinTable) -> None:
-    """Nothing, or a `ModelFileError`: every feature's bins lie in bounds and in order."""
+    """Raise a `ModelFileError` unless every feature's bins are in bounds and in order."""
     n_features = bins.categorical.size
     require(2 * n_features <= MAX_SLOTS, f"a forest needs at most {MAX_SLOTS // 2} features")
     start = bins.start
@@ -214,6 +214,6 @@ def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDA
 
 
 def require(rule: bool, message: str) -> None:
-    """Nothing, or a `ModelFileError` with this message if the rule is broken."""
+    """Raise a `ModelFileError` with this message if the rule is broken."""
     if not rule:
         raise ModelFileError(f"{message}; the model's arrays are damaged")

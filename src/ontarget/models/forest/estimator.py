@@ -64,7 +64,7 @@ class QuantileForest(ForestEstimator):
         Features to try at each split: a whole number, or a share of all features. Features that
         are constant in a node do not count.
     smooth
-        Spread the mass of outcomes that are no atoms over the gap before them. Without it the CDF
+        Spread the mass of outcomes that are not atoms over the gap before them. Without it the CDF
         is the plain step function of the leaves' outcomes.
     seed
         A whole number from 0 up, or several. Tree t depends on the data and on (seed, t) alone.

@@ -30,12 +30,12 @@ _LEAST_WEIGHT, _PULL = 20.0, 1.0
 
 
 class GuidedForest(ForestEstimator):
-    """A quantile forest whose rows carry, beside their features, predictions of their mean.
+    """A quantile forest that uses predictions of the mean as additional features.
 
-    A tree finds only slowly what many features add up to; a guide tells it. Guides are a linear
-    (ridge) model and small boosted trees. A training row's guides come from models that never saw
-    its episode, later rows' from models of all training rows. Outcomes stay as they are, so atoms
-    stay atoms (M14).
+    Trees are slow to learn what many features add up to, so other models, the *guides*, tell them:
+    a linear (ridge) model and small boosted trees. The guides of a training row come from models
+    that never saw its episode; those of later rows come from models of all training rows. Outcomes
+    are not changed, so atoms remain atoms (M14).
 
     Parameters
     ----------
