@@ -8,7 +8,8 @@ from typing import Any, Final
 from ontarget.paper.cases import CASES
 from ontarget.paper.distance import DEFAULT, UNIT
 from ontarget.paper.plan import LABELS
-from ontarget.paper.tables import Table, plus_minus
+from ontarget.paper.tables import plus_minus
+from ontarget.report import Table
 
 __all__ = ["checks_table", "first_items_seconds", "limits_table"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ontarget.paper.cases import CASES
 from ontarget.paper.distance import DEFAULT, METHODS, UNIT
-from ontarget.paper.tables import Table
+from ontarget.report import Table
 
 __all__ = ["cost_table", "overview_table", "steps_table"]
 
