@@ -60,7 +60,7 @@ def _calibration(results: Results) -> Iterator[tuple[str, str, str]]:
             truth = study.get("truth") if mode == "atoms" else None
             yield _ece_check(f"{label}, {name}", found[mode], _MOST_ECE[domain, mode], truth)
             yield _brier_check(f"{label}, {name}", found[mode])
-            if "default" in study:
+            if mode in study.get("default", {}):
                 yield _brier_check(f"{label}, {name}, default monitor", study["default"][mode])
 
 

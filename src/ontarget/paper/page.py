@@ -95,16 +95,17 @@ def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
         "Pooled over all steps: first the mean over the partitions ± their standard deviation, "
         "then the error of all partitions' forecasts together. Perfect forecasts show an error "
         "too, by chance; on Tamarisk the truth is known, and shows how much. “Paper” is a plain "
-        "forest per step, “default” the guided forests of a goal monitor."
+        "forest per step, “default” the guided forests of a goal monitor, which takes outcomes as "
+        "they are and so is measured with exact atoms only."
     )
     yield tables.calibration_table(results).html()
     yield paragraph(
         "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
-        "Ranks are known from the calibration episodes only; were the model perfect, that alone "
-        "would cost the price in the last column, the Brier score over n + 2. Calibration gains "
-        "where the model is wrong in the same way for all states; it corrects the distribution of "
-        "outcomes as a whole, and no single target. Partitions share episodes, so the standard "
-        "error is an understatement."
+        "Ranks are known from the n calibration episodes only. Even for a perfect model, this "
+        "costs the price in the last column: the Brier score over n + 2. Calibration helps where "
+        "the model is wrong in the same way for all states, because it corrects the distribution of "
+        "outcomes as a whole and not any single target. Partitions share episodes, so the true "
+        "standard error is somewhat larger."
     )
     yield tables.brier_table(results).html()
 
@@ -127,9 +128,10 @@ def _opening(results: Mapping[str, Any]) -> Iterator[str]:
         f"{plan['episodes']:,} episodes per domain, in {plan['partitions']} random partitions of "
         f"{plan['train']:,} to train, {plan['calibrate']:,} to calibrate and {plan['test']:,} to "
         f"test; at each step one forest of {plan['n_trees']} trees with at least "
-        f"{plan['min_leaf']} episodes a leaf (the paper does not say which). The target reaches "
-        "from the 10 % to the 90 % quantile of the test episodes' outcomes. ± is the standard "
-        "deviation over the partitions."
+        f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number; these are what "
+        '“paper” means wherever it stands on this page, and in GoalMonitor(preset="paper"). The '
+        "target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. ± is "
+        "the standard deviation over the partitions."
     )
     yield paragraph(
         f"Made by ontarget {results['version']}, commit {results['commit']}, seed {plan['seed']}.",
@@ -217,8 +219,8 @@ def _distances(
     yield paragraph(
         "Fit: milliseconds of processor time for each step of an episode. Step: the median time of "
         "Watch.step in the quietest of ten rounds. MB: the size of the model for each step. The "
-        "ratio is to the paper's forest. Rivals have the forest per step with leaves of 15, or "
-        "linear quantile regression. The defaults of GoalMonitor are chosen from these tables."
+        "ratio is to the paper's forest. Rivals use that forest too, or linear quantile "
+        "regression. The defaults of GoalMonitor are chosen from these tables."
     )
     for case, one in found.items():
         yield distance_tables.cost_table(case, one, costs[case]).html()
