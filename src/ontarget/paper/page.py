@@ -103,8 +103,8 @@ def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
         "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
         "Ranks are known from the n calibration episodes only. Even for a perfect model, this "
         "costs the price in the last column: the Brier score over n + 2. Calibration helps where "
-        "the model is wrong in the same way for all states, because it corrects the distribution of "
-        "outcomes as a whole and not any single target. Partitions share episodes, so the true "
+        "the model is wrong in the same way for all states, because it corrects the distribution "
+        "of outcomes as a whole and not any single target. Partitions share episodes, so the true "
         "standard error is somewhat larger."
     )
     yield tables.brier_table(results).html()
