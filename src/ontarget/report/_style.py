@@ -56,7 +56,8 @@ footer { margin-top: 3.5rem; color: var(--ontarget-muted); font-size: .85rem;
   border-top: 1px solid var(--ontarget-rule); padding-top: .8rem; }
 @media print {
   @page { margin: 14mm 15mm; }
-  body { font-size: 9pt; line-height: 1.4; }
+  :root { font-size: 9pt; }
+  body { line-height: 1.4; }
   main { max-width: none; padding: 0; }
   h1 { font-size: 18pt; }
   h2 { margin-top: 1.4rem; font-size: 12pt; }
@@ -65,7 +66,9 @@ footer { margin-top: 3.5rem; color: var(--ontarget-muted); font-size: .85rem;
   .verdict li { margin-bottom: .7rem; }
   .verdict strong, .verdict li:first-child strong { font-size: 11pt; }
   .verdict span.detail, figcaption, table { font-size: 8pt; }
-  figure, tr, .verdict li, ul.points li { break-inside: avoid; }
+  figure, table, .verdict li, ul.points li { break-inside: avoid; }
+  figcaption, .note { break-before: avoid; }
+  p { max-width: none; }
   section:last-of-type { break-inside: avoid; }
   th, td { padding: .2rem .6rem .2rem 0; }
   .scroll { overflow: visible; }
