@@ -45,3 +45,8 @@ def test_every_class_that_a_piece_uses_has_a_rule() -> None:
     style, body = page("t", pieces).split("</style>")
     for name in set(re.findall(r'class="(\w+)"', body)):
         assert f".{name}" in style, name
+
+
+def test_a_number_stays_with_its_per_cent_sign() -> None:
+    for piece in (paragraph("at 5 %"), points(["at 5 %"]), figure("<svg/>", "at 5 %")):
+        assert "5\u00a0%" in piece

@@ -128,9 +128,9 @@ def _opening(results: Mapping[str, Any]) -> Iterator[str]:
         f"{plan['episodes']:,} episodes per domain, in {plan['partitions']} random partitions of "
         f"{plan['train']:,} to train, {plan['calibrate']:,} to calibrate and {plan['test']:,} to "
         f"test; at each step one forest of {plan['n_trees']} trees with at least "
-        f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number; these are what "
-        '“paper” means wherever it stands on this page, and in GoalMonitor(preset="paper"). The '
-        "target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. ± is "
+        f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number. Our "
+        "leaves are those of GoalMonitor(preset='paper'); “paper” means one leaf size throughout. "
+        "The target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. ± is "
         "the standard deviation over the partitions."
     )
     yield paragraph(

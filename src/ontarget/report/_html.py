@@ -92,22 +92,27 @@ def section(title: str, parts: Iterable[str]) -> str:
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph of plain text; ``kind`` is a class of the style sheet, such as ``"note"``."""
     of = f' class="{kind}"' if kind else ""
-    return f"<p{of}>{escape(text)}</p>"
+    return f"<p{of}>{_text(text)}</p>"
 
 
 def points(items: Iterable[str]) -> str:
     """A list of points in plain text."""
-    lines = "\n".join(f"<li>{escape(item)}</li>" for item in items)
+    lines = "\n".join(f"<li>{_text(item)}</li>" for item in items)
     return f'<ul class="points">\n{lines}\n</ul>'
 
 
 def figure(svg: str, caption: str = "", *, title: str = "") -> str:
     """A figure from its inline SVG, with a title above it and a caption below."""
     above = f"<h3>{escape(title)}</h3>\n" if title else ""
-    below = f"\n<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    below = f"\n<figcaption>{_text(caption)}</figcaption>" if caption else ""
     return f"<figure>\n{above}{svg.strip()}{below}\n</figure>"
 
 
 def pair(*parts: str) -> str:
     """Parts side by side where the page is wide enough."""
     return '<div class="pair">\n' + "\n".join(parts) + "\n</div>"
+
+
+def _text(text: str) -> str:
+    """Running text as HTML, no number torn from its per cent sign."""
+    return escape(text).replace(" %", "\u00a0%")
