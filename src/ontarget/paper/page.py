@@ -130,8 +130,8 @@ def _opening(results: Mapping[str, Any]) -> Iterator[str]:
         f"test; at each step one forest of {plan['n_trees']} trees with at least "
         f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number. Our "
         "leaves are those of GoalMonitor(preset='paper'); “paper” means one leaf size throughout. "
-        "The target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. ± is "
-        "the standard deviation over the partitions."
+        "The target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. "
+        "± is the standard deviation over the partitions."
     )
     yield paragraph(
         f"Made by ontarget {results['version']}, commit {results['commit']}, seed {plan['seed']}.",
