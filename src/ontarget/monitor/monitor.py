@@ -63,7 +63,8 @@ class GoalMonitor:
         the preset's.
     preset
         ``"default"``, blocks of steps that share a `GuidedForest`; or ``"paper"``, one plain forest
-        per step as in the paper, on Tamarisk more than twice as far from the true probability.
+        per step as in the paper, with leaves of 15 episodes (the paper gives no size), on Tamarisk
+        more than twice as far from the true probability.
     window
         How many further steps each side train a block's model.
     steps_per_model
