@@ -47,6 +47,12 @@ def test_scores_are_distances_at_every_step_asked(case: Case) -> None:
     assert other.absolute != found.absolute
 
 
+def test_a_fitted_step_is_one_that_shares_a_model_with_a_step_asked() -> None:
+    assert SMALL.n_fitted([0, 3, 27], 30) == 10
+    assert SMALL.n_fitted([0, 27], 28) == 5 + 3
+    assert distance.METHODS[distance.UNIT].n_fitted([0, 3, 27], 30) == 3
+
+
 def test_rivals_are_asked_about_the_same_states(case: Case) -> None:
     found = distance.score_rivals(PLAN, case, 0)
     assert {"PCQR", "raw forest", "conformal predictive system", "Venn–Abers"} <= set(found)

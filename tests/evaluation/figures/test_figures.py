@@ -56,7 +56,8 @@ def test_every_figure_says_what_it_shows(name) -> None:
     assert isinstance(figure, Figure)
     assert figure.get_label()
     assert figure.axes[-1].get_xlabel()
-    assert all(axes.get_ylabel() for axes in figure.axes)
+    for axes in figure.axes:  # an axis says what it measures, or its ticks are names
+        assert axes.get_ylabel() or axes.get_yticklabels()[0].get_text().isalpha()
 
 
 @pytest.mark.parametrize("name", ORDINARY)

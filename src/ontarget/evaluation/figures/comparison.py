@@ -44,8 +44,8 @@ def dot_chart(
     looks = series_looks(list(values), theme)
     places = range(len(rows), 0, -1)
     with canvas(theme, (6.4, 1.0 + 0.34 * len(rows)), label=label) as (figure, (axes,)):
-        first, *_, last = values.values()
-        axes.hlines(places, last, first, color=theme.muted, linewidth=0.8)
+        each = list(values.values())
+        axes.hlines(places, each[-1], each[0], color=theme.muted, linewidth=0.8)
         for name, own in values.items():
             look = looks[name]
             axes.plot(own, places, look.marker, color=look.color, markersize=6.5, label=name)
