@@ -39,6 +39,7 @@ figure svg { display: block; }
 figure h3 { margin-top: 0; }
 figcaption { color: var(--ontarget-muted); font-size: .92rem; margin-top: .5rem; max-width: 44rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
+.scroll + .scroll { margin-top: 1.8rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem;
   font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
