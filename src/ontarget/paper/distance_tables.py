@@ -35,8 +35,8 @@ def overview_table(found: Study, costs: Study) -> Table:
     return Table(
         ("", "truth", "leaf 15", "leaf 5", "default", "ratios", "|p − p_true|"),
         rows,
-        "Excess Brier score · 10⁴ of a forest per step, with leaves of 15 episodes (the paper's, "
-        "to us) and of 5, and of the default",
+        "Excess Brier score · 10⁴ of a forest per step with leaves of 15 episodes (“paper”) and of "
+        "5, and of the default",
     )
 
 
