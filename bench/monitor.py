@@ -30,7 +30,7 @@ def peer_seconds(parts: Split, steps: list[int]) -> float:
     for t in steps:
         train, calibrate, assure = (part.at(t, grid=parts.train.grid) for part in parts[:3])
         forest = RandomForestQuantileRegressor(
-            n_estimators=100, min_samples_leaf=5, max_samples_leaf=None, n_jobs=-1, random_state=0
+            n_estimators=100, min_samples_leaf=15, max_samples_leaf=None, n_jobs=-1, random_state=0
         )
         forest.fit(train.states, train.response)
         limits = [

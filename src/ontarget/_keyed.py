@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._splitmix import mix
 from ontarget._typing import AnyArray, FloatArray, KeyArray
 
-__all__ = ["keyed_hash", "keyed_uniform", "keys_of"]
+__all__ = ["keyed_hash", "keyed_uniform", "keys_of", "uniform_by_id"]
 
 
 def keys_of(ids: AnyArray) -> KeyArray:
@@ -44,3 +44,18 @@ def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
     """
     bits = keyed_hash(keys, seed, *purpose) >> np.uint64(12)
     return (bits.astype(np.float64) + 0.5) * 2.0**-52
+
+
+def uniform_by_id(ids: AnyArray, seed: int, *purpose: int | str) -> FloatArray:
+    """A uniform number in the open interval (0, 1) for each episode id.
+
+    It depends on the id, the seed and the purpose alone, so that a random choice of episodes stays
+    the same when they are reordered or some are left out.
+
+    Examples
+    --------
+    >>> one, other = uniform_by_id(np.array(["a", "b"]), 0, "sample")
+    >>> bool(one == uniform_by_id(np.array(["a"]), 0, "sample")[0]), bool(one == other)
+    (True, False)
+    """
+    return keyed_uniform(keys_of(ids), seed, *purpose)

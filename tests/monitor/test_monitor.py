@@ -108,9 +108,22 @@ def test_a_step_that_no_training_episode_reaches_is_unknown() -> None:
     runs = Episodes.from_arrays(states, [np.ones(2)] * 90, horizon=8)
     monitor = GoalMonitor(Marginal(), steps_per_model=1).fit(runs, progress=False)
     batch = monitor.outlook(5, [[0.0]], 0.0, Target.at_least(0))
-    assert batch.reason.tolist() == ["no training episode reaches this step"]
-    with pytest.raises(CalibrationError, match="step 5 is unknown: no training episode"):
+    assert batch.reason.tolist() == ["no model was fitted for this step"]
+    with pytest.raises(CalibrationError, match="step 5 is unknown: no model was fitted"):
         monitor.interval(5, [[0.0]], 0.0, 0.9)
+
+
+def test_steps_that_are_fitted_alone_answer_as_in_a_whole_fit() -> None:
+    parts, target = walks(300).split(seed=0), Target.at_least(0)
+    whole = GoalMonitor(FOREST, steps_per_model=2).fit(split=parts, progress=False)
+    some = GoalMonitor(FOREST, steps_per_model=2).fit(split=parts, steps=[2], progress=False)
+    for t in range(6):
+        rows = parts.assure.at(t)
+        one, other = (m.outlook(t, rows.states, rows.behavior, target) for m in (whole, some))
+        assert np.array_equal(one.p, other.p) == (t in (2, 3))
+        assert other.known.all() == (t in (2, 3))
+    with pytest.raises(InputError, match="steps needs some steps from 0 to 5, got"):
+        GoalMonitor(FOREST).fit(split=parts, steps=[6], progress=False)
 
 
 def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:

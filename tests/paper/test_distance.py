@@ -47,6 +47,12 @@ def test_scores_are_distances_at_every_step_asked(case: Case) -> None:
     assert other.absolute != found.absolute
 
 
+def test_a_fitted_step_is_one_that_shares_a_model_with_a_step_asked() -> None:
+    assert SMALL.n_fitted([0, 3, 27], 30) == 10
+    assert SMALL.n_fitted([0, 27], 28) == 5 + 3
+    assert distance.METHODS[distance.UNIT].n_fitted([0, 3, 27], 30) == 3
+
+
 def test_rivals_are_asked_about_the_same_states(case: Case) -> None:
     found = distance.score_rivals(PLAN, case, 0)
     assert {"PCQR", "raw forest", "conformal predictive system", "Venn–Abers"} <= set(found)
@@ -107,11 +113,11 @@ def small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DistanceRun:
 def test_a_run_keeps_every_piece_and_its_tables_show_them(
     small_run: DistanceRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weight = sum(weight for _, weight in small_run.missing())
     shares: list[float] = []
-    results, costs = small_run.measure(Clock(weight, lambda _, share: shares.append(share)))
+    clock = Clock(small_run.missing_weight(), lambda _, share: shares.append(share))
+    results, costs = small_run.measure(clock)
     assert shares[-1] == pytest.approx(1.0)
-    assert list(small_run.missing()) == []
+    assert small_run.missing_weight() == 0.0
     for name in ("build_case", "score", "score_rivals", "step_microseconds"):
         monkeypatch.setattr(distance_run, name, None)
     results, costs = plain(results), plain(costs)

@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget import RawInverse
+from ontarget import GoalMonitor, QuantileForest, RawInverse
 from ontarget.evaluation import brier, ece, log_loss
 from ontarget.paper.experiment import METHODS, Part, calibrated_at, run_partition
 from ontarget.paper.partitions import Partition, partition_of, simulated
+from ontarget.paper.plan import FULL
 from paper.small import TAMARISK
 
 
@@ -70,3 +71,26 @@ def test_the_default_guides_five_steps_at_once(partition: Partition, part: Part)
     assert guided.brier[METHODS.index("p"), -1] < 0.1
     again = run_partition(TAMARISK, partition, lambda: None, "default")
     assert np.array_equal(guided.low, again.low)
+
+
+def test_the_default_that_is_measured_is_the_monitors_own(partition: Partition) -> None:
+    split = partition.train.split(train=20, calibrate=25, assure=0, seed=0)
+    ours, own = (
+        GoalMonitor(model).fit(split=split, steps=[7], progress=False)
+        for model in (FULL.guided_forest(), None)
+    )
+    rows = partition.test.at(7)
+    asked = (7, rows.states, rows.behavior, partition.target)
+    assert np.array_equal(ours.outlook(*asked).p, own.outlook(*asked).p)
+
+
+def test_the_papers_forest_is_that_of_the_paper_preset(partition: Partition) -> None:
+    split = partition.train.split(train=20, calibrate=25, assure=0, seed=0)
+    forest = QuantileForest(FULL.n_trees, FULL.min_leaf)
+    ours, preset = (
+        monitor.fit(split=split, steps=[7], progress=False)
+        for monitor in (GoalMonitor(forest, steps_per_model=1), GoalMonitor(preset="paper"))
+    )
+    rows = partition.test.at(7)
+    asked = (7, rows.states, rows.behavior, partition.target)
+    assert np.array_equal(ours.outlook(*asked).p, preset.outlook(*asked).p)

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from ontarget.paper.keeping import Keeper, commit, plain
+from ontarget.paper.keeping import Keeper, Piece, commit, finish, missing_weight, plain
+from ontarget.paper.progress import Clock
 
 
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
@@ -44,3 +46,21 @@ def test_plain_values_are_what_json_knows() -> None:
 def test_the_commit_is_one_line() -> None:
     assert commit()
     assert "\n" not in commit()
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_a_piece_is_made_once_and_its_needs_are_not_its_time(tmp_path: Path, arrays: bool) -> None:
+    made: list[str] = []
+
+    def make(given: str) -> dict[str, list[int]]:
+        made.append(given)
+        return {"x": [1, 2]}
+
+    piece = Piece("a", "work", "working", 3.0, lambda: "given", make, arrays=arrays)
+    keeper, clock = Keeper(tmp_path, {}), Clock(3.0)
+    assert missing_weight([piece], keeper) == 3.0
+    for _ in range(2):
+        assert np.array_equal(finish(piece, keeper, clock)["x"], [1, 2])
+    assert made == ["given"]
+    assert missing_weight([piece], keeper) == 0.0
+    assert list(clock.account()["seconds"]) == ["work"]

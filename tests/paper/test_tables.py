@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ontarget.paper.summary import mean_sd
-from ontarget.paper.tables import Table, brier_table, calibration_table, main_table, plus_minus
+from ontarget.paper.tables import brier_table, calibration_table, main_table, plus_minus
 
 
 def measured(ece: float = 0.003, difference: tuple[float, float] = (-1e-5, 1e-5)) -> dict:
@@ -59,11 +59,3 @@ def test_the_difference_to_raw_stands_beside_its_error_and_its_price() -> None:
 
 def test_a_missing_value_is_a_dash() -> None:
     assert plus_minus(mean_sd([]) | {"mean": None}) == "–"
-
-
-def test_html_is_escaped() -> None:
-    text = Table(("", "a < b"), [("x & y", "<1>")], "c > d").html()
-    assert "a &lt; b" in text
-    assert "x &amp; y" in text
-    assert "&lt;1&gt;" in text
-    assert "c &gt; d" in text

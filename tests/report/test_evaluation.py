@@ -14,7 +14,6 @@ from ontarget.evaluation import ece
 from ontarget.live.batch import answer_episodes
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
-from ontarget.report.measured import band_coverage
 from tests.walks import replay, walks
 
 TARGET = Target.at_least(0.2)
@@ -72,7 +71,7 @@ def test_intervals_and_bands_hold_their_levels() -> None:
         step = NEW.at(t, grid=MONITOR.fitted.grid)
         held = MONITOR.interval(t, step.states, step.behavior, 0.8).contains(step.outcomes)
         assert 0.75 < held.mean() < 0.95
-    assert band_coverage(FOUND, 0.8).high > 0.8
+    assert FOUND.band_coverage(0.8).high > 0.8
 
 
 def test_episodes_of_another_shape_are_refused() -> None:

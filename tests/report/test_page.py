@@ -14,6 +14,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from ontarget import Below, Evaluation, Promised, RuledOut, Target
+from ontarget._numerals import percent
 from ontarget.errors import InputError
 from ontarget.evaluation import pool, reliability
 from ontarget.fitted._kernels import P
@@ -21,7 +22,7 @@ from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report._figures import FIGURES, example_episode, example_episodes
 from ontarget.report._page import report_page
-from ontarget.report._words import facts_of, percent, target_in_words, verdict
+from ontarget.report._words import facts_of, target_in_words, verdict
 from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
 

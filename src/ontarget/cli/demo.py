@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget._numerals import percent
 from ontarget._progress import working
-from ontarget.cli.printing import percent, print_facts
+from ontarget.cli.printing import print_facts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -184,5 +185,5 @@ def _line(answer: dict[str, Any], width: int = 30) -> str:
     filled = 0 if math.isnan(p) else round(width * p)
     return (
         f"t = {answer['t']:2d}  earned {answer['earned']:7.2f}  "
-        f"{'█' * filled + '·' * (width - filled)} {percent(p):>7}  {answer['status']}"
+        f"{'█' * filled + '·' * (width - filled)} {percent(p, fixed=True):>7}  {answer['status']}"
     )

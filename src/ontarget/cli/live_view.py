@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ontarget._numerals import percent
 from ontarget.cli.chart import Chart
-from ontarget.cli.printing import percent
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -196,12 +196,12 @@ class LiveView:
         for track in ordered[:most]:
             low, p, high = track.points[-1]
             style = COLOURS.get(track.status, "")
-            band = "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0)}"
+            band = "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0, fixed=True)}"
             table.add_row(
                 track.agent or "–",
                 str(track.step),
                 sparkline([point[1] for point in track.points], max(10, width // 3)),
-                percent(p),
+                percent(p, fixed=True),
                 *([band] if wide else []),
                 track.change,
                 style=style if track.status in ("ALARM", "UNKNOWN") else None,
@@ -233,9 +233,9 @@ def _headline(track: Track) -> Text:
     if track.agent:
         text.append(f"{track.agent}  ", style="bold")
     text.append(f"step {track.step}  ")
-    text.append(f"{percent(p)} ", style=COLOURS.get(track.status, ""))
+    text.append(f"{percent(p, fixed=True)} ", style=COLOURS.get(track.status, ""))
     if not math.isnan(p) and high > low:
-        text.append(f"({percent(low)} to {percent(high)}) ", style="dim")
+        text.append(f"({percent(low, fixed=True)} to {percent(high, fixed=True)}) ", style="dim")
     text.append(track.status, style=COLOURS.get(track.status, ""))
     return text
 

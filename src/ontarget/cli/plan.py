@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget._numerals import percent
 from ontarget.cli.options import AsJson, FalseAlarmRate
-from ontarget.cli.printing import percent
 
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan
@@ -84,7 +84,9 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
     )
     for asked, needed in found.coverage.items():
         table.add_row(
-            f"{needed:,}", calibration, f"for what {percent(asked, 0)} intervals really cover"
+            f"{needed:,}",
+            calibration,
+            f"for what {percent(asked, 0, fixed=True)} intervals really cover",
         )
     if found.successes is not None:
         rate = found.false_alarm_rate
@@ -99,7 +101,11 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
             "for that rate to be as accurate with this very recording",
         )
     console.print(table)
-    known = "" if success_rate is None else f" ({percent(success_rate, 0)} of them successful)"
+    known = (
+        ""
+        if success_rate is None
+        else f" ({percent(success_rate, 0, fixed=True)} of them successful)"
+    )
     console.print(
         f"\nRecord {_to_record(found, success_rate):,} episodes{known}: fit takes 40 in 100 to "
         "train, 40 to calibrate, 20 to assure. Keep some more for evaluate.",

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["percent", "print_facts"]
+__all__ = ["print_facts"]
 
 _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
-
-
-def percent(share: float, digits: int = 1) -> str:
-    """A share in percent, or a question mark where it is not known.
-
-    Examples
-    --------
-    >>> percent(0.873), percent(0.05, 0), percent(math.nan)
-    ('87.3 %', '5 %', '?')
-    """
-    return "?" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget._numerals import percent
 from ontarget._progress import working
 from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
@@ -27,7 +28,7 @@ from ontarget.cli.options import (
     remark_lines,
 )
 from ontarget.cli.output import check_output
-from ontarget.cli.printing import percent, print_facts
+from ontarget.cli.printing import print_facts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -138,11 +139,11 @@ def _alarm(found: Evaluation, rule: AlarmRule) -> str:
         if decided < steps:
             lead += f" ({decided:g} before the outcome was decided)"
     rate = getattr(rule, "rate", None)
-    promised = "" if rate is None else f" (promised {percent(float(rate))})"
+    promised = "" if rate is None else f" (promised {percent(float(rate), fixed=True)})"
     return (
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
-        f"{percent(quality.false_alarms.value)} false alarms{promised}, "
-        f"{percent(quality.detections.value)} of failures caught{lead}"
+        f"{percent(quality.false_alarms.value, fixed=True)} false alarms{promised}, "
+        f"{percent(quality.detections.value, fixed=True)} of failures caught{lead}"
     )
 
 
@@ -201,9 +202,11 @@ def reliability_table(found: Evaluation, bins: int = 10) -> Table:
         if binned.count[k]:
             inside = binned.low[k] <= binned.mean_p[k] <= binned.high[k]
             table.add_row(
-                percent(float(binned.mean_p[k])),
-                percent(float(binned.rate_met[k])),
-                f"{percent(float(binned.low[k]))} to {percent(float(binned.high[k]))}",
+                percent(float(binned.mean_p[k]), fixed=True),
+                percent(float(binned.rate_met[k]), fixed=True),
+                " to ".join(
+                    percent(float(end[k]), fixed=True) for end in (binned.low, binned.high)
+                ),
                 f"{binned.count[k]:,}",
                 style=None if inside else "yellow",
             )

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.domains.domain import Domain
+    from ontarget.domains.domain import Domain, take
+    from ontarget.domains.draws import uniforms
     from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
     from ontarget.domains.skirmish import Skirmish
-    from ontarget.domains.tamarisk import Tamarisk, TamariskParameters
+    from ontarget.domains.tamarisk import Rivers, Tamarisk, TamariskParameters
+    from ontarget.domains.tamarisk.exact import ExactReturns
 
 __all__ = [
     "Domain",
+    "ExactReturns",
+    "Rivers",
     "Simulation",
     "Skirmish",
     "Tamarisk",
@@ -24,13 +28,17 @@ __all__ = [
     "rollout_outcomes",
     "simulate",
     "simulate_with_snapshots",
+    "take",
     "true_probability",
+    "uniforms",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Domain": "ontarget.domains.domain",
+        "ExactReturns": "ontarget.domains.tamarisk.exact",
+        "Rivers": "ontarget.domains.tamarisk",
         "Simulation": "ontarget.domains.simulation",
         "Skirmish": "ontarget.domains.skirmish",
         "Tamarisk": "ontarget.domains.tamarisk",
@@ -39,6 +47,8 @@ __getattr__, __dir__ = lazy_names(
         "rollout_outcomes": "ontarget.domains.oracle",
         "simulate": "ontarget.domains.simulation",
         "simulate_with_snapshots": "ontarget.domains.simulation",
+        "take": "ontarget.domains.domain",
         "true_probability": "ontarget.domains.oracle",
+        "uniforms": "ontarget.domains.draws",
     },
 )

@@ -13,9 +13,9 @@ import numpy as np
 from ontarget._kernel import kernel
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._splitmix import GAMMA, mix_word
-from ontarget._typing import KeyArray
+from ontarget._typing import FloatArray, KeyArray
 
-__all__ = ["below", "episode_keys", "stream", "streams", "uniform"]
+__all__ = ["below", "episode_keys", "stream", "streams", "uniform", "uniforms"]
 
 _STEP = np.uint64(0xD1342543DE82EF95)
 _UNIT = 2.0**-53
@@ -57,3 +57,27 @@ def uniform(of_stream: np.uint64, counter: int) -> float:
 def below(of_stream: np.uint64, counter: int, n: int) -> int:
     """A uniform whole number from 0 to n - 1, for n up to a few thousand."""
     return int(uniform(of_stream, counter) * n)
+
+
+def uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
+    """N uniform numbers in [0, 1) for each episode's key at step t; step -1 is before the first.
+
+    A domain of your own draws all its randomness from here, and is then the same in whatever
+    block, order or thread it is simulated.
+
+    Examples
+    --------
+    >>> drawn = uniforms(np.array([7, 8], dtype=np.uint64), 0, 3)
+    >>> drawn.shape, bool(np.all(drawn[1] == uniforms(np.array([8], dtype=np.uint64), 0, 3)))
+    ((2, 3), True)
+    """
+    out = np.empty((keys.size, n))
+    _fill(streams(keys, t), out)
+    return out
+
+
+@kernel
+def _fill(of_streams: KeyArray, out: FloatArray) -> None:
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = uniform(of_streams[i], j)

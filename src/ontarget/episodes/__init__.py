@@ -1,5 +1,6 @@
 """Recorded episodes: reading them, what they are judged by, and how they are divided."""
 
+from ontarget._keyed import uniform_by_id
 from ontarget.episodes.behavior import Behavior, Translation
 from ontarget.episodes.builtin_behaviors import (
     Column,
@@ -31,4 +32,5 @@ __all__ = [
     "Sum",
     "Translation",
     "behavior_of",
+    "uniform_by_id",
 ]

@@ -14,7 +14,7 @@ from ontarget.evaluation.alarms import (
     sustained,
 )
 from ontarget.evaluation.binomial import Rate, exact_interval
-from ontarget.evaluation.calibration import Bin, Reliability, ece, reliability
+from ontarget.evaluation.calibration import Bin, Reliability, bin_of, ece, reliability
 from ontarget.evaluation.distributions import crps, crps_of_points
 from ontarget.evaluation.intervals import Band, Width, coverage, coverage_band, covered, width
 from ontarget.evaluation.pit import PitHistogram, pit_histogram, rank_histogram
@@ -62,6 +62,7 @@ __all__ = [
     "absolute_error",
     "alarm_curve",
     "alarm_quality",
+    "bin_of",
     "brier",
     "by_step",
     "coverage",

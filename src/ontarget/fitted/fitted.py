@@ -135,7 +135,7 @@ class Fitted:
     def unknown(self, t: int, group: int = 0) -> str:
         """Why a step is UNKNOWN by structure; empty if it is not."""
         if not self.is_trained(t):
-            return "no training episode reaches this step"
+            return "no model was fitted for this step"
         n = int(self.counts[t, group])
         if n < self.min_calibration:
             return f"{n} calibration episodes reach this step, fewer than {self.min_calibration}"

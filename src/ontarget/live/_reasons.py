@@ -69,7 +69,7 @@ def in_words(
             # Adding 0 turns -0 into 0.
             return f"ended {'inside' if one else 'outside'} the target at {other + 0.0:.6g}"
         case Reason.UNTRAINED:
-            return "no training episode reaches this step"
+            return "no model was fitted for this step"
         case Reason.FEW:
             return (
                 f"{one:.0f} calibration episodes reach this step, fewer than "

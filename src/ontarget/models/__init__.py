@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ontarget._threads import n_threads
     from ontarget.models.base import ConditionalDistribution
     from ontarget.models.forest.estimator import QuantileForest
     from ontarget.models.guided.estimator import GuidedForest
@@ -22,6 +23,7 @@ __all__ = [
     "PipelineDistribution",
     "QuantileForest",
     "RegressorQuantiles",
+    "n_threads",
     "register",
 ]
 
@@ -35,6 +37,7 @@ __getattr__, __dir__ = lazy_names(
         "PipelineDistribution": "ontarget.models.pipeline",
         "QuantileForest": "ontarget.models.forest.estimator",
         "RegressorQuantiles": "ontarget.models.quantiles",
+        "n_threads": "ontarget._threads",
         "register": "ontarget.models.registry",
     },
 )

@@ -7,15 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._keyed import keyed_hash, keys_of
-from ontarget.episodes import Split
-from ontarget.live.rules import Below
-from ontarget.monitor.monitor import GoalMonitor, Preset
+from ontarget import Below, Evaluation, GoalMonitor
+from ontarget.episodes import Split, uniform_by_id
 from ontarget.paper.partitions import Partition
-from ontarget.paper.plan import Plan
+from ontarget.paper.plan import Plan, Preset
 from ontarget.paper.summary import mean_sd
-from ontarget.report.evaluation import Evaluation
-from ontarget.report.measured import band_coverage
 
 __all__ = ["BAND_LEVEL", "DELTA", "PRESETS", "RATES", "summarize_watches", "watch_partition"]
 
@@ -69,7 +65,7 @@ def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _with_assure(plan: Plan, partition: Partition) -> Split:
     kept = partition.calibrate
-    order = np.argsort(keyed_hash(keys_of(kept.ids), plan.seed, "assure"))
+    order = np.argsort(uniform_by_id(kept.ids, plan.seed, "assure"))
     half = len(kept) // 2
     return Split(
         partition.train,
@@ -89,7 +85,7 @@ def _whole_episode(found: Evaluation) -> dict[str, float]:
     return {
         "ruled_out_wrongly": found.ruled_out_wrongly(DELTA).value,
         "assured_wrongly": found.assured_wrongly(DELTA).value,
-        "band_coverage": band_coverage(found, BAND_LEVEL).value,
+        "band_coverage": found.band_coverage(BAND_LEVEL).value,
         "decided": float(some.mean()),
         "decided_at_step": float(np.median(first)) if first.size else float("nan"),
     }

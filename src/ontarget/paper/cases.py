@@ -9,16 +9,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray
-from ontarget.domains import Skirmish, Tamarisk, simulate_with_snapshots, true_probability
-from ontarget.domains.domain import take
-from ontarget.domains.simulation import Simulation
-from ontarget.domains.tamarisk.exact import ExactReturns
+from ontarget import Target
+from ontarget.domains import (
+    ExactReturns,
+    Simulation,
+    Skirmish,
+    Tamarisk,
+    simulate_with_snapshots,
+    take,
+    true_probability,
+)
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
+from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.keeping import Keeper
 from ontarget.paper.processes import CartPole, MountainCar, Reservoir, States, Storm, Walk
-from ontarget.target import Target
 
 __all__ = ["CASES", "ORACLE_CODE", "Case", "CasePlan", "TestStates", "build_case"]
 

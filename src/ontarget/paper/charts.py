@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Literal
 
-from ontarget._whole_file import write_whole
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
+    dot_chart,
     ece_chart,
     episodes_chart,
+    figure_bytes,
     mean_chart,
     reliability_diagram,
 )
-from ontarget.evaluation.figures._style import (
-    LIGHT,
-    canvas,
-    drawing,
-    legend_above,
-    series_looks,
-)
 from ontarget.paper.cases import CASES
-from ontarget.paper.distance import DEFAULT, UNIT
+from ontarget.paper.distance import DEFAULT, SMALL_LEAF, UNIT
 from ontarget.paper.experiment import Part
+from ontarget.paper.keeping import write_whole
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
 
@@ -33,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["draw_all", "draw_distances", "write_figures"]
-
-_LARGE: Final = "forest per step, leaf 15"
 
 
 def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
@@ -54,40 +46,26 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
 
 
 def draw_distances(found: Mapping[str, Any]) -> Figure:
-    """The excess Brier score on every process, before and after."""
-    names = {UNIT: "forest per step, leaf 5", _LARGE: "leaf 15", DEFAULT: "default"}
-    looks = series_looks(list(names.values()), LIGHT)
-    places = range(len(found), 0, -1)
-    label = "Excess Brier score over the truth on every process, before and after"
-    with canvas(LIGHT, (6.4, 1.0 + 0.34 * len(found)), label=label) as (figure, (axes,)):
-        values = {
-            method: [one["methods"][method]["excess"]["mean"] for one in found.values()]
-            for method in names
-        }
-        axes.hlines(places, values[DEFAULT], values[UNIT], color=LIGHT.muted, linewidth=0.8)
-        for method, name in names.items():
-            look = looks[name]
-            axes.plot(
-                values[method], places, look.marker, color=look.color, markersize=6.5, label=name
-            )
-        axes.set_xscale("log")
-        axes.set_xlabel("excess Brier score (smaller is nearer to the truth)")
-        axes.set_yticks(places, [CASES[case].label for case in found])
-        axes.grid(visible=False, axis="y")
-        axes.margins(y=0.12)
-        legend_above(axes)
-    return figure
+    """The excess Brier score on every process: the paper's forest, another leaf, the default."""
+    names = {UNIT: "paper: forest per step, leaf 15", SMALL_LEAF: "leaf 5", DEFAULT: "default"}
+    return dot_chart(
+        [CASES[case].label for case in found],
+        {
+            name: [one["methods"][method]["excess"]["mean"] for one in found.values()]
+            for method, name in names.items()
+        },
+        label="Excess Brier score over the truth on every process, before and after",
+        measure="excess Brier score (smaller is nearer to the truth)",
+    )
 
 
 def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:
     """Each figure as SVG and PNG; the same figure gives the same bytes."""
+    kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
-        for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-            buffer = io.BytesIO()
-            with drawing():
-                figure.savefig(buffer, format=ending, metadata=metadata)
-            write_whole(folder / f"{name}.{ending}", [buffer.getvalue()])
+        for kind in kinds:
+            write_whole(folder / f"{name}.{kind}", figure_bytes(figure, kind))
 
 
 def _ece(plan: Plan, parts: Sequence[Part]) -> Figure:

@@ -8,7 +8,8 @@ from typing import Any, Final
 from ontarget.paper.cases import CASES
 from ontarget.paper.distance import DEFAULT, UNIT
 from ontarget.paper.plan import LABELS
-from ontarget.paper.tables import Table, plus_minus
+from ontarget.paper.tables import plus_minus
+from ontarget.report import Table
 
 __all__ = ["checks_table", "first_items_seconds", "limits_table"]
 
@@ -59,7 +60,7 @@ def _calibration(results: Results) -> Iterator[tuple[str, str, str]]:
             truth = study.get("truth") if mode == "atoms" else None
             yield _ece_check(f"{label}, {name}", found[mode], _MOST_ECE[domain, mode], truth)
             yield _brier_check(f"{label}, {name}", found[mode])
-            if "default" in study:
+            if mode in study.get("default", {}):
                 yield _brier_check(f"{label}, {name}, default monitor", study["default"][mode])
 
 

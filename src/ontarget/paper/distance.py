@@ -7,20 +7,18 @@ episodes, and asked about the same states. The defaults of `GoalMonitor` follow 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
 
-from ontarget._typing import FloatArray
+from ontarget import GoalMonitor, GuidedForest, QuantileForest
 from ontarget.episodes import Split
 from ontarget.evaluation import absolute_error, excess_brier
-from ontarget.fitted.blocks import StepsPerModel
-from ontarget.modelfile.file import fitted_bytes
-from ontarget.models.forest.estimator import QuantileForest
-from ontarget.models.guided.estimator import GuidedForest
-from ontarget.monitor.monitor import GoalMonitor
+from ontarget.paper.arrays import FloatArray
 from ontarget.paper.cases import Case
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
@@ -30,6 +28,7 @@ from ontarget.paper.summary import mean_sd
 __all__ = [
     "DEFAULT",
     "METHODS",
+    "SMALL_LEAF",
     "UNIT",
     "Method",
     "Score",
@@ -46,35 +45,41 @@ class Method:
     """A way to fit F̂: a model, and which steps share it; its leaves count episodes (M14)."""
 
     model: Callable[[], Any]
-    steps_per_model: StepsPerModel = 1
+    steps_per_model: int = 1
     window: int = 0
 
     def monitor(self) -> GoalMonitor:
         """The unfitted monitor that fits it so."""
         return GoalMonitor(self.model(), steps_per_model=self.steps_per_model, window=self.window)
 
+    def n_fitted(self, asked: Iterable[int], horizon: int) -> int:
+        """How many steps get a model if these are asked about: all that share one with them."""
+        size = self.steps_per_model
+        return sum(min(size, horizon - size * block) for block in {t // size for t in asked})
+
 
 def _forest(**options: Any) -> Callable[[], QuantileForest]:
-    return lambda: QuantileForest(**{"min_leaf": 5, **options})
+    return lambda: QuantileForest(**options)
 
 
 def _guided(**options: Any) -> Callable[[], GuidedForest]:
     return lambda: GuidedForest(**{"min_leaf": 7, **options})
 
 
-UNIT: Final = "paper: forest per step, leaf 5"
+UNIT: Final = "paper: forest per step, leaf 15"
+SMALL_LEAF: Final = "forest per step, leaf 5"
 DEFAULT: Final = "default: both guides, blocks of 5, leaf 7"
 
-# What is measured on every process: where we come from, what that gains from larger leaves alone,
+# What is measured on every process: where we come from, what smaller leaves alone would change,
 # and where we stand.
-_EVERYWHERE: Final = (UNIT, "forest per step, leaf 15", DEFAULT)
+_EVERYWHERE: Final = (UNIT, SMALL_LEAF, DEFAULT)
 
 METHODS: Final[dict[str, Method]] = {
     UNIT: Method(_forest()),
-    "forest per step, leaf 15": Method(_forest(min_leaf=15)),
-    "forest per step, variance split": Method(_forest(split="variance")),
-    "pooling: forest, blocks of 5": Method(_forest(), 5),
-    "pooling: forest, window of 2": Method(_forest(min_leaf=2), 1, 2),
+    SMALL_LEAF: Method(_forest(min_leaf=5)),
+    "forest per step, leaf 5, variance split": Method(_forest(min_leaf=5, split="variance")),
+    "pooling: forest, blocks of 5, leaf 5": Method(_forest(min_leaf=5), 5),
+    "pooling: forest, window of 2, leaf 2": Method(_forest(min_leaf=2), 1, 2),
     "guides: ridge, per step, leaf 15": Method(_guided(guides=("ridge",), min_leaf=15)),
     "guides: both, per step, leaf 15": Method(_guided(min_leaf=15)),
     "guides: ridge, blocks of 5": Method(_guided(guides=("ridge",)), 5),
@@ -127,14 +132,16 @@ class Score:
 def score(plan: Plan, method: Method, case: Case, partition: int) -> Score:
     """The method, fitted and calibrated on one random partition of the case's episodes."""
     split = _split(plan, case, partition)
+    steps = sorted(case.tests)
     started = time.process_time()
-    monitor = method.monitor().fit(split=split, seed=partition, progress=False)
+    monitor = method.monitor().fit(split=split, seed=partition, progress=False, steps=steps)
     seconds = time.process_time() - started
+    n_fitted = method.n_fitted(steps, case.episodes.horizon)
     return Score.of(
         case,
-        {t: _asked(case, monitor, t) for t in case.tests},
-        fit_seconds=seconds / case.episodes.horizon,
-        bytes_per_step=len(fitted_bytes(monitor.fitted)) / case.episodes.horizon,
+        {t: _asked(case, monitor, t) for t in steps},
+        fit_seconds=seconds / n_fitted,
+        bytes_per_step=_file_size(monitor) / n_fitted,
     )
 
 
@@ -215,6 +222,14 @@ def _asked(case: Case, monitor: GoalMonitor, t: int) -> FloatArray:
     """The monitor's probability of the target for the case's states at one step."""
     test = case.tests[t]
     return monitor.outlook(t, test.states, test.behavior, case.target).p
+
+
+def _file_size(monitor: GoalMonitor) -> int:
+    """The bytes of the monitor's model file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "monitor.ontarget"
+        monitor.save(path)
+        return path.stat().st_size
 
 
 def _excess(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:

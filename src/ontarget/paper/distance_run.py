@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ontarget.paper.cases import CASES, ORACLE_CODE, Case, build_case
 from ontarget.paper.distance import (
@@ -16,11 +17,14 @@ from ontarget.paper.distance import (
     step_microseconds,
     summarize_case,
 )
-from ontarget.paper.keeping import Keeper, plain
+from ontarget.paper.keeping import Keeper, Piece, finish, missing_weight
 from ontarget.paper.plan import Plan
 from ontarget.paper.progress import Clock
 
 __all__ = ["DistanceRun"]
+
+# What a piece of a case is: its kind, then its method and partition where it has one.
+Key: TypeAlias = tuple[str | int, ...]
 
 # About the processor seconds of each piece at full size; they only move the progress bar.
 _TRUTH: Final = {"tamarisk": 40.0, "skirmish": 80.0, "cartpole": 50.0, "mountaincar": 50.0}
@@ -50,21 +54,22 @@ class DistanceRun:
         """The processes that are asked about."""
         return ("walk", "reservoir") if self.plan.quick else tuple(CASES)
 
-    def missing(self) -> Iterator[tuple[str, float]]:
-        """The pieces that are not kept yet, each with its weight."""
-        for case in self.cases:
-            for name, kind in self._pieces(case):
-                if not self.keeper.has(name, "json"):
-                    yield kind, _weight(case, kind)
+    def missing_weight(self) -> float:
+        """The weight of the pieces that are not kept yet."""
+        return sum(
+            missing_weight(self._pieces(case, None).values(), self.keeper) for case in self.cases
+        )
 
     def measure(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
         """The distances by case and method, and their costs, which differ from run to run."""
         results: dict[str, Any] = {}
         costs: dict[str, Any] = {}
         for case in self.cases:
-            about = self._piece(clock, case, "truth", _file(case, "truth"), self._about)
-            scores = self._scores(clock, case)
-            micros = {name: self._step(clock, case, name) for name in self._timed(case)}
+            found = {
+                key: finish(piece, self.keeper, clock)
+                for key, piece in self._pieces(case, clock).items()
+            }
+            about, scores = found["truth",], self._scores(case, found)
             results[case] = {
                 **{name: value for name, value in about.items() if name != "seconds"},
                 "methods": summarize_case(scores),
@@ -76,51 +81,19 @@ class DistanceRun:
                     for name, each in scores.items()
                     if name in METHODS
                 },
-                "step_us": micros,
+                "step_us": {name: float(found["step", name]["us"]) for name in self._timed(case)},
             }
             self._built.clear()  # one case's episodes at a time are enough
         return results, costs
 
-    def _scores(self, clock: Clock, case: str) -> dict[str, list[dict[str, Any]]]:
+    def _scores(
+        self, case: str, found: Mapping[Key, dict[str, Any]]
+    ) -> dict[str, list[dict[str, Any]]]:
         """Every method's scores, one per partition; the rivals come last."""
         numbers = range(self.plan.partitions)
-        found = {
-            name: [self._score(clock, case, name, k) for k in numbers] for name in methods_of(case)
-        }
-        rivals = [self._rivals(clock, case, k) for k in numbers]
-        for name in rivals[0]:
-            found[f"rival: {name}"] = [one[name] for one in rivals]
-        return found
-
-    def _score(self, clock: Clock, case: str, name: str, k: int) -> dict[str, Any]:
-        return self._piece(
-            clock,
-            case,
-            "score",
-            _file(case, name, k),
-            lambda built: score(self.plan, METHODS[name], built, k).describe(),
-        )
-
-    def _rivals(self, clock: Clock, case: str, k: int) -> dict[str, Any]:
-        return self._piece(
-            clock,
-            case,
-            "rivals",
-            _file(case, "rivals", k),
-            lambda built: {
-                name: one.describe() for name, one in score_rivals(self.plan, built, k).items()
-            },
-        )
-
-    def _step(self, clock: Clock, case: str, name: str) -> float:
-        found = self._piece(
-            clock,
-            case,
-            "step",
-            _file(case, name, "step"),
-            lambda built: {"us": step_microseconds(self.plan, METHODS[name], built)},
-        )
-        return float(found["us"])
+        own = {name: [found["score", name, k] for k in numbers] for name in methods_of(case)}
+        rivals = [found["rivals", k] for k in numbers]
+        return own | {f"rival: {name}": [one[name] for one in rivals] for name in rivals[0]}
 
     def _timed(self, case: str) -> tuple[str, ...]:
         """Whose live step is timed; that takes a monitor of every step of the horizon."""
@@ -128,56 +101,65 @@ class DistanceRun:
             return methods_of(case)
         return methods_of("walk") if case in ("skirmish", "walk") else ()
 
-    def _pieces(self, case: str) -> Iterator[tuple[str, str]]:
-        numbers = range(self.plan.partitions)
-        yield _file(case, "truth"), "truth"
+    def _pieces(self, case: str, clock: Clock | None) -> dict[Key, Piece]:
+        """Every piece of a case by its key, in the order in which they are made."""
+        plan, numbers = self.plan, range(self.plan.partitions)
+        make: dict[Key, Callable[[Case], dict[str, Any]]] = {("truth",): _about}
         for name in methods_of(case):
-            yield from ((_file(case, name, k), "score") for k in numbers)
-        yield from ((_file(case, "rivals", k), "rivals") for k in numbers)
-        yield from ((_file(case, name, "step"), "step") for name in self._timed(case))
+            for k in numbers:
+                make["score", name, k] = partial(_score, plan, name, k)
+        for k in numbers:
+            make["rivals", k] = partial(_rivals, plan, k)
+        for name in self._timed(case):
+            make["step", name] = partial(_step, plan, name)
+        return {
+            key: Piece(
+                file=_file(case, key),
+                kind=f"distance: {key[0]}",
+                text=f"{CASES[case].label}: distance to the truth, {key[0]}",
+                weight=_weight(case, str(key[0])),
+                needs=lambda: self._build(clock, case),
+                make=made,
+            )
+            for key, made in make.items()
+        }
 
-    def _piece(
-        self,
-        clock: Clock,
-        case: str,
-        kind: str,
-        file: str,
-        make: Callable[[Case], dict[str, Any]],
-    ) -> dict[str, Any]:
-        """The kept piece, or a new one that is kept."""
-        kept = self.keeper.table(file)
-        if kept is None:
-            self._build(clock, case)
-            text = f"{CASES[case].label}: distance to the truth, {kind}"
-            with clock.timed(f"distance: {kind}", text, weight=_weight(case, kind)):
-                kept = plain(make(self._built[case]))
-            self.keeper.keep_table(file, kept)
-        return kept
-
-    def _build(self, clock: Clock, case: str) -> None:
+    def _build(self, clock: Clock | None, case: str) -> Case:
+        assert clock is not None  # nothing is made while the pieces are only counted
         if case not in self._built:
             with clock.timed("distance: truth", f"{CASES[case].label}: the truth", weight=0.0):
                 self._built[case] = build_case(
                     case, self._oracle, n_episodes=self.plan.episodes, seed=self.plan.seed
                 )
-
-    @staticmethod
-    def _about(case: Case) -> dict[str, Any]:
-        return {
-            "target": [case.target.lower, case.target.upper],
-            "rollouts": case.rollouts,
-            "steps": sorted(case.tests),
-            "states": [case.tests[t].p_true.size for t in sorted(case.tests)],
-            "seconds": case.truth_seconds,
-        }
+        return self._built[case]
 
 
-def _file(case: str, *name: object) -> str:
+def _about(case: Case) -> dict[str, Any]:
+    return {
+        "target": [case.target.lower, case.target.upper],
+        "rollouts": case.rollouts,
+        "steps": sorted(case.tests),
+        "states": [case.tests[t].p_true.size for t in sorted(case.tests)],
+        "seconds": case.truth_seconds,
+    }
+
+
+def _score(plan: Plan, name: str, partition: int, case: Case) -> dict[str, Any]:
+    return score(plan, METHODS[name], case, partition).describe()
+
+
+def _rivals(plan: Plan, partition: int, case: Case) -> dict[str, Any]:
+    return {name: one.describe() for name, one in score_rivals(plan, case, partition).items()}
+
+
+def _step(plan: Plan, name: str, case: Case) -> dict[str, Any]:
+    return {"us": step_microseconds(plan, METHODS[name], case)}
+
+
+def _file(case: str, key: Key) -> str:
     """A short file name; method names hold commas and colons."""
-    if name == ("truth",):
-        return f"distance-{case}-truth"
-    digest = blake2b(repr(name).encode(), digest_size=5).hexdigest()
-    return f"distance-{case}-{digest}"
+    digest = blake2b(repr(key).encode(), digest_size=5).hexdigest()
+    return f"distance-{case}-{key[0]}-{digest}"
 
 
 def _weight(case: str, kind: str) -> float:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Final, Self
 
 import numpy as np
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
-from ontarget.conformal._limits import TargetEnds, raw_probability
-from ontarget.conformal._ranks import TargetCounts, target_counts
-from ontarget.conformal.pcqr import PCQR
-from ontarget.evaluation import brier, coverage, log_loss, width
-from ontarget.evaluation.calibration import bin_of
-from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted.blocks import Block, plan_blocks
-from ontarget.fitting.fit import Preset, preset_model
-from ontarget.models._entry import fresh_model
-from ontarget.paper.partitions import Partition, Rows
-from ontarget.paper.plan import Plan
+from ontarget import PCQR, GoalMonitor, Interval, RawInverse
+from ontarget.episodes import Split
+from ontarget.evaluation import bin_of, brier, coverage, log_loss, width
+from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from ontarget.paper.partitions import Partition
+from ontarget.paper.plan import Plan, Preset
 
 __all__ = ["METHODS", "Part", "calibrated_at", "run_partition"]
 
@@ -107,85 +101,59 @@ def run_partition(
     """The whole experiment on one partition; `tick` is called after each step.
 
     ``preset`` says how F̂ is learnt: a plain forest per step, or the goal monitor's default, guided
-    forests of five steps each (M14).
+    forests of five steps each (M14). A goal monitor takes outcomes as they are: exact atoms.
     """
-    horizon, met = partition.test.horizon, partition.met
-    ends = TargetEnds.of(partition.target, partition.grid)
-    low = np.empty((horizon, met.size), dtype=np.int32)
-    bins = np.empty((len(METHODS), horizon, plan.bins, 3))
-    scores = np.empty((2, len(METHODS), horizon))
-    interval = np.empty(2)
-    for t, (pcqr, rows) in enumerate(_calibrated(plan, partition, preset)):
-        counts, raw = _forecasts(pcqr, ends, rows)
-        low[t] = counts.low
-        for m, p in enumerate([*counts.probability(), raw]):
-            bins[m, t] = _binned(p, met, plan.bins)
-            scores[:, m, t] = brier(p, met), log_loss(p, met, n_calibration=plan.calibrate)
-        if t == 0:
-            lower, upper = pcqr.interval(rows.X, plan.level)
-            interval[:] = coverage(lower, upper, rows.y).value, width(lower, upper).mean
-        tick()
-    target = partition.target
+    ask = _plain_forests if preset == "paper" else _default_monitor
+    panels, interval = ask(plan, partition, tick)
+    met, end = partition.met, partition.target.components[0]
     return Part(
-        low=low,
+        low=np.rint(panels[0] * (plan.calibrate + 1)).astype(np.int32),
         met=met,
         ids=partition.test.ids,
         outcomes=partition.outcomes,
-        target=np.array([target.components[0].lower, target.components[0].upper]),
-        bins=bins,
-        brier=scores[0],
-        log_loss=scores[1],
-        interval=interval,
+        target=np.array([end.lower, end.upper]),
+        bins=np.array([[_binned(p, met, plan.bins) for p in panel] for panel in panels]),
+        brier=np.array([[brier(p, met) for p in panel] for panel in panels]),
+        log_loss=np.array(
+            [[log_loss(p, met, n_calibration=plan.calibrate) for p in panel] for panel in panels]
+        ),
+        interval=np.array(
+            [coverage(*interval, partition.outcomes).value, width(*interval).mean],
+        ),
         n=plan.calibrate,
     )
 
 
-def _calibrated(plan: Plan, partition: Partition, preset: Preset) -> Iterator[tuple[PCQR, Rows]]:
-    """The calibrated model of each step, and the test episodes as it reads them."""
+def _plain_forests(
+    plan: Plan, partition: Partition, tick: Callable[[], object]
+) -> tuple[FloatArray, Interval]:
+    """What each method says, (methods, steps, tests), and the intervals at t = 0."""
     horizon = partition.test.horizon
-    if preset == "paper":
-        for t in range(horizon):
-            yield calibrated_at(plan, partition, t), partition.rows(partition.test, t)
-        return
-    unfitted = preset_model(preset).set_params(n_trees=plan.n_trees)
-    for block in plan_blocks(horizon)[0]:
-        seed = (plan.seed, partition.number, block.start)
-        model = fresh_model(unfitted, seed=seed, n_steps=len(block.train_steps))
-        steps = [_with_step(partition.rows(partition.train, t), t) for t in block.train_steps]
-        model.fit(
-            np.concatenate([rows.X for rows in steps]),
-            np.concatenate([rows.y for rows in steps]),
-            ids=np.concatenate([rows.ids for rows in steps]),
-            steps=np.repeat(block.train_steps, [rows.y.size for rows in steps]),
-            categorical=partition.categorical,
-        )
-        yield from _block_steps(plan, partition, block, model)
+    panels = np.empty((len(METHODS), horizon, len(partition.test)))
+    for t in range(horizon):
+        pcqr, rows = calibrated_at(plan, partition, t), partition.rows(partition.test, t)
+        asked = (rows.X, partition.target, rows.offset)
+        panels[:3, t] = pcqr.probability(*asked)
+        panels[3, t] = RawInverse(pcqr.model, grid=partition.grid).probability(*asked).p
+        if t == 0:
+            interval = pcqr.interval(rows.X, plan.level)
+        tick()
+    return panels, interval
 
 
-def _block_steps(
-    plan: Plan, partition: Partition, block: Block, model: Any
-) -> Iterator[tuple[PCQR, Rows]]:
-    """The steps that share one model; each has ranks of its own."""
-    for t in block.steps:
-        calibrate, test = (
-            _with_step(partition.rows(part, t), t) for part in (partition.calibrate, partition.test)
-        )
-        pcqr = PCQR(model, grid=partition.grid).calibrate(
-            calibrate.X, calibrate.y, ids=calibrate.ids, seed=plan.seed, step=t
-        )
-        yield pcqr, test
-
-
-def _with_step(rows: Rows, t: int) -> Rows:
-    return replace(rows, X=inputs_of(rows.X, None, t))
-
-
-def _forecasts(pcqr: PCQR, ends: TargetEnds, rows: Rows) -> tuple[TargetCounts, FloatArray]:
-    """Calibrated and raw probability from one descent through the forest."""
-    a_minus, a_plus = ends.limits(pcqr.model, rows.X, rows.offset)
+def _default_monitor(
+    plan: Plan, partition: Partition, tick: Callable[[], object]
+) -> tuple[FloatArray, Interval]:
+    """The same of a goal monitor; it is fitted and asked as a whole."""
+    split = Split(partition.train, partition.calibrate, None, None)
+    monitor = GoalMonitor(plan.guided_forest()).fit(split=split, seed=plan.seed, progress=False)
+    found = monitor.evaluate(partition.test, partition.target)
+    for _ in range(partition.test.horizon):
+        tick()
+    first = partition.test.at(0)
     return (
-        target_counts(pcqr.ranks, a_minus, a_plus),
-        raw_probability(a_minus, a_plus, ends.first)[:, 0],
+        np.stack([found.low, found.p, found.high, found.raw]),
+        monitor.interval(0, first.states, first.behavior, plan.level),
     )
 
 

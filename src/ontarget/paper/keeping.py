@@ -1,11 +1,12 @@
-"""What survives a stopped run: each finished piece in a file of its own, named by what made it."""
+"""A run as pieces: each is made once, timed, and kept in a file named by what made it."""
 
 from __future__ import annotations
 
 import io
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -15,11 +16,19 @@ from zipfile import BadZipFile
 import numpy as np
 
 import ontarget
-from ontarget._typing import AnyArray
-from ontarget._version import __version__
-from ontarget._whole_file import write_whole
+from ontarget.paper.arrays import AnyArray
+from ontarget.paper.progress import Clock
 
-__all__ = ["Keeper", "code_digest", "commit", "plain"]
+__all__ = [
+    "Keeper",
+    "Piece",
+    "code_digest",
+    "commit",
+    "finish",
+    "missing_weight",
+    "plain",
+    "write_whole",
+]
 
 _PACKAGE = Path(ontarget.__file__).parent
 
@@ -80,7 +89,73 @@ class Keeper:
 
     def _write(self, path: Path, content: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, [content])
+        write_whole(path, content)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece of a run.
+
+    Attributes
+    ----------
+    file
+        The name it is kept under.
+    kind
+        The kind of work, as the table of times names it.
+    text
+        What is being done, beside the progress bar.
+    weight
+        About its processor seconds at full size; it only moves the progress bar.
+    needs
+        Gives what the piece is made from; the time for that is counted elsewhere.
+    make
+        Makes the piece from it: arrays, or plain values.
+    ticks
+        How often `make` will report an advance, by what it is made from.
+    arrays
+        Whether the piece is arrays.
+    """
+
+    file: str
+    kind: str
+    text: str
+    weight: float
+    needs: Callable[[], Any]
+    make: Callable[[Any], Mapping[str, Any]]
+    ticks: Callable[[Any], int] = lambda _: 1
+    arrays: bool = False
+
+
+def finish(piece: Piece, keeper: Keeper, clock: Clock) -> dict[str, Any]:
+    """The kept piece, or a new one that is kept."""
+    kept = keeper.arrays(piece.file) if piece.arrays else keeper.table(piece.file)
+    if kept is not None:
+        return kept
+    given = piece.needs()
+    with clock.timed(piece.kind, piece.text, weight=piece.weight, ticks=piece.ticks(given)):
+        made = piece.make(given)
+    if piece.arrays:
+        keeper.keep_arrays(piece.file, made)
+        return dict(made)
+    found: dict[str, Any] = plain(made)
+    keeper.keep_table(piece.file, found)
+    return found
+
+
+def missing_weight(pieces: Iterable[Piece], keeper: Keeper) -> float:
+    """The weight of the pieces that are not kept yet."""
+    return sum(
+        piece.weight
+        for piece in pieces
+        if not keeper.has(piece.file, "npz" if piece.arrays else "json")
+    )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(content)
+    part.replace(path)
 
 
 @cache
@@ -123,7 +198,7 @@ def commit() -> str:
             timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
-        return f"version {__version__}"
+        return f"version {ontarget.__version__}"
     return found.stdout.strip()
 
 

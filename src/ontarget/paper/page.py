@@ -6,50 +6,15 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from ontarget.evaluation.figures import svg_of, theme_css
+from ontarget.evaluation.figures import svg_of
 from ontarget.paper import checks, distance_tables, tables
 from ontarget.paper.plan import LABELS
+from ontarget.report import figure, page, pair, paragraph, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["page_of"]
-
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { background: var(--ontarget-paper); color: var(--ontarget-ink); margin: 0 auto;
-  max-width: 62rem; padding: 1.5rem; font: 1rem/1.55 system-ui, "Segoe UI", Helvetica, Arial,
-  sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.25rem; margin: 2.4rem 0 .5rem; border-bottom: 1px solid var(--ontarget-rule);
-  padding-bottom: .25rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
-p { max-width: 46rem; margin: .5rem 0; }
-.note { color: var(--ontarget-muted); font-size: .92rem; }
-.quick { border: 2px solid var(--ontarget-vermilion); padding: .5rem .8rem; max-width: 46rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0 1rem;
-  font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: .2rem 0 .3rem; }
-th, td { padding: .28rem .8rem .28rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid var(--ontarget-rule); }
-td { white-space: nowrap; }
-.sentences td { white-space: normal; }
-thead th { border-bottom: 1.5px solid var(--ontarget-ink); vertical-align: bottom; }
-tbody th { font-weight: 400; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr));
-  gap: 1rem; align-items: start; }
-figure { margin: .6rem 0; break-inside: avoid; }
-figcaption { font-size: .9rem; color: var(--ontarget-muted); }
-@media print { :root { font-size: 9.5pt; }
-  body { max-width: none; padding: 0; }
-  h2, h3, caption { break-after: avoid; } tr { break-inside: avoid; }
-  .note { break-before: avoid; }
-  .scroll { overflow: visible; } table { font-size: .8rem; break-inside: avoid; }
-  p { max-width: none; } th, td { padding-right: .7rem; }
-  .pair { display: block; } .pair svg { max-height: 7.6cm; }
-  .pair.tall { display: grid; grid-template-columns: 1fr 1fr; } .tall svg { max-height: 11cm; } }
-"""
 
 _TITLE: Final = "Will my robot achieve my goals? The paper, reproduced"
 
@@ -90,55 +55,57 @@ def page_of(
     results: Mapping[str, Any], timing: Mapping[str, Any], figures: Mapping[str, Figure]
 ) -> str:
     """The page as text; it refers to nothing outside itself."""
-    drawn = {name: svg_of(figure) for name, figure in figures.items()}
-    parts = [*_sections(results, drawn), *_distances(results, timing, drawn), *_times(timing)]
-    body = "\n".join(parts)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
-        f"<title>{escape(_TITLE)}</title>\n<style>{theme_css()}{_STYLE}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
+    drawn = {name: svg_of(one) for name, one in figures.items()}
+    return page(_TITLE, _parts(results, timing, drawn))
 
 
-def _sections(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[str]:
+def _parts(
+    results: Mapping[str, Any], timing: Mapping[str, Any], drawn: Mapping[str, str]
+) -> Iterator[str]:
     plan = results["plan"]
     yield from _opening(results)
-    yield "<h2>The paper's figures beside ours</h2>"
+    yield section("The paper's figures beside ours", _main(results))
+    yield section("Calibration error and Brier score", _forecasts(results))
+    for name, (title, caption) in _FIGURES.items():
+        yield section(title, _by_domain(plan["domains"], drawn, name, caption))
+    yield section("The episodes whose probability does not converge", _convergence(results, drawn))
+    if "studies" in results:
+        yield section("Intervals: PCQR and its rivals", _intervals(results))
+        yield section("Probabilities: PCQR⁻¹ and its rivals", _probabilities(results))
+        yield section("Alarms at a promised rate of false alarms", _alarms(results))
+        yield section("One guarantee for the whole episode", _guarantees(results))
+    yield section("Distance to the truth", _distances(results, timing, drawn))
+    yield section("Time", _times(timing))
+
+
+def _main(results: Mapping[str, Any]) -> Iterator[str]:
     yield tables.main_table(results).html()
-    yield _text(_SURROGATE)
-    yield _text(
+    yield paragraph(_SURROGATE)
+    yield paragraph(
         "With exact atoms nothing is added to the outcomes. Many are then equal, and an interval "
         "that must hold all of an atom or none of it covers more than 80 %: at least the level is "
         "promised, not the level itself."
     )
-    if not plan["quick"]:  # what is asked is asked of the full size
+    if not results["plan"]["quick"]:  # what is asked is asked of the full size
         yield checks.checks_table(results).html()
-    yield from _forecasts(results)
-    for name, (title, caption) in _FIGURES.items():
-        yield f"<h2>{escape(title)}</h2>"
-        yield _pair(plan["domains"], drawn, name, caption)
-    yield from _convergence(results, drawn)
-    if "studies" in results:
-        yield from _studies(results)
 
 
 def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
-    yield "<h2>Calibration error and Brier score</h2>"
-    yield _text(
+    yield paragraph(
         "Pooled over all steps: first the mean over the partitions ± their standard deviation, "
         "then the error of all partitions' forecasts together. Perfect forecasts show an error "
         "too, by chance; on Tamarisk the truth is known, and shows how much. “Paper” is a plain "
-        "forest per step, “default” the guided forests of a goal monitor."
+        "forest per step, “default” the guided forests of a goal monitor, which takes outcomes as "
+        "they are and so is measured with exact atoms only."
     )
     yield tables.calibration_table(results).html()
-    yield _text(
+    yield paragraph(
         "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
-        "Ranks are known from the calibration episodes only; were the model perfect, that alone "
-        "would cost the price in the last column, the Brier score over n + 2. Calibration gains "
-        "where the model is wrong in the same way for all states; it corrects the distribution of "
-        "outcomes as a whole, and no single target. Partitions share episodes, so the standard "
-        "error is an understatement."
+        "Ranks are known from the n calibration episodes only. Even for a perfect model, this "
+        "costs the price in the last column: the Brier score over n + 2. Calibration helps where "
+        "the model is wrong in the same way for all states, because it corrects the distribution "
+        "of outcomes as a whole and not any single target. Partitions share episodes, so the true "
+        "standard error is somewhat larger."
     )
     yield tables.brier_table(results).html()
 
@@ -148,72 +115,78 @@ def _opening(results: Mapping[str, Any]) -> Iterator[str]:
     yield f"<h1>{escape(_TITLE)}</h1>"
     if plan["quick"]:
         yield (
-            '<p class="quick"><strong>A quick run.</strong> Fewer episodes, partitions and trees '
+            '<p class="warning"><strong>A quick run.</strong> Fewer episodes, partitions and trees '
             "than the paper; its figures only show that everything works. Run "
             "<code>ontarget paper</code> without <code>--quick</code> for the real ones.</p>"
         )
-    yield _text(
+    yield paragraph(
         "Guyer and Dietterich predict at every step of a run the probability that it ends inside a "
         "target, by inverting conformal prediction (PCQR⁻¹). Here are their experiments on our "
         "simulators, and answers to the questions that they leave open."
     )
-    yield _text(
+    yield paragraph(
         f"{plan['episodes']:,} episodes per domain, in {plan['partitions']} random partitions of "
         f"{plan['train']:,} to train, {plan['calibrate']:,} to calibrate and {plan['test']:,} to "
         f"test; at each step one forest of {plan['n_trees']} trees with at least "
-        f"{plan['min_leaf']} episodes a leaf (the paper does not say which). The target reaches "
-        "from the 10 % to the 90 % quantile of the test episodes' outcomes. ± is the standard "
-        "deviation over the partitions."
+        f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number. Our "
+        "leaves are those of GoalMonitor(preset='paper'); “paper” means one leaf size throughout. "
+        "The target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. "
+        "± is the standard deviation over the partitions."
     )
-    yield (
-        f'<p class="note">Made by ontarget {escape(results["version"])}, commit '
-        f"{escape(results['commit'])}, seed {plan['seed']}.</p>"
+    yield paragraph(
+        f"Made by ontarget {results['version']}, commit {results['commit']}, seed {plan['seed']}.",
+        "note",
     )
 
 
 def _convergence(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[str]:
-    domains = results["plan"]["domains"]
-    yield "<h2>The episodes whose probability does not converge</h2>"
-    yield _text(
+    yield paragraph(
         "The paper adds noise of ±5·10⁻⁶ to every outcome, so that no two are equal, and sets the "
         "target's ends among the noisy outcomes. An episode that ends within the noise of an end "
         "stays open to the last step: only the noise decides it. With exact atoms an outcome on a "
         "closed end counts as inside, and nothing is left to decide."
     )
     yield tables.open_table(results).html()
-    yield _pair(domains, drawn, "open", "Episodes with a lower bound between 5 % and 95 %.")
-    yield _pair(domains, drawn, "episodes-atoms", "The same ten episodes with exact atoms.")
+    for name, caption in (
+        ("open", "Episodes with a lower bound between 5 % and 95 %."),
+        ("episodes-atoms", "The same ten episodes with exact atoms."),
+    ):
+        yield from _by_domain(results["plan"]["domains"], drawn, name, caption)
 
 
-def _studies(results: Mapping[str, Any]) -> Iterator[str]:
-    domains = results["plan"]["domains"]
+def _intervals(results: Mapping[str, Any]) -> Iterator[str]:
     steps = ", ".join(map(str, next(iter(results["studies"].values()))["rivals"]["noise"]["steps"]))
-    yield "<h2>Intervals: PCQR and its rivals</h2>"
-    yield _text(
+    yield paragraph(
         f"The same partitions and forests, with the paper's noise, at the steps {steps}. Each cell "
         "is coverage in per cent and mean width. “Linear” is linear quantile regression at "
         f"{results['plan']['linear_levels']} levels in place of the forest."
     )
-    for domain in domains:
+    for domain in results["plan"]["domains"]:
         for table in tables.interval_tables(results, domain):
             yield table.html()
-    yield "<h2>Probabilities: PCQR⁻¹ and its rivals</h2>"
-    yield _text(
+
+
+def _probabilities(results: Mapping[str, Any]) -> Iterator[str]:
+    yield paragraph(
         "At the same steps, pooled. “Raw” is the model's own probability without calibration; "
         "log losses are clipped half a calibration episode away from 0 and 1."
     )
-    for domain in domains:
+    for domain in results["plan"]["domains"]:
         yield tables.probability_table(results, domain).html()
-    yield "<h2>Alarms at a promised rate of false alarms</h2>"
-    yield _text(
+
+
+def _alarms(results: Mapping[str, Any]) -> Iterator[str]:
+    yield paragraph(
         "Thresholds come from half of the calibration episodes, set aside; everything here is "
         "measured on the test episodes, with exact atoms, by a goal monitor with the paper's plain "
         "forest per step and by one with this library's defaults."
     )
-    for domain in domains:
+    for domain in results["plan"]["domains"]:
         yield tables.alarm_table(results, domain).html()
-    yield "<h2>One guarantee for the whole episode</h2>"
-    yield _text(
+
+
+def _guarantees(results: Mapping[str, Any]) -> Iterator[str]:
+    yield paragraph(
         "The paper asks for a guarantee over all steps at once. “Ruled out” and “assured” may be "
         "said at any step of an episode with one error rate for all of it, and the band of "
         "outcomes holds at every step together."
@@ -224,8 +197,7 @@ def _studies(results: Mapping[str, Any]) -> Iterator[str]:
 def _distances(
     results: Mapping[str, Any], timing: Mapping[str, Any], drawn: Mapping[str, str]
 ) -> Iterator[str]:
-    yield "<h2>Distance to the truth</h2>"
-    yield _text(
+    yield paragraph(
         "On a simulator the probability itself is known, exactly or by many restarts from the same "
         "state (rollouts). The excess Brier score is what a method loses against it; |p − p_true| "
         "is how far off it is. Means over the steps, ± the standard deviation over the partitions; "
@@ -236,19 +208,19 @@ def _distances(
         yield "<p>Not part of this run: <code>ontarget paper --distance</code> measures it.</p>"
         return
     costs = timing["distance"]
-    yield f"<figure>{drawn['distance']}</figure>"
+    yield figure(drawn["distance"])
     yield distance_tables.overview_table(found, costs).html()
-    yield _text(
+    yield paragraph(
         "Cart-pole and mountain car are Gymnasium's equations, step by step the same as its own "
         "environments, which need not be installed to run them. In Skirmish a state does not tell "
         "all that the simulator knows, so no method reaches its truth."
     )
     yield "<h3>What moves it, and what that costs</h3>"
-    yield _text(
+    yield paragraph(
         "Fit: milliseconds of processor time for each step of an episode. Step: the median time of "
         "Watch.step in the quietest of ten rounds. MB: the size of the model for each step. The "
-        "ratio is to the paper's forest. Rivals have the forest per step with leaves of 15, or "
-        "linear quantile regression. The defaults of GoalMonitor are chosen from these tables."
+        "ratio is to the paper's forest. Rivals use that forest too, or linear quantile "
+        "regression. The defaults of GoalMonitor are chosen from these tables."
     )
     for case, one in found.items():
         yield distance_tables.cost_table(case, one, costs[case]).html()
@@ -256,9 +228,8 @@ def _distances(
 
 
 def _times(timing: Mapping[str, Any]) -> Iterator[str]:
-    yield "<h2>Time</h2>"
     load = timing["load_average"]
-    yield _text(
+    yield paragraph(
         f"{timing['cores']} cores, {timing['threads']} threads"
         + (f", load average {load:.1f} at the end." if load is not None else ".")
         + " Seconds by the clock count whatever else the machine did; a run that was stopped and "
@@ -269,22 +240,16 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
         yield limits.html()
     yield tables.time_table(timing).html()
     if any(timing["peer"].values()):
-        yield _text(
+        yield paragraph(
             "The same steps of the first partition (noise mode: fit, rank, probabilities of the "
             "test episodes) through quantile-forest and NumPy:"
         )
         yield tables.peer_table(timing).html()
 
 
-def _text(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
-
-
-def _pair(domains: list[str], drawn: Mapping[str, str], name: str, caption: str) -> str:
-    """The same figure of every domain, side by side where there is room."""
-    figures = "\n".join(
-        f"<figure><h3>{escape(LABELS[domain])}</h3>{drawn[f'{name}-{domain}']}</figure>"
-        for domain in domains
-    )
-    tall = " tall" if name == "reliability" else ""  # two of them fit beside each other in print
-    return f'<div class="pair{tall}">{figures}</div>\n<p class="note">{escape(caption)}</p>'
+def _by_domain(
+    domains: list[str], drawn: Mapping[str, str], name: str, caption: str
+) -> Iterator[str]:
+    """The same figure of every domain, side by side where there is room, and what they show."""
+    yield pair(*(figure(drawn[f"{name}-{domain}"], title=LABELS[domain]) for domain in domains))
+    yield paragraph(caption, "note")

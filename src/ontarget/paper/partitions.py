@@ -15,12 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from ontarget._keyed import keyed_uniform, keys_of
-from ontarget._typing import AnyArray, BoolArray, FloatArray
+from ontarget import Target
 from ontarget.domains import simulate
-from ontarget.episodes import Episodes, Split
+from ontarget.episodes import Episodes, Split, uniform_by_id
+from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.plan import Mode, Plan
-from ontarget.target import Target
 
 __all__ = ["Partition", "Rows", "partition_of", "simulated"]
 
@@ -83,7 +82,7 @@ class Partition:
         if self.mode == "atoms":
             return part.at(0, grid=self.grid).outcomes
         # Every episode of both domains lives to the horizon, so each is alive at every step.
-        uniform = keyed_uniform(keys_of(part.ids), self.seed, "paper noise")
+        uniform = uniform_by_id(part.ids, self.seed, "paper noise")
         return part.outcomes + _HALF_NOISE * (2.0 * uniform - 1.0)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from ontarget._extras import require
-from ontarget._threads import n_threads
-from ontarget.conformal._limits import TargetEnds
-from ontarget.errors import MissingExtraError
+from ontarget.models import n_threads
 from ontarget.paper.experiment import calibrated_at
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
@@ -25,8 +23,8 @@ PEER_STEPS: Final = {"tamarisk": (0,), "skirmish": (0, 28)}
 def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] | None:
     """Seconds of ours and of the peer for the same steps; None where the peer is not installed."""
     try:
-        library = require("quantile_forest", extra="dev")
-    except MissingExtraError:
+        library = importlib.import_module("quantile_forest")
+    except ModuleNotFoundError:
         return None
     steps = [t for t in PEER_STEPS[domain] if t < partition.test.horizon]
 
@@ -58,9 +56,9 @@ def _peer(library: Any, plan: Plan, partition: Partition, t: int) -> object:
         return forest.quantile_ranks(X, y, kind="weak", aggregate_leaves_first=False)
 
     ranks = np.sort(cdf(calibrate.X, calibrate.y))
-    ends = TargetEnds.of(partition.target).shifted(test.offset)
-    below = np.searchsorted(ranks, cdf(test.X, ends[:, 1]), side="left")
-    upto = np.searchsorted(ranks, cdf(test.X, ends[:, 0]), side="right")
+    lower, upper = partition.target.lower - test.offset, partition.target.upper - test.offset
+    below = np.searchsorted(ranks, cdf(test.X, upper), side="left")
+    upto = np.searchsorted(ranks, cdf(test.X, lower), side="right")
     return (below - upto - 1) / (ranks.size + 1)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ontarget._arguments import whole_number
+from ontarget import GuidedForest, QuantileForest
 from ontarget.errors import InputError
-from ontarget.models.forest.estimator import QuantileForest
 
-__all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Reported"]
+__all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Preset", "Reported"]
 
 Mode: TypeAlias = Literal["noise", "atoms"]
+# How F̂ is learnt: a plain forest per step as in the paper, or the goal monitor's default.
+Preset: TypeAlias = Literal["paper", "default"]
 MODES: Final[tuple[Mode, ...]] = ("noise", "atoms")
 
 # How each domain is named to a reader, next to the paper's.
@@ -47,7 +48,8 @@ class Plan:
     partitions
         How many random partitions.
     n_trees, min_leaf
-        The forest of each step. The paper does not say; ours are the forest's own defaults.
+        The forest of each step. The paper gives neither; ours are `QuantileForest`'s own defaults,
+        as in ``GoalMonitor(preset="paper")``. The default monitor has as many trees.
     level
         The level of the prediction intervals at t = 0.
     bins
@@ -81,9 +83,11 @@ class Plan:
     quick: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("train", "calibrate", "partitions", "n_trees", "min_leaf", "bins"):
-            whole_number(name, getattr(self, name), least=1)
-        whole_number("seed", self.seed, least=0)
+        sizes = ("train", "calibrate", "partitions", "n_trees", "min_leaf", "bins")
+        for name in (*sizes, "seed"):
+            value, least = getattr(self, name), 0 if name == "seed" else 1
+            if not isinstance(value, int) or value < least:
+                raise InputError(f"{name} needs a whole number from {least} up, got {value!r}")
         unknown = [name for name in self.domains if name not in PAPER]
         if unknown or not self.domains:
             raise InputError(f"domains needs some of {', '.join(PAPER)}, got {self.domains!r}")
@@ -105,6 +109,10 @@ class Plan:
     def forest(self, partition: int, t: int) -> QuantileForest:
         """The unfitted forest of one step of one partition."""
         return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
+
+    def guided_forest(self) -> GuidedForest:
+        """The unfitted model of the goal monitor's default, with the plan's trees."""
+        return GuidedForest(n_trees=self.n_trees, min_leaf=7)
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for files."""

@@ -13,10 +13,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ontarget._kernel import kernel
-from ontarget._typing import BoolArray, FloatArray, KeyArray
-from ontarget.domains.draws import streams, uniform
-from ontarget.target import Target
+from ontarget import Target
+from ontarget.domains import uniforms
+from ontarget.paper.arrays import BoolArray, FloatArray, KeyArray
 
 __all__ = ["CartPole", "MountainCar", "Reservoir", "States", "Storm", "Walk"]
 
@@ -28,22 +27,8 @@ class States:
     values: FloatArray
 
 
-@kernel
-def _fill(of_stream: KeyArray, out: FloatArray) -> None:
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = uniform(of_stream[i], j)
-
-
-def _uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
-    """N uniform numbers for each key at step t; step -1 is before the first."""
-    out = np.empty((keys.size, n))
-    _fill(streams(keys, t), out)
-    return out
-
-
 def _normals(keys: KeyArray, t: int, n: int) -> FloatArray:
-    normals: FloatArray = ndtri(np.maximum(_uniforms(keys, t, n), 2.0**-54))
+    normals: FloatArray = ndtri(np.maximum(uniforms(keys, t, n), 2.0**-54))
     return normals
 
 
@@ -77,12 +62,12 @@ class Walk(_Process):
 
     def start(self, keys: KeyArray) -> States:
         """Any wind; the gust is noise that a model should learn to ignore."""
-        drawn = _uniforms(keys, -1, 2)
+        drawn = uniforms(keys, -1, 2)
         return States(np.stack([np.floor(3.0 * drawn[:, 0]), drawn[:, 1]], axis=1))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
         """The move; the wind changes in place."""
-        drawn = _uniforms(keys, t, 3)
+        drawn = uniforms(keys, t, 3)
         wind = state.values[:, 0].astype(np.intp)
         move: FloatArray = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(
             axis=1
@@ -188,11 +173,11 @@ class CartPole(_Process):
 
     def start(self, keys: KeyArray) -> States:
         """Gymnasium's start: every number within 0.05 of 0."""
-        return States(0.1 * _uniforms(keys, -1, 4) - 0.05)
+        return States(0.1 * uniforms(keys, -1, 4) - 0.05)
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
         """1 for every step that begins with the pole up; the cart moves on in place."""
-        drawn = _uniforms(keys, t, 2)
+        drawn = uniforms(keys, t, 2)
         values = state.values
         right = values[:, 2] + 0.3 * values[:, 3] > 0.0
         right = np.where(drawn[:, 0] < self.careless, drawn[:, 1] < 0.5, right)
@@ -231,11 +216,11 @@ class MountainCar(_Process):
 
     def start(self, keys: KeyArray) -> States:
         """Gymnasium's start: at rest in the valley."""
-        return States(np.stack([0.2 * _uniforms(keys, -1, 1)[:, 0] - 0.6, np.zeros(keys.size)], 1))
+        return States(np.stack([0.2 * uniforms(keys, -1, 1)[:, 0] - 0.6, np.zeros(keys.size)], 1))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
         """-1 for every step that begins before the goal; the car moves on in place."""
-        drawn = _uniforms(keys, t, 2)
+        drawn = uniforms(keys, t, 2)
         push = np.where(state.values[:, 1] >= 0.0, 1.0, -1.0)
         push = np.where(drawn[:, 0] < self.careless, np.floor(3.0 * drawn[:, 1]) - 1.0, push)
         under_way = ~self.over(state)

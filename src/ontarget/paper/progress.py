@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ontarget._threads import n_threads
+from ontarget.models import n_threads
 
 __all__ = ["Clock", "Report", "Seconds"]
 

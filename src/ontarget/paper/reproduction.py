@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ontarget._version import __version__
-from ontarget._whole_file import write_whole
+import ontarget
 from ontarget.domains import Tamarisk
 from ontarget.episodes import Episodes
-from ontarget.monitor.monitor import Preset
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
 from ontarget.paper.distance_run import DistanceRun
 from ontarget.paper.experiment import Part, run_partition
-from ontarget.paper.keeping import Keeper, commit, plain
+from ontarget.paper.keeping import (
+    Keeper,
+    Piece,
+    commit,
+    finish,
+    missing_weight,
+    plain,
+    write_whole,
+)
 from ontarget.paper.partitions import Partition, partition_of, simulated
 from ontarget.paper.peer import time_peer
 from ontarget.paper.plan import MODES, Mode, Plan
@@ -31,6 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Reproduction", "reproduce"]
 
+# What a piece of a domain is: its kind, then its mode, preset and partition where it has one.
+Key: TypeAlias = tuple[str | int, ...]
+
+_FIGURES: Final = 4.0
+_MODE_NAMES: Final = {"noise": "noise", "atoms": "exact atoms"}
 # About the processor seconds of each piece at full size; they only move the progress bar.
 _WEIGHTS: Final = {
     "tamarisk": {
@@ -108,7 +119,7 @@ def reproduce(
     if figures:
         from ontarget.paper.page import page_of
 
-        write_whole(out / "index.html", [page_of(results, timing, drawn).encode()])
+        write_whole(out / "index.html", page_of(results, timing, drawn).encode())
     return Reproduction(plan, parts, results, timing)
 
 
@@ -118,13 +129,13 @@ class _Run:
     def __init__(
         self, plan: Plan, out: Path, *, studies: bool, distance: bool, report: Report | None
     ) -> None:
-        self.plan, self.out, self.studies = plan, out, studies
+        self.plan, self.studies = plan, studies
         self.keeper = Keeper(out / "parts", {"plan": plan.describe()})
         self.distance = DistanceRun(plan, out, self.keeper) if distance else None
         # The time that the pieces took is kept with them; figures are drawn anew by each run.
         earlier = self.keeper.table("clock") or {}
         self.clock = Clock(
-            sum(weight for _, weight in self._missing()),
+            self._missing_weight(),
             report,
             earlier={kind: both for kind, both in earlier.items() if kind != "figures"},
             keep=lambda seconds: self.keeper.keep_table("clock", seconds),
@@ -133,21 +144,28 @@ class _Run:
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
         """The parts, the results, and costs; nothing in the results tells the time."""
-        parts: dict[tuple[str, Mode], list[Part]] = {}
+        found: dict[str, dict[Key, dict[str, Any]]] = {}
         for domain in self.plan.domains:
-            for mode in MODES:
-                parts[domain, mode] = [self._part(domain, k, mode) for k in self._numbers]
+            found[domain] = {
+                key: finish(piece, self.keeper, self.clock)
+                for key, piece in self._pieces(domain).items()
+            }
+            self._episodes.clear()
+        parts = {
+            (domain, mode): [Part.from_arrays(own["part", mode, k]) for k in self._numbers]
+            for domain, own in found.items()
+            for mode in MODES
+        }
         results: dict[str, Any] = {
             "commit": commit(),
-            "version": __version__,
+            "version": ontarget.__version__,
             "plan": self.plan.describe(),
             "domains": summarize(self.plan, parts),
         }
-        more: dict[str, Any] = {"peer": {name: self._peer(name) for name in self.plan.domains}}
+        more: dict[str, Any] = {"peer": {domain: own["peer", 0] for domain, own in found.items()}}
         if self.studies:
-            results["studies"] = {name: self._study(name) for name in self.plan.domains}
+            results["studies"] = {domain: self._study(own) for domain, own in found.items()}
         if self.distance is not None:
-            self._episodes.clear()
             results["distance"], more["distance"] = self.distance.measure(self.clock)
         return parts, plain(results), more
 
@@ -155,165 +173,138 @@ class _Run:
     def _numbers(self) -> range:
         return range(self.plan.partitions)
 
-    @cached_property
-    def _weights(self) -> dict[str, dict[str, float]]:
-        return {domain: _WEIGHTS[domain] for domain in self.plan.domains}
+    def _missing_weight(self) -> float:
+        """The weight of everything that is not kept yet; the figures are drawn in any case."""
+        total = _FIGURES
+        for domain in self.plan.domains:
+            missing = missing_weight(self._pieces(domain).values(), self.keeper)
+            total += missing + (_WEIGHTS[domain]["simulate"] if missing else 0.0)
+        return total + (0.0 if self.distance is None else self.distance.missing_weight())
 
-    def _missing(self) -> Iterator[tuple[str, float]]:
-        """The pieces that are not kept yet, each with its weight."""
-        for domain, weights in self._weights.items():
-            missing = [
-                kind
-                for kind, name, ending in self._pieces(domain)
-                if not self.keeper.has(name, ending)
-            ]
-            for kind in ["simulate", *missing] if missing else []:
-                yield kind, weights[kind]
-        if self.distance is not None:
-            yield from self.distance.missing()
-        yield "figures", _FIGURES
+    def _pieces(self, domain: str) -> dict[Key, Piece]:
+        """Every piece of a domain by its key, in the order in which they are made."""
+        every = [*self._experiment(domain)]
+        if self.studies:
+            every += [*self._studies(domain)]
+        return dict(every)
 
-    def _pieces(self, domain: str) -> Iterator[tuple[str, str, str]]:
-        """Kind, name and ending of every piece that is kept."""
-        yield "peer", f"{domain}-peer", "json"
+    def _experiment(self, domain: str) -> Iterator[tuple[Key, Piece]]:
         for k in self._numbers:
             for mode in MODES:
-                yield "part", f"{domain}-{mode}-{k}", "npz"
-                if mode in self._default_modes:
-                    yield "default", f"{domain}-{mode}-{k}-default", "npz"
-                if self.studies:
-                    yield "rivals", f"{domain}-rivals-{mode}-{k}", "json"
-            if self.studies:
-                yield from (("watch", f"{domain}-watch-{p}-{k}", "json") for p in PRESETS)
-        if self._has_truth(domain):
-            yield "truth", f"{domain}-truth", "json"
+                yield self._piece(
+                    domain,
+                    ("part", mode, k),
+                    mode,
+                    lambda one: run_partition(self.plan, one, self.clock.tick).to_arrays(),
+                    kind=_MODE_NAMES[mode],
+                    ticks=lambda one: one.test.horizon,
+                    arrays=True,
+                )
+        yield self._piece(
+            domain,
+            ("peer", 0),
+            "noise",
+            lambda one: time_peer(self.plan, domain, one) or {},
+            kind="peer",
+        )
+
+    def _studies(self, domain: str) -> Iterator[tuple[Key, Piece]]:
+        for k in self._numbers:
+            yield self._piece(
+                domain,
+                ("default", k),
+                "atoms",
+                lambda one: run_partition(self.plan, one, self.clock.tick, "default").to_arrays(),
+                ticks=lambda one: one.test.horizon,
+                arrays=True,
+            )
+            for mode in MODES:
+                yield self._piece(
+                    domain,
+                    ("rivals", mode, k),
+                    mode,
+                    lambda one: compare(self.plan, one, self.clock.tick),
+                    ticks=lambda one: len(self.plan.study_steps),
+                )
+            for preset in PRESETS:
+                yield self._piece(
+                    domain,
+                    ("watch", preset, k),
+                    "atoms",
+                    partial(watch_partition, self.plan, preset=preset),
+                )
+        # Tamarisk's truth is exact, but takes longer than a quick run may.
+        if domain == "tamarisk" and not self.plan.quick:
+            river = Tamarisk()
+            yield (
+                ("truth",),
+                Piece(
+                    file=f"{domain}-truth",
+                    kind="study: truth",
+                    text=f"{domain}: the exact truth",
+                    weight=_WEIGHTS[domain]["truth"],
+                    needs=lambda: [
+                        partition_of(self.plan, self._recorded(domain), k, "atoms")
+                        for k in self._numbers
+                    ],
+                    make=lambda each: truth_study(self.plan, river, each, self.clock.tick),
+                    ticks=lambda _: river.horizon,
+                ),
+            )
+
+    def _piece(
+        self,
+        domain: str,
+        key: Key,
+        mode: Mode,
+        make: Callable[[Partition], Mapping[str, Any]],
+        *,
+        kind: str = "",
+        ticks: Callable[[Partition], int] = lambda _: 1,
+        arrays: bool = False,
+    ) -> tuple[Key, Piece]:
+        """A piece that is made from one partition in one mode; its key ends in its number."""
+        *what, number = key
+        name = " ".join(map(str, what))
+        return key, Piece(
+            file="-".join(map(str, (domain, *key))),
+            kind=kind or f"study: {what[0]}",
+            text=f"{domain}: {name}, partition {int(number) + 1} of {self.plan.partitions}",
+            weight=_WEIGHTS[domain][str(what[0])],
+            needs=lambda: partition_of(self.plan, self._recorded(domain), int(number), mode),
+            make=make,
+            ticks=ticks,
+            arrays=arrays,
+        )
 
     def _recorded(self, domain: str) -> Episodes:
         if domain not in self._episodes:
-            weight = self._weights[domain]["simulate"]
+            weight = _WEIGHTS[domain]["simulate"]
             with self.clock.timed("simulation", f"{domain}: simulating", weight=weight):
                 self._episodes[domain] = simulated(self.plan, domain)
         return self._episodes[domain]
 
-    def _partition(self, domain: str, number: int, mode: Mode) -> Partition:
-        return partition_of(self.plan, self._recorded(domain), number, mode)
-
-    def _part(self, domain: str, number: int, mode: Mode, preset: Preset = "paper") -> Part:
-        """One partition in one mode: the kept one, or a new one that is kept."""
-        plain_forest = preset == "paper"
-        name = f"{domain}-{mode}-{number}" + ("" if plain_forest else f"-{preset}")
-        kept = self.keeper.arrays(name)
-        if kept is not None:
-            return Part.from_arrays(kept)
-        partition = self._partition(domain, number, mode)
-        text = f"{domain}: partition {number + 1} of {self.plan.partitions}, {_MODE_NAMES[mode]}"
-        weight = self._weights[domain]["part" if plain_forest else preset]
-        kind = _MODE_NAMES[mode] if plain_forest else f"study: {preset}"
-        with self.clock.timed(kind, text, weight=weight, ticks=partition.test.horizon):
-            part = run_partition(self.plan, partition, self.clock.tick, preset)
-        self.keeper.keep_arrays(name, part.to_arrays())
-        return part
-
-    def _study(self, domain: str) -> dict[str, Any]:
-        rivals = {mode: summarize_rivals(self.plan, self._rivals(domain, mode)) for mode in MODES}
-        watches = {
-            preset: summarize_watches([self._watch(domain, k, preset) for k in self._numbers])
-            for preset in PRESETS
+    def _study(self, found: Mapping[Key, dict[str, Any]]) -> dict[str, Any]:
+        """The studies of one domain, summed up over its partitions."""
+        each = self._numbers
+        study: dict[str, Any] = {
+            "rivals": {
+                mode: summarize_rivals(self.plan, [found["rivals", mode, k] for k in each])
+                for mode in MODES
+            },
+            "watches": {
+                preset: summarize_watches([found["watch", preset, k] for k in each])
+                for preset in PRESETS
+            },
+            "default": {
+                "atoms": summarize_forecasts([Part.from_arrays(found["default", k]) for k in each])
+            },
         }
-        default = {
-            mode: summarize_forecasts(
-                [self._part(domain, k, mode, "default") for k in self._numbers]
-            )
-            for mode in self._default_modes
-        }
-        found = {"rivals": rivals, "watches": watches, "default": default}
-        if self._has_truth(domain):
-            found["truth"] = self._truth(domain)
-        return found
-
-    @property
-    def _default_modes(self) -> tuple[Mode, ...]:
-        """In which modes the default is measured too; a quick run has time for one."""
-        if not self.studies:
-            return ()
-        return ("atoms",) if self.plan.quick else MODES
-
-    def _has_truth(self, domain: str) -> bool:
-        """Tamarisk's truth is exact, but takes longer than a quick run may."""
-        return self.studies and domain == "tamarisk" and not self.plan.quick
-
-    def _truth(self, domain: str) -> dict[str, Any]:
-        kept = self.keeper.table(f"{domain}-truth")
-        if kept is None:
-            river = Tamarisk()
-            partitions = [self._partition(domain, k, "atoms") for k in self._numbers]
-            with self.clock.timed(
-                "study: truth",
-                f"{domain}: the exact truth",
-                weight=self._weights[domain]["truth"],
-                ticks=river.horizon,
-            ):
-                kept = plain(truth_study(self.plan, river, partitions, self.clock.tick))
-            self.keeper.keep_table(f"{domain}-truth", kept)
-        return kept
-
-    def _watch(self, domain: str, number: int, preset: Preset) -> dict[str, Any]:
-        return self._table(
-            (domain, number, "atoms"),
-            f"watch-{preset}",
-            lambda partition: watch_partition(self.plan, partition, preset),
-        )
-
-    def _rivals(self, domain: str, mode: Mode) -> list[dict[str, Any]]:
-        return [
-            self._table(
-                (domain, k, mode),
-                f"rivals-{mode}",
-                lambda partition: compare(self.plan, partition, self.clock.tick),
-                ticks=len(self.plan.study_steps),
-            )
-            for k in self._numbers
-        ]
-
-    def _table(
-        self,
-        which: tuple[str, int, Mode],
-        name: str,
-        study: Callable[[Partition], dict[str, Any]],
-        *,
-        ticks: int = 1,
-    ) -> dict[str, Any]:
-        """One partition's table of a study: the kept one, or a new one that is kept."""
-        domain, number, mode = which
-        kind = name.split("-")[0]
-        file = f"{domain}-{name}-{number}"
-        kept = self.keeper.table(file)
-        if kept is None:
-            partition = self._partition(domain, number, mode)
-            text = f"{domain}: {name}, partition {number + 1} of {self.plan.partitions}"
-            weight = self._weights[domain][kind]
-            with self.clock.timed(f"study: {kind}", text, weight=weight, ticks=ticks):
-                found: dict[str, Any] = plain(study(partition))
-            self.keeper.keep_table(file, found)
-            kept = found
-        return kept
-
-    def _peer(self, domain: str) -> dict[str, Any]:
-        """Both times are from one run, be it this one or the one that was stopped."""
-        kept = self.keeper.table(f"{domain}-peer")
-        if kept is None:
-            partition = self._partition(domain, 0, "noise")
-            weight = self._weights[domain]["peer"]
-            with self.clock.timed("peer", f"{domain}: quantile-forest", weight=weight):
-                kept = plain(time_peer(self.plan, domain, partition) or {})
-            self.keeper.keep_table(f"{domain}-peer", kept)
-        return kept
-
-
-_FIGURES: Final = 4.0
-_MODE_NAMES: Final = {"noise": "noise", "atoms": "exact atoms"}
+        if ("truth",) in found:
+            study["truth"] = found["truth",]
+        return study
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:
     text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
-    write_whole(path, [text.encode() + b"\n"])
+    write_whole(path, text.encode() + b"\n")

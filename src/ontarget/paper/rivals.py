@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal.pcqr import PCQR
-from ontarget.conformal.predictive_system import ConformalPredictiveSystem
-from ontarget.conformal.rivals import CQR, RawInverse, SplitConformal
-from ontarget.conformal.venn_abers import VennAbers
+from ontarget import (
+    CQR,
+    PCQR,
+    ConformalPredictiveSystem,
+    LinearQuantiles,
+    RawInverse,
+    SplitConformal,
+    VennAbers,
+)
 from ontarget.evaluation import brier, coverage, ece, log_loss, width
-from ontarget.models.base import Side
-from ontarget.models.linear import LinearQuantiles
+from ontarget.paper.arrays import FloatArray
 from ontarget.paper.partitions import Partition, Rows
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd
@@ -50,7 +54,9 @@ class _Distinct:
         limits: tuple[FloatArray, FloatArray] = self._model.cdf_limits(X, y)
         return limits
 
-    def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+    def quantile(
+        self, X: FloatArray, q: ArrayLike, *, side: Literal["left", "right"] = "left"
+    ) -> FloatArray:
         """The model's quantiles of every row."""
         rows, place = np.unique(X, axis=0, return_inverse=True)
         found: FloatArray = self._model.quantile(rows, q, side=side)[place]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._keyed import keyed_hash, keys_of
-from ontarget._typing import FloatArray, IndexArray
+from ontarget.episodes import uniform_by_id
 from ontarget.evaluation import Reliability, coverage_band, reliability
+from ontarget.paper.arrays import FloatArray, IndexArray
 from ontarget.paper.experiment import METHODS, Part
 from ontarget.paper.plan import PAPER, Mode, Plan
 
@@ -92,7 +92,7 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
 
     Eight in ten meet it; all ten would in one drawing of nine.
     """
-    order: IndexArray = np.argsort(keyed_hash(keys_of(part.ids), plan.seed, "ten episodes"))
+    order: IndexArray = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from typing import Any, Final
 
 from ontarget.paper.plan import LABELS
+from ontarget.report import Table
 
 __all__ = [
-    "Table",
     "alarm_table",
     "brier_table",
     "calibration_table",
@@ -27,38 +25,6 @@ __all__ = [
 Results = Mapping[str, Any]
 
 _MODES: Final = {"noise": "noise", "atoms": "exact atoms"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A heading row and rows of text; the first column names its row.
-
-    Cells are figures, which stay on one line, unless ``sentences`` says that they are words.
-    """
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-    sentences: bool = False
-
-    def __post_init__(self) -> None:
-        assert all(len(row) == len(self.head) for row in self.rows)
-
-    def html(self) -> str:
-        """The table as HTML."""
-        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
-        rows = "\n".join(
-            f'<tr><th scope="row">{escape(row[0])}</th>'
-            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in self.rows
-        )
-        kind = ' class="sentences"' if self.sentences else ""
-        return (
-            f'<div class="scroll"><table{kind}>{caption}<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>{rows}</tbody></table></div>"
-        )
 
 
 def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = False) -> str:

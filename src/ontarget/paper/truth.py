@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._typing import FloatArray
-from ontarget.domains.tamarisk import Rivers, Tamarisk
-from ontarget.domains.tamarisk.exact import ExactReturns
+from ontarget.domains import ExactReturns, Rivers, Tamarisk
 from ontarget.evaluation import brier, ece
+from ontarget.paper.arrays import FloatArray
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import mean_sd

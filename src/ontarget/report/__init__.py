@@ -1,10 +1,16 @@
-"""The results of an evaluation, in figures, in words and as one HTML page."""
+"""The results of an evaluation, in figures, in words and as one HTML page.
+
+`page` and the pieces that go into one (`section`, `paragraph`, `points`, `figure`, `pair`, `Table`)
+make pages of your own in the same style.
+"""
 
 from typing import TYPE_CHECKING
 
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ontarget._numerals import percent
+    from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
     from ontarget.report.evaluation import Evaluation
     from ontarget.report.measured import Measured, RaisedAlarms
 
@@ -12,6 +18,14 @@ __all__ = [
     "Evaluation",
     "Measured",
     "RaisedAlarms",
+    "Table",
+    "figure",
+    "page",
+    "pair",
+    "paragraph",
+    "percent",
+    "points",
+    "section",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -20,5 +34,13 @@ __getattr__, __dir__ = lazy_names(
         "Evaluation": "ontarget.report.evaluation",
         "Measured": "ontarget.report.measured",
         "RaisedAlarms": "ontarget.report.measured",
+        "Table": "ontarget.report._html",
+        "figure": "ontarget.report._html",
+        "page": "ontarget.report._html",
+        "pair": "ontarget.report._html",
+        "paragraph": "ontarget.report._html",
+        "percent": "ontarget._numerals",
+        "points": "ontarget.report._html",
+        "section": "ontarget.report._html",
     },
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._numerals import number, percent
 from ontarget.conformal._levels import exact_rate
 from ontarget.conformal.planning import uniform_margin
 from ontarget.errors import FewEpisodesError
@@ -23,8 +24,6 @@ __all__ = [
     "facts_of",
     "guaranteed",
     "measured_only",
-    "number",
-    "percent",
     "said_table",
     "target_in_words",
     "verdict",
@@ -66,38 +65,6 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
         return Facts(found, rule, found.alarms(rule), "")
     except FewEpisodesError as error:
         return Facts(found, rule, None, str(error))
-
-
-def number(value: float) -> str:
-    """A number as people write it, with a real minus sign.
-
-    Examples
-    --------
-    >>> number(-60.0), number(1234567.0), number(0.12345678)
-    ('−60', '1,234,567', '0.123457')
-    """
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
-    return text.replace("-", "−")
-
-
-def percent(share: float, digits: int = 1) -> str:
-    r"""A share as a percentage, its zeros left out, with a space that does not break.
-
-    Examples
-    --------
-    >>> percent(0.794), percent(0.8), percent(0.99996)
-    ('79.4\xa0%', '80\xa0%', 'over 99.9\xa0%')
-    """
-    if math.isnan(share):
-        return "–"
-    edge = 10.0**-digits
-    if 100.0 - edge / 2 <= 100.0 * share < 100.0:
-        return f"over {100 - edge:.{digits}f}\u00a0%"
-    if 0.0 < 100.0 * share < edge / 2:
-        return f"under {edge:.{digits}f}\u00a0%"
-    return f"{round(100 * share, digits):g}\u00a0%"
 
 
 def target_in_words(target: Target) -> str:

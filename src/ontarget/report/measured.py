@@ -47,7 +47,7 @@ from ontarget.live.batch import Answers
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
 from ontarget.target import Target
 
-__all__ = ["Measured", "RaisedAlarms", "band_coverage"]
+__all__ = ["Measured", "RaisedAlarms"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +245,16 @@ class Measured:
         highest = np.fmax.reduce(self.assurance, axis=0)
         return Rate.of(int(np.count_nonzero(~self.met & (highest >= 1 - rate))), self.met.size)
 
+    def band_coverage(self, level: Level = 0.9) -> Rate:
+        """How often `GoalMonitor.band` held the outcome at every step of the episode (M9)."""
+        fitted, held = self.fitted, np.ones(len(self.episodes), dtype=np.bool_)
+        for t, g, rows, own in fitted.known_steps(self.episodes, self.groups):
+            step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
+            inputs = step.inputs(rows.states[own], rows.behavior[own])
+            band: Interval = band_interval(step.pcqr(), inputs, depth)
+            held[rows.index[own][~band.contains(rows.response[own])]] = False
+        return Rate.of(int(held.sum()), held.size)
+
     def summary(self) -> str:
         """A short summary in words."""
         ece, raw = self.ece(), self.ece("raw")
@@ -295,18 +305,6 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
     if not known.any():
         raise EpisodesError(f"no episode has a known outlook at step {t}")
     return ranks[known], sizes[known]
-
-
-def band_coverage(measured: Measured, level: Level) -> Rate:
-    """How often the simultaneous band held the outcome at every step of the episode (M9)."""
-    fitted, episodes = measured.fitted, measured.episodes
-    held = np.ones(len(episodes), dtype=np.bool_)
-    for t, g, rows, own in fitted.known_steps(episodes, measured.groups):
-        step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
-        inputs = step.inputs(rows.states[own], rows.behavior[own])
-        band: Interval = band_interval(step.pcqr(), inputs, depth)
-        held[rows.index[own][~band.contains(rows.response[own])]] = False
-    return Rate.of(int(held.sum()), held.size)
 
 
 def _with_interval(estimate: Estimate[float]) -> str:

@@ -12,6 +12,7 @@ from ontarget.evaluation.figures import (
     Curve,
     IntervalCurve,
     alarm_chart,
+    dot_chart,
     ece_chart,
     episodes_chart,
     interval_chart,
@@ -51,8 +52,12 @@ ORDINARY = {
     "fan": lambda **to: outcome_fan(
         FAN, LEVELS, target=(-1.0, np.inf), outcome=0.5, so_far=np.arange(6.0), **to
     ),
+    "dots": lambda **to: dot_chart(
+        ["walk", "storm"], {"old": [0.4, 0.1], "new": [0.2, 0.002]}, label="dots", measure="m", **to
+    ),
 }
 AWKWARD = {
+    "dots of one method": lambda: dot_chart(["walk"], {"p": [0.1]}, label="dots", measure="m"),
     "one forecast": lambda: reliability_diagram(reliability([1.0], [1])),
     "all met": lambda: reliability_diagram(reliability(P[0], np.ones(40))),
     "one step of ece": lambda: ece_chart({"p": Curve([0.1], [0.05], [0.2])}, floor=[0.02]),

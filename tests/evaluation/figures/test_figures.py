@@ -20,6 +20,7 @@ from ontarget.evaluation.figures import (
     Curve,
     IntervalCurve,
     alarm_chart,
+    dot_chart,
     ece_chart,
     episodes_chart,
     interval_chart,
@@ -55,7 +56,8 @@ def test_every_figure_says_what_it_shows(name) -> None:
     assert isinstance(figure, Figure)
     assert figure.get_label()
     assert figure.axes[-1].get_xlabel()
-    assert all(axes.get_ylabel() for axes in figure.axes)
+    for axes in figure.axes:  # an axis says what it measures, or its ticks are names
+        assert axes.get_ylabel() or axes.get_yticklabels()[0].get_text().isalpha()
 
 
 @pytest.mark.parametrize("name", ORDINARY)
@@ -261,3 +263,16 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
 def test_what_cannot_be_drawn_is_refused(draw, message) -> None:
     with pytest.raises(InputError, match=message):
         draw()
+
+
+def test_dots_stand_at_their_values_from_top_to_bottom() -> None:
+    figure = dot_chart(
+        ["first", "second"], {"old": [0.4, 0.1], "new": [0.2, 0.05]}, label="x", measure="error"
+    )
+    (axes,) = figure.axes
+    assert list(line(axes, "new").get_xdata()) == [0.2, 0.05]
+    assert list(line(axes, "new").get_ydata()) == [2, 1]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["first", "second"]
+    assert axes.get_xlabel() == "error"
+    with pytest.raises(InputError, match="new needs a number for each of 1 rows, got 2"):
+        dot_chart(["first"], {"old": [0.1], "new": [0.1, 0.2]}, label="x", measure="error")

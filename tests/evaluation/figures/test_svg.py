@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
-from ontarget.evaluation.figures import svg_of, theme_css
+from ontarget.evaluation.figures import figure_bytes, svg_of, theme_css
 from ontarget.evaluation.figures._style import DARK, LIGHT
 from tests.evaluation.figures.gallery import EVERY, ORDINARY, drawn, written
 
@@ -37,6 +37,13 @@ def test_svg_is_well_formed_and_refers_only_to_itself(name) -> None:
 def test_svg_is_the_same_whenever_it_is_drawn(name) -> None:
     assert svg_of(drawn(name)) == written(name)
     assert svg_of(ORDINARY[name]()) == written(name)
+
+
+@pytest.mark.parametrize(("kind", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_a_file_of_a_figure_is_the_same_whenever_it_is_drawn(kind, start) -> None:
+    content = figure_bytes(drawn("ece"), kind)
+    assert content.startswith(start)
+    assert content == figure_bytes(ORDINARY["ece"](), kind)
 
 
 def test_writing_a_figure_in_another_form_does_not_move_it() -> None:

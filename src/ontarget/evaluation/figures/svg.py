@@ -1,11 +1,11 @@
-"""A figure as text to put into a page: the same bytes every time, colours that follow the page."""
+"""A figure as text for a page or as a file: the same bytes every time."""
 
 from __future__ import annotations
 
 import io
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from xml.sax.saxutils import quoteattr
 
 from ontarget.evaluation.figures._style import DARK, LIGHT, drawing
@@ -13,7 +13,7 @@ from ontarget.evaluation.figures._style import DARK, LIGHT, drawing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["svg_of"]
+__all__ = ["figure_bytes", "svg_of"]
 
 _ID = re.compile(r' id="([^"]*)"')
 _PLACES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
@@ -45,6 +45,15 @@ def svg_of(figure: Figure) -> str:
         text = needless.sub("", text)
     text = _PLACES.sub(lambda found: _NUMBER.sub(_rounded, found[0]), text)
     return _themed(_renamed(_opened(text, str(figure.get_label()))))
+
+
+def figure_bytes(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
+    """The figure as a file of this kind; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    metadata = {"svg": {"Date": None}, "png": {"Software": None}}[kind]
+    with drawing():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
 
 
 def _rounded(found: re.Match[str]) -> str:

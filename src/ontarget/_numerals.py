@@ -1,0 +1,47 @@
+"""Numbers as people write them."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["number", "percent"]
+
+
+def number(value: float) -> str:
+    """A number as people write it, with a real minus sign.
+
+    Examples
+    --------
+    >>> number(-60.0), number(1234567.0), number(0.12345678)
+    ('−60', '1,234,567', '0.123457')
+    """
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    return text.replace("-", "−")
+
+
+def percent(share: float, digits: int = 1, *, fixed: bool = False) -> str:
+    r"""A share as a percentage, or a sign that it is not known.
+
+    In running text trailing zeros are dropped, the space does not break, and a share that is
+    neither 0 nor 1 is never rounded to either. With ``fixed`` there are always so many digits and
+    an ordinary space, so that the columns of a terminal stay where they are.
+
+    Examples
+    --------
+    >>> percent(0.794), percent(0.8), percent(0.99996)
+    ('79.4\xa0%', '80\xa0%', 'over 99.9\xa0%')
+    >>> percent(0.8, fixed=True), percent(math.nan, fixed=True), percent(math.nan)
+    ('80.0 %', '?', '–')
+    """
+    if math.isnan(share):
+        return "?" if fixed else "–"
+    if fixed:
+        return f"{100 * share:.{digits}f} %"
+    edge = 10.0**-digits
+    if 100.0 - edge / 2 <= 100.0 * share < 100.0:
+        return f"over {100 - edge:.{digits}f}\u00a0%"
+    if 0.0 < 100.0 * share < edge / 2:
+        return f"under {edge:.{digits}f}\u00a0%"
+    return f"{round(100 * share, digits):g}\u00a0%"

@@ -1,0 +1,17 @@
+"""Names for the array types of the reproduction."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["AnyArray", "BoolArray", "FloatArray", "IndexArray", "IntArray", "KeyArray"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+IndexArray: TypeAlias = NDArray[np.intp]
+IntArray: TypeAlias = NDArray[np.integer]
+KeyArray: TypeAlias = NDArray[np.uint64]
+AnyArray: TypeAlias = NDArray[Any]
