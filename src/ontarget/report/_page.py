@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from ontarget._plain import plain
 from ontarget._version import __version__
 from ontarget.evaluation.figures import svg_of
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._figures import draw, example_episode, pit_step
+from ontarget.report._policy import policy_tag
 from ontarget.report._style import style_sheet
 from ontarget.report.measured import Measured
 
@@ -36,7 +38,7 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
     title = escape(f"ontarget report: {words.target_in_words(found.target)}")
     return (
         '<!DOCTYPE html>\n<html lang="en" xmlns="http://www.w3.org/1999/xhtml">\n<head>\n'
-        '<meta charset="utf-8" />\n'
+        f'<meta charset="utf-8" />\n{policy_tag()}\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1" />\n'
         f"<title>{title}</title>\n<style>\n{style_sheet()}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(parts)
@@ -46,8 +48,8 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
 
 def _head(found: Measured) -> str:
     fitted = found.fitted
-    policy = str(fitted.trained.parameters["policy"])
-    target = f"{fitted.behavior.label} {words.target_in_words(found.target)}"
+    policy = plain(fitted.trained.parameters["policy"])
+    target = f"{plain(fitted.behavior.label)} {words.target_in_words(found.target)}"
     about = [
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
@@ -103,9 +105,9 @@ def _runs(found: Measured) -> str:
     one = _figure(
         found,
         "fan",
-        f"One run (id {found.ids[i]}) that {'met' if found.met[i] else 'missed'} the target: at "
-        "each step, where its outcome was predicted to lie, what it had so far, and what it ended "
-        "with.",
+        f"One run (id {plain(found.ids[i])}) that {'met' if found.met[i] else 'missed'} the "
+        "target: at each step, where its outcome was predicted to lie, what it had so far, and "
+        "what it ended with.",
     )
     return _section("What does it look like?", _pair(some, one))
 
