@@ -17,6 +17,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ontarget._plain import plain
 from ontarget.errors import AlarmWarning, Argument, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
@@ -85,7 +86,7 @@ class PlainGroup(TyperGroup):
         except (OntargetError, OSError) as error:
             if ctx.params.get("debug"):
                 raise
-            typer.echo(f"ontarget: {_told(error)}", err=True)
+            typer.echo(f"ontarget: {plain(_told(error))}", err=True)
             raise typer.Exit(Exit.INPUT) from None
 
 
@@ -98,7 +99,7 @@ def _cautions() -> Iterator[None]:
 
         def shown(message: Any, category: type[Warning], *at: Any, **more: Any) -> None:
             if issubclass(category, AlarmWarning):
-                typer.echo(f"ontarget: caution: {message}", err=True)
+                typer.echo(f"ontarget: caution: {plain(message)}", err=True)
             else:
                 usual(message, category, *at, **more)
 
