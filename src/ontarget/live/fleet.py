@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
+from ontarget.live._turns import OneThread
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
@@ -29,7 +32,7 @@ class FleetWatch:
 
     Each agent is judged exactly as a `Watch` of its own would judge it, to the last bit. Agents
     have names, whatever can be a dictionary's key: the numbers from 0 up unless you name them. They
-    may `join` and `leave` at any time.
+    may `join` and `leave` at any time. A fleet is for one thread at a time, and refuses a second.
 
     Parameters
     ----------
@@ -51,6 +54,7 @@ class FleetWatch:
         # The last state of each row, so that a run's state can be given away.
         self._readings: FloatArray = np.zeros((0, len(contract.fitted.schema)))
         self._everyone: IndexArray | None = None
+        self._busy = OneThread("fleet")
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
         self.join(agents, groups=groups)
@@ -96,25 +100,28 @@ class FleetWatch:
         if len(set(names)) != len(names):
             raise InputError("agents need to differ, a name comes twice")
         own = self._contract.fitted.groups_of(groups, len(names))
-        self._grow(len(names) - len(self._free))
-        rows = [self._free.pop() for _ in names]
-        self._table.whole[rows, k.GROUP] = own
-        self._table.begin(rows)
-        self._rows.update(zip(names, rows, strict=True))
-        self._everyone = None
+        with self._busy:
+            self._grow(len(names) - len(self._free))
+            rows = [self._free.pop() for _ in names]
+            self._table.whole[rows, k.GROUP] = own
+            self._table.begin(rows)
+            self._rows.update(zip(names, rows, strict=True))
+            self._everyone = None
 
     def leave(self, agents: Iterable[Hashable]) -> None:
         """Forget these agents."""
-        rows = [self._row(name) for name in agents]
-        for name in list(self._rows):
-            if self._rows[name] in rows:
-                del self._rows[name]
-        self._free += rows
-        self._everyone = None
+        with self._busy:
+            rows = [self._row(name) for name in agents]
+            for name in list(self._rows):
+                if self._rows[name] in rows:
+                    del self._rows[name]
+            self._free += rows
+            self._everyone = None
 
     def reset(self, agents: Any = None) -> None:
         """Begin new runs, for all agents or for some."""
-        self._table.begin(self._which(agents))
+        with self._busy:
+            self._table.begin(self._which(agents))
 
     def step(
         self,
@@ -129,7 +136,8 @@ class FleetWatch:
         Parameters
         ----------
         states
-            (agents, features).
+            (agents, features), or a list of states as `Watch.step` takes them, or a dataframe,
+            which is read by name. A state that cannot be read is UNKNOWN with its reason.
         rewards
             What each agent's last action earned: 0 at its first call.
         agents
@@ -137,27 +145,27 @@ class FleetWatch:
         behavior
             The behavior so far, where it is read rather than computed from rewards.
         """
-        rows = self._which(agents)
-        X = np.asarray(states, dtype=np.float64)
-        width = len(self._contract.fitted.schema)
-        if X.shape != (rows.size, width):
-            raise InputError(f"states need shape ({rows.size}, {width}), got {X.shape}")
-        news = self._news(rows, rewards, behavior)
-        self._readings[rows] = X
-        fitted = self._contract.fitted
-        for i in np.flatnonzero(fitted.bad_readings(X)).tolist():
-            feature, value = fitted.bad_feature(X[i]) or (0, np.nan)
-            news[i, k.READING : k.READING + 3] = Reason.BAD_FEATURE, feature, value
-        ends = np.empty((rows.size, self._contract.question.values.size))
-        became = self._advance(rows, news, ends)
-        looking = np.flatnonzero(became == k.LOOK)
-        if looking.size:
-            at = rows[looking]
-            self._contract.look_at_many(self._table, at, X[looking], ends[looking])
-            if self._contract.own_rule:
-                for row in at.tolist():
-                    judge_own(self._contract, self._table, row)
-        return self._outlooks(rows)
+        with self._busy:
+            rows = self._which(agents)
+            X, unread = self._read(states, rows.size)
+            news = self._news(rows, rewards, behavior)
+            self._readings[rows] = X
+            fitted = self._contract.fitted
+            for i in np.flatnonzero(fitted.bad_readings(X)).tolist():
+                feature, value = fitted.bad_feature(X[i]) or (0, np.nan)
+                news[i, k.READING : k.READING + 3] = Reason.BAD_FEATURE, feature, value
+            for i in unread:
+                news[i, k.READING : k.READING + 3] = Reason.TEXT, 0.0, 0.0
+            ends = np.empty((rows.size, self._contract.question.values.size))
+            became = self._advance(rows, news, ends, unread)
+            looking = np.flatnonzero(became == k.LOOK)
+            if looking.size:
+                at = rows[looking]
+                self._contract.look_at_many(self._table, at, X[looking], ends[looking])
+                if self._contract.own_rule:
+                    for row in at.tolist():
+                        judge_own(self._contract, self._table, row)
+            return self._outlooks(rows)
 
     def end(
         self,
@@ -167,11 +175,12 @@ class FleetWatch:
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
         """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
-        rows = self._which(agents)
-        news = self._news(rows, rewards, behavior)
-        news[:, k.ENDING] = 1.0
-        self._advance(rows, news, np.empty((rows.size, self._contract.question.values.size)))
-        return self._outlooks(rows)
+        with self._busy:
+            rows = self._which(agents)
+            news = self._news(rows, rewards, behavior)
+            news[:, k.ENDING] = 1.0
+            self._advance(rows, news, np.empty((rows.size, self._contract.question.values.size)))
+            return self._outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
         """The present outlook of each agent, without a step."""
@@ -187,6 +196,21 @@ class FleetWatch:
             target=str(self.target),
             reading=self._readings[row] if whole[k.T] > 0 else None,
         )
+
+    def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
+        """The states as numbers, and what is wrong with those that cannot be read."""
+        schema = self._contract.fitted.schema
+        if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
+            if states.shape != (n, len(schema)):
+                raise InputError(f"states need shape ({n}, {len(schema)}), got {states.shape}")
+            return states.astype(np.float64, copy=False), {}
+        try:
+            X, unread = schema.encode_many(states)
+        except EpisodesError as error:
+            return np.full((n, len(schema)), np.nan), dict.fromkeys(range(n), str(error))
+        if len(X) != n:
+            raise InputError(f"states need shape ({n}, {len(schema)}), got {len(X)} states")
+        return X, unread
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
         """What this call brings to each run, as the run machine reads it."""
@@ -221,11 +245,20 @@ class FleetWatch:
             values[i] = rule.value(table.behaviors[row])
         return values
 
-    def _advance(self, rows: IndexArray, news: FloatArray, ends: FloatArray) -> IndexArray:
-        became = np.zeros(rows.size, dtype=np.int64)
-        for row in [row for row in self._table.texts if not self._table.whole[row, k.LOST]]:
-            del self._table.texts[row]
-        self._contract.advance(self._table, rows, news, ends, became)
+    def _advance(
+        self,
+        rows: IndexArray,
+        news: FloatArray,
+        ends: FloatArray,
+        unread: Mapping[int, str] = MappingProxyType({}),
+    ) -> IndexArray:
+        became, table = np.zeros(rows.size, dtype=np.int64), self._table
+        for row in [row for row in table.texts if not table.whole[row, k.LOST]]:
+            del table.texts[row]
+        self._contract.advance(table, rows, news, ends, became)
+        for i, text in unread.items():
+            if table.whole[rows[i], k.CODE] == Reason.TEXT:
+                table.texts[int(rows[i])] = text
         return became
 
     def _outlooks(self, rows: IndexArray) -> Outlooks:
@@ -294,7 +327,10 @@ class FleetWatch:
 
 
 def _per_agent(values: Any, n: int, what: str) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = numbers_of(values)
+    except Exception as error:  # a foreign object may raise anything
+        raise InputError(f"{what} need numbers, got {shown(values)}") from error
     if array.shape not in ((), (n,)):
         raise InputError(f"{what} need one number or one for each of {n} agents, got {array.shape}")
     return np.broadcast_to(array, (n,))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
+from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import ArrayLike
-from ontarget.errors import InputError, OntargetError
+from ontarget.errors import InputError
 from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason, in_words
+from ontarget.live._turns import OneThread
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
@@ -31,7 +32,8 @@ class Watch:
     """One watched run: `step` before each action, `end` if it ends early, `reset` for the next.
 
     Everything is opened, checked and compiled when the first watch of a target is made, never in
-    `step`; a further watch takes microseconds. A watch is for one thread at a time.
+    `step`; a further watch takes microseconds. A watch is for one thread at a time, and refuses a
+    second one with an `InputError`.
 
     Examples
     --------
@@ -40,6 +42,7 @@ class Watch:
 
     __slots__ = (
         "_became",
+        "_busy",
         "_contract",
         "_ends",
         "_features",
@@ -66,12 +69,14 @@ class Watch:
         self._ends = np.zeros((1, contract.question.values.size))
         self._limits = np.empty_like(self._ends), np.empty_like(self._ends)
         self._became = np.zeros(1, dtype=np.int64)
+        self._busy = OneThread("watch")
         self.changes: list[Change] = [Change(0, Status.PENDING, self.peek().reason)]
 
     def reset(self) -> None:
         """Begin a new run."""
-        self._table.begin([0])
-        self.changes = [Change(0, Status.PENDING, self.peek().reason)]
+        with self._busy:
+            self._table.begin([0])
+            self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
     def contract(self) -> Contract:
@@ -110,34 +115,24 @@ class Watch:
         Parameters
         ----------
         state
-            The features in order, or a mapping by name.
+            The features in order, or by name: a mapping, a pandas Series, a named tuple. One that
+            cannot be read is UNKNOWN with its reason, whatever its conversion raises.
         reward
             What the last action earned, r_{t−1}: 0 at the first call.
         behavior
             The behavior so far, where it is read rather than computed from rewards; it also repairs
             a sum that a bad reward has lost.
         """
-        reading = self._read(state)
-        became = self._advance(reward, behavior, reading, ending=False)
-        if became == k.LOOK:
-            contract, table, row = self._contract, self._table, self._row
-            t = int(table.whole[0, k.LAST_T])
-            if contract.reads_so_far:
-                row[0, self._features.size] = table.real[0, k.SNAPPED]
-            if contract.fitted.reads_step:
-                row[0, -1] = t
-            if contract.own_translation:
-                contract.look_at_own(table, 0, row)
-            else:
-                contract.ask(t, row, self._ends, self._limits)
-                contract.look(table, _FIRST, self._limits)
-            if contract.own_rule:
-                judge_own(contract, table, 0)
-        return self._told(became)
+        with self._busy:
+            became = self._advance(reward, behavior, self._read(state), ending=False)
+            if became == k.LOOK:
+                self._look()
+            return self._told(became)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
         """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
-        return self._told(self._advance(reward, behavior, _GOOD, ending=True))
+        with self._busy:
+            return self._told(self._advance(reward, behavior, _GOOD, ending=True))
 
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
@@ -170,13 +165,14 @@ class Watch:
                 f"row needs {self._features.size} features, as the monitor reads, "
                 f"got {len(state.row)}"
             )
-        self._group = group
-        self._table.whole[0, k.GROUP] = group
-        self._table.restore(0, state)
-        if state.row is not None:
-            self._features[:] = [_NAN if one is None else one for one in state.row]
-        now = self.peek()
-        self.changes = [Change(now.t, now.status, now.reason)]
+        with self._busy:
+            self._group = group
+            self._table.whole[0, k.GROUP] = group
+            self._table.restore(0, state)
+            if state.row is not None:
+                self._features[:] = [_NAN if one is None else one for one in state.row]
+            now = self.peek()
+            self.changes = [Change(now.t, now.status, now.reason)]
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,14 +203,14 @@ class Watch:
     ) -> int:
         """Account for what was earned, and bring the run up to its next step; what became of it."""
         table, rule = self._table, self._contract.fitted.behavior
-        whole, earned = table.whole[0], _number(reward)
+        whole, earned = table.whole[0], number_or_nan(reward)
         told, is_told, updated, text = _NAN, 0.0, _NAN, ""
         if behavior is not None:
-            told, is_told = _number(behavior), 1.0
+            told, is_told = number_or_nan(behavior), 1.0
             if not math.isfinite(told):
                 text = _said(behavior)
             elif not rule.vectorised:
-                told, text = _NAN, f"{behavior!r}: {rule.spec} keeps more than its value"
+                told, text = _NAN, f"{shown(behavior)}: {rule.spec} keeps more than its value"
         elif not math.isfinite(earned):
             text = _said(reward)
         elif not rule.told and whole[k.T] > 0:
@@ -226,26 +222,47 @@ class Watch:
                 updated = float(rule.value(table.behaviors[0]))
         # The words of a loss stand until it is repaired.
         repaired = not text and (is_told > 0.0 or rule.forgets)
-        if text or repaired or not whole[k.LOST]:
-            text = text or reading[3]
-            if text:
-                table.texts[0] = text
-            elif table.texts:
-                table.texts.clear()
-        code, one, other, _ = reading
+        if text:
+            table.texts[0] = text
+        elif table.texts and (repaired or not whole[k.LOST]):
+            table.texts.clear()
+        code, one, other, unread = reading
         self._news[0] = (earned, told, is_told, updated, code, one, other, ending)
         self._contract.advance(table, _FIRST, self._news, self._ends, self._became)
+        if unread and whole[k.CODE] == Reason.TEXT:
+            table.texts[0] = unread
         return int(self._became[0])
+
+    def _look(self) -> None:
+        """Ask the model of the present step, and judge the answer."""
+        contract, table, row = self._contract, self._table, self._row
+        t = int(table.whole[0, k.LAST_T])
+        if contract.reads_so_far:
+            row[0, self._features.size] = table.real[0, k.SNAPPED]
+        if contract.fitted.reads_step:
+            row[0, -1] = t
+        if contract.own_translation:
+            contract.look_at_own(table, 0, row)
+        else:
+            contract.ask(t, row, self._ends, self._limits)
+            contract.look(table, _FIRST, self._limits)
+        if contract.own_rule:
+            judge_own(contract, table, 0)
 
     def _read(self, state: Any) -> tuple[int, float, float, str]:
         """Take the state's features; what is wrong with them: a code, two details and a text."""
         features, fitted = self._features, self._contract.fitted
         try:
-            if isinstance(state, np.ndarray) and state.shape == features.shape:
+            # Not a masked array, nor one of dates: NumPy would find numbers in those.
+            if (
+                type(state) is np.ndarray
+                and state.shape == features.shape
+                and state.dtype.kind in NUMBER_KINDS
+            ):
                 features[:] = state
             else:
                 features[:] = fitted.schema.encode(state)
-        except (OntargetError, TypeError, ValueError, OverflowError) as error:
+        except Exception as error:  # nothing that a state does may stop the loop
             features[:] = _NAN
             return Reason.TEXT, 0.0, 0.0, str(error)
         # Not the sum: opposite infinities would warn, and so would large numbers.
@@ -315,11 +332,4 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
 
 def _said(value: object) -> str:
     """What was passed for a number; a float speaks for itself, in the details of its reason."""
-    return "" if isinstance(value, float) else reprlib.repr(value)
-
-
-def _number(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]  # whatever float() takes
-    except (TypeError, ValueError, OverflowError):
-        return _NAN
+    return "" if isinstance(value, float) else shown(value)
