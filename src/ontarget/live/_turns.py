@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from collections.abc import Callable
 
 from ontarget.errors import InputError
 
-__all__ = ["OneThread"]
+__all__ = ["Turn"]
 
 
-class OneThread:
-    """A context that a second thread cannot enter; written out, for it stands in every step."""
+class Turn:
+    """A turn that one thread can hold, as a context; a second thread gets an `InputError`.
 
-    __slots__ = ("_lock", "_what")
+    Entering and leaving a context are two calls too many in every step of a watch. There ``take``,
+    which raises an IndexError if the turn is taken, and ``give`` do it: a list's own ``pop`` and
+    ``append``, which no thread can interrupt, in a tenth of a microsecond.
+    """
+
+    __slots__ = ("_what", "give", "take")
 
     def __init__(self, what: str) -> None:
+        free = [None]
+        self.take: Callable[[], None] = free.pop
+        self.give: Callable[[None], None] = free.append
         self._what = what
-        self._lock = Lock()
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise InputError(
-                f"this {self._what} is at work in another thread; give each thread one of its own, "
-                "or take turns with a lock"
-            )
+        try:
+            self.take()
+        except IndexError:
+            raise self.refusal() from None
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self.give(None)
+
+    def refusal(self) -> InputError:
+        """The error of a second thread."""
+        return InputError(
+            f"this {self._what} is at work in another thread; give each thread one of its own, "
+            "or take turns with a lock"
+        )

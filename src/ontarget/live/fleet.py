@@ -16,7 +16,7 @@ from ontarget.errors import EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
-from ontarget.live._turns import OneThread
+from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
@@ -54,7 +54,7 @@ class FleetWatch:
         # The last state of each row, so that a run's state can be given away.
         self._readings: FloatArray = np.zeros((0, len(contract.fitted.schema)))
         self._everyone: IndexArray | None = None
-        self._busy = OneThread("fleet")
+        self._turn = Turn("fleet")
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
         self.join(agents, groups=groups)
@@ -100,7 +100,7 @@ class FleetWatch:
         if len(set(names)) != len(names):
             raise InputError("agents need to differ, a name comes twice")
         own = self._contract.fitted.groups_of(groups, len(names))
-        with self._busy:
+        with self._turn:
             self._grow(len(names) - len(self._free))
             rows = [self._free.pop() for _ in names]
             self._table.whole[rows, k.GROUP] = own
@@ -110,7 +110,7 @@ class FleetWatch:
 
     def leave(self, agents: Iterable[Hashable]) -> None:
         """Forget these agents."""
-        with self._busy:
+        with self._turn:
             rows = [self._row(name) for name in agents]
             for name in list(self._rows):
                 if self._rows[name] in rows:
@@ -120,7 +120,7 @@ class FleetWatch:
 
     def reset(self, agents: Any = None) -> None:
         """Begin new runs, for all agents or for some."""
-        with self._busy:
+        with self._turn:
             self._table.begin(self._which(agents))
 
     def step(
@@ -145,7 +145,7 @@ class FleetWatch:
         behavior
             The behavior so far, where it is read rather than computed from rewards.
         """
-        with self._busy:
+        with self._turn:
             rows = self._which(agents)
             X, unread = self._read(states, rows.size)
             news = self._news(rows, rewards, behavior)
@@ -175,7 +175,7 @@ class FleetWatch:
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
         """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
-        with self._busy:
+        with self._turn:
             rows = self._which(agents)
             news = self._news(rows, rewards, behavior)
             news[:, k.ENDING] = 1.0

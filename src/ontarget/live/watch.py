@@ -14,7 +14,7 @@ from ontarget.errors import InputError
 from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason, in_words
-from ontarget.live._turns import OneThread
+from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
@@ -42,7 +42,6 @@ class Watch:
 
     __slots__ = (
         "_became",
-        "_busy",
         "_contract",
         "_ends",
         "_features",
@@ -52,6 +51,7 @@ class Watch:
         "_raises",
         "_row",
         "_table",
+        "_turn",
         "changes",
     )
 
@@ -69,12 +69,12 @@ class Watch:
         self._ends = np.zeros((1, contract.question.values.size))
         self._limits = np.empty_like(self._ends), np.empty_like(self._ends)
         self._became = np.zeros(1, dtype=np.int64)
-        self._busy = OneThread("watch")
+        self._turn = Turn("watch")
         self.changes: list[Change] = [Change(0, Status.PENDING, self.peek().reason)]
 
     def reset(self) -> None:
         """Begin a new run."""
-        with self._busy:
+        with self._turn:
             self._table.begin([0])
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
@@ -123,15 +123,22 @@ class Watch:
             The behavior so far, where it is read rather than computed from rewards; it also repairs
             a sum that a bad reward has lost.
         """
-        with self._busy:
+        turn = self._turn
+        try:
+            turn.take()
+        except IndexError:
+            raise turn.refusal() from None
+        try:
             became = self._advance(reward, behavior, self._read(state), ending=False)
             if became == k.LOOK:
                 self._look()
             return self._told(became)
+        finally:
+            turn.give(None)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
         """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
-        with self._busy:
+        with self._turn:
             return self._told(self._advance(reward, behavior, _GOOD, ending=True))
 
     def peek(self) -> Outlook:
@@ -165,7 +172,7 @@ class Watch:
                 f"row needs {self._features.size} features, as the monitor reads, "
                 f"got {len(state.row)}"
             )
-        with self._busy:
+        with self._turn:
             self._group = group
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
