@@ -84,14 +84,15 @@ def read_runs(path: Path, given: FrameOptions) -> tuple[Episodes, tuple[str, ...
 
     from ontarget.episodes import Episodes
 
-    if path.is_dir() or path.suffix not in (".parquet", ".csv") or not path.exists():
+    if path.suffix not in (".parquet", ".csv") or not path.is_file():
         return Episodes.read(path, **given), ()  # it says what is wrong, or reads a Minari folder
     table = _table(path)
     if table is None:
         return Episodes.read(path, **given), ()
     columns = table.collect_schema().names()
     found = guess(columns, _named_alike(given, columns))
-    with suppress(pl.exceptions.PolarsError):  # a spoilt value: reading the file tells where
+    # A spoilt value or a damaged file: reading it tells where.
+    with suppress(pl.exceptions.PolarsError, pl.exceptions.PanicException):
         found = _numbered(table, found, given)
     return Episodes.read(path, **found.options), found.remarks
 
@@ -118,7 +119,7 @@ def _table(path: Path) -> pl.LazyFrame | None:
         else:
             table = pl.scan_csv(path, glob=False)
         table.collect_schema()
-    except (pl.exceptions.PolarsError, OSError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return None  # reading it tells why
     return table
 

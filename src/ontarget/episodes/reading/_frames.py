@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import narwhals as nw
@@ -30,12 +31,10 @@ from ontarget.errors import EpisodesError
 __all__ = ["record_frame", "table_of"]
 
 
-def table_of(frame: Any) -> pl.LazyFrame:
-    """Any dataframe as a lazy polars table."""
-    if isinstance(frame, pl.LazyFrame):
+def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
+    """Any dataframe as a polars table."""
+    if isinstance(frame, pl.LazyFrame | pl.DataFrame):
         return frame
-    if isinstance(frame, pl.DataFrame):
-        return frame.lazy()
     try:
         wrapped = nw.from_native(frame)
     except TypeError as error:
@@ -44,9 +43,9 @@ def table_of(frame: Any) -> pl.LazyFrame:
         ) from error
     eager = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
     if eager.implementation.is_pyarrow():
-        return eager.to_polars().lazy()
+        return eager.to_polars()
     # Column by column, so that pandas needs no PyArrow beside it.
-    return pl.DataFrame([_series_of(eager[name]) for name in eager.columns]).lazy()
+    return pl.DataFrame([_series_of(eager[name]) for name in eager.columns])
 
 
 def _series_of(column: nw.Series[Any]) -> pl.Series:
@@ -61,17 +60,15 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     return pl.Series(column.name, values)
 
 
-def record_frame(table: pl.LazyFrame, layout: Layout) -> RawEpisodes:
-    """The recording that a table holds, one column read at a time."""
+def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
+    """The recording that a table holds, a column or a few of them read at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
     layout = named_alike(layout, columns)
     roles = roles_of(layout, columns, behavior)
     names = feature_names(layout, columns, roles, behavior)
 
-    def read(name: str) -> pl.Series:
-        return table.select(name).collect().to_series()
-
+    read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
     ids = labels(read(roles.episode), f"episode (column {roles.episode!r})")
     if not ids.codes.size:
         raise EpisodesError("the table has no row; record at least one episode")
@@ -98,6 +95,18 @@ def record_frame(table: pl.LazyFrame, layout: Layout) -> RawEpisodes:
         rewards=reader.per_row(roles.reward, "reward"),
         behavior_values=reader.per_row(behavior.column, "behavior"),
     )
+
+
+def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:
+    """Reads a column; those of a wide table in a hundred blocks, for every read looks at all."""
+    size = max(1, len(columns) // 100)
+    places = {name: place // size for place, name in enumerate(columns)}
+
+    @lru_cache(maxsize=1)
+    def block(number: int) -> pl.DataFrame:
+        return table.select(columns[number * size : (number + 1) * size]).collect()
+
+    return lambda name: block(places[name]).get_column(name)
 
 
 @dataclass(frozen=True)
