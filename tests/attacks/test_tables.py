@@ -73,7 +73,7 @@ def hostile_csv(rng: np.random.Generator) -> bytes:
         lines[at] = ",".join(fields)
         if kind == 5:
             lines.insert(at, lines[rng.integers(len(lines))])
-        elif kind == 6:
+        elif kind == 6 and len(lines) > 1:
             del lines[at]
         elif kind == 7:
             lines = [line.replace(",", ";" if rng.integers(2) else "\t") for line in lines]

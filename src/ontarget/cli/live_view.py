@@ -33,7 +33,7 @@ _FEWEST_ROWS, _MOST_ROWS = 7, 15
 _AROUND = 6  # lines of an agent beside its chart's rows: blank, headline, axis, numbers, changes
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # so many agents get a chart of their own
-_MOST = 1_000  # so many agents are kept; more, and those whose runs are over go
+_MOST = 1_000  # so many agents are kept; more, and only the latest that still run stay
 
 
 @dataclass
@@ -118,7 +118,8 @@ class LiveView:
         if self.one_by_one:
             self.tracks.clear()
         elif len(self.tracks) >= _MOST:
-            self.tracks = {name: one for name, one in self.tracks.items() if not one.over}
+            running = [(name, one) for name, one in self.tracks.items() if not one.over]
+            self.tracks = dict(running[-_MOST // 2 :])
         self.agents += 1
         return self.tracks.setdefault(agent, Track(agent))
 
