@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import warnings
 from collections import OrderedDict, namedtuple
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -246,6 +247,14 @@ def test_a_single_feature_may_be_a_bare_value() -> None:
     for state in (2, np.int64(2), np.array(2), 2.0, [2], {"x0": 2}):
         assert discrete.watch(Target.at_least(0.0)).step(state) == expected
     assert discrete.watch(Target.at_least(0.0)).step("x").status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["may_miss", "excess"])
+def test_contents_of_wrong_length_are_refused_before_a_run(name: str) -> None:
+    fitted = monitor().fitted
+    for wrong in (np.zeros(1, dtype=getattr(fitted, name).dtype), np.zeros((2, 2))):
+        with pytest.raises(InputError, match=f"{name} needs shape"):
+            replace(fitted, **{name: wrong})
 
 
 class Waits:
