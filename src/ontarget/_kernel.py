@@ -123,11 +123,12 @@ def _compile(function: F, **options: bool) -> F:
             raise
         _warn_once("no folder for compiled kernels is writable")
         return compiled  # type: ignore[no-any-return]
-    open_to_others = next(filter(_is_open_to_others, (kept.cache_path, config.CACHE_DIR)), None)
-    if open_to_others is None:
-        compiled._cache = kept
+    folders = (str(kept.cache_path), str(getattr(config, "CACHE_DIR", "")))
+    shared = [folder for folder in folders if _is_open_to_others(folder)]
+    if shared:
+        _warn_once(f"others may write to the folder for compiled kernels, {shared[0]}")
     else:
-        _warn_once(f"others may write to the folder for compiled kernels, {open_to_others}")
+        compiled._cache = kept
     return compiled  # type: ignore[no-any-return]
 
 
