@@ -167,6 +167,33 @@ def test_an_unwritable_package_is_kept_in_the_users_own_folder(
     assert tiny.files(tmp_path / "cache")
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of Unix")
+@pytest.mark.parametrize("whose", ["anybody's", "another user's"])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    tiny: TinyPackage, tmp_path: Path, whose: str
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    if whose == "anybody's":
+        shared.chmod(0o777)
+    elif os.getuid() == 0:
+        os.chown(shared, 12_345, -1)
+    else:
+        pytest.skip("only root can give a folder away")
+    done = subprocess.run(
+        [sys.executable, "-c", "from tiny.outer import outside\nprint(outside(2))"],
+        cwd=tiny.folder.parent,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(shared)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "21\n"
+    assert done.stderr.count("others may write to the folder for compiled kernels") == 1
+    assert str(shared) in done.stderr
+    assert not tiny.files(shared)
+
+
 def kernels_of(path: Path) -> list[ast.FunctionDef]:
     return [
         node

@@ -7,10 +7,15 @@ Numba stamps what it keeps of a kernel with that kernel's own file alone, though
 holds the kernels it calls too. Here every file name carries a digest of all kernel sources of the
 package, so that a change in any of them is compiled, and old files are never even opened: they may
 name classes that are gone.
+
+What is kept are pickles, which run code when they are opened. So a folder that others may write to
+is not used.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numba
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.registry import CPUDispatcher
 
@@ -111,21 +117,38 @@ def _compile(function: F, **options: bool) -> F:
     if "no_cpython_wrapper" in options:
         compiled.__class__ = _InnerKernel
     try:
-        compiled._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+        kept = _KernelCache(function)  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        _warn_once()
+        _warn_once("no folder for compiled kernels is writable")
+        return compiled  # type: ignore[no-any-return]
+    folders = (str(kept.cache_path), str(getattr(config, "CACHE_DIR", "")))
+    shared = [folder for folder in folders if _is_open_to_others(folder)]
+    if shared:
+        _warn_once(f"others may write to the folder for compiled kernels, {shared[0]}")
+    else:
+        compiled._cache = kept
     return compiled  # type: ignore[no-any-return]
 
 
-def _warn_once() -> None:
+@cache
+def _is_open_to_others(folder: str) -> bool:
+    """Whether somebody else could plant a file there, but for whoever owns our sources."""
+    if not folder or not hasattr(os, "getuid"):  # not set, or Windows, where folders are private
+        return False
+    found = Path(folder).stat()
+    trusted = {0, os.getuid(), Path(__file__).stat().st_uid}
+    return bool(found.st_mode & stat.S_IWOTH) or found.st_uid not in trusted
+
+
+def _warn_once(why: str) -> None:
     global _warned
     if not _warned:
         _warned = True
         warnings.warn(
-            "no folder for compiled kernels is writable, so every process compiles them anew; "
-            "set NUMBA_CACHE_DIR to a private, writable folder",
+            f"{why}, so every process compiles them anew; set NUMBA_CACHE_DIR to a private, "
+            "writable folder",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from ontarget._plain import plain
+
 __all__ = ["Reached", "progress_bar", "working"]
 
 
@@ -46,7 +48,7 @@ def progress_bar(
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(f"{unit}, remaining" if unit else "remaining"),
@@ -55,18 +57,21 @@ def progress_bar(
     console = Console(stderr=True)
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(doing, total=total)
-        yield lambda done, doing=None: bar.update(task, completed=done, description=doing)
+        task = bar.add_task(plain(doing), total=total)
+        yield lambda done, doing=None: bar.update(
+            task, completed=done, description=None if doing is None else plain(doing)
+        )
 
 
 @contextmanager
 def working(doing: str) -> Iterator[None]:
     """A sign of life while work goes on whose length is not known."""
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    with console.status(doing):
+    with console.status(Text(plain(doing))):
         yield

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import EllipsisType
 
+from ontarget._plain import plain
+
 __all__ = [
     "AlarmWarning",
     "Argument",
@@ -63,6 +65,9 @@ class Argument:
 class OntargetError(Exception):
     """The root of every error that ontarget raises on purpose.
 
+    Its message is one line of visible characters: what it quotes from data cannot act on a
+    terminal or forge a line of a log.
+
     Parameters
     ----------
     parts
@@ -78,12 +83,12 @@ class OntargetError(Exception):
     """
 
     def __init__(self, *parts: str | Argument) -> None:
-        super().__init__("".join(map(str, parts)))
+        super().__init__(plain("".join(map(str, parts))))
         self.parts = parts
 
     def told(self, spell: Callable[[Argument], str]) -> str:
         """The message with its arguments spelled by a function."""
-        return "".join(part if isinstance(part, str) else spell(part) for part in self.parts)
+        return plain("".join(part if isinstance(part, str) else spell(part) for part in self.parts))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self.parts, self.__dict__

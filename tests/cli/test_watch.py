@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -456,12 +455,14 @@ def test_a_run_that_its_horizon_closed_is_counted_once() -> None:
 def test_a_stream_that_is_interrupted_is_summed_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def endless() -> Iterator[str]:
-        yield lines(messages(0)[:1])
-        raise KeyboardInterrupt
+    class Endless(io.StringIO):
+        def readline(self, limit: int | None = -1, /) -> str:
+            if line := super().readline(limit):
+                return line
+            raise KeyboardInterrupt
 
     monkeypatch.setattr("sys.argv", ["ontarget", "watch", str(river().model), "--target", "-60:"])
-    monkeypatch.setattr("sys.stdin", endless())
+    monkeypatch.setattr("sys.stdin", Endless(lines(messages(0)[:1])))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     with pytest.raises(SystemExit) as stopped:
         main()

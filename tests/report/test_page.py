@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from ontarget import Below, Evaluation, Promised, RuledOut, Target
+from ontarget import Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget._numerals import percent
 from ontarget.errors import InputError
 from ontarget.evaluation import pool, reliability
 from ontarget.fitted._kernels import P
-from ontarget.models import QuantileForest
+from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report._figures import FIGURES, example_episode, example_episodes
 from ontarget.report._page import report_page
+from ontarget.report._policy import CONTENT_POLICY
 from ontarget.report._words import facts_of, target_in_words, verdict
 from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
@@ -63,11 +64,36 @@ def test_page_is_well_formed_and_holds_every_figure() -> None:
 
 def test_page_refers_to_nothing_outside_itself() -> None:
     bare = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", page())
-    assert "http" not in bare
+    assert "http:" not in bare
+    assert "https:" not in bare
     assert "<script" not in bare
     assert "@import" not in bare
     for reference in re.findall(r'(?:href|src)="([^"]*)"|url\(([^)]*)\)', bare):
         assert "".join(reference).startswith("#")
+
+
+def test_a_browser_may_run_and_load_nothing() -> None:
+    head = page()[: page().index("<title>")]
+    assert head.index('charset="utf-8"') < head.index(f'content="{CONTENT_POLICY}"')
+    rules = dict(rule.strip().split(" ", 1) for rule in CONTENT_POLICY.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert set(rules) == {"default-src", "style-src", "img-src", "base-uri", "form-action"}
+
+
+def test_control_codes_of_a_policy_and_an_id_are_spelled_out() -> None:
+    ids = np.array([f"{one}\x1b]8;;x\x07\u202e" for one in NEW.ids.tolist()])
+    runs = Episodes.from_arrays(
+        [NEW.take([i]).to_frame().select("x0", "x1").to_numpy() for i in range(40)],
+        [NEW.take([i]).to_frame()["reward"].to_numpy() for i in range(40)],
+        ids=ids[:40],
+        horizon=NEW.horizon,
+    )
+    monitor = GoalMonitor(Marginal(), policy="a\x00\x9b2J\udc80\u2066").fit(walks(), progress=False)
+    text = report_page(monitor.evaluate(runs, TARGET), Below(0.5))
+    ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
+    assert "Policy: a\\x00\\x9b2J\\udc80\\u2066." in text
+    assert "\\x1b]8;;x\\x07\\u202e" in text
+    text.encode()
 
 
 def test_page_follows_light_dark_and_paper() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs
 from ontarget.cli.output import check_output
@@ -59,7 +60,7 @@ def simulate(
         typer.echo(json.dumps(found))
         return
     typer.echo(
-        f"{output}: {episodes:,} episodes of {chosen.horizon} steps, "
+        f"{plain(output)}: {episodes:,} episodes of {chosen.horizon} steps, "
         f"outcome {outcomes.mean():.1f} ± {outcomes.std():.1f} (mean ± sd)"
     )
 
@@ -143,11 +144,11 @@ def fit(
     hint = _one_sided(recorded) if reward_bounds is None else ""
     if hint:
         print_facts(hint)
-    low = _lower_fifth(recorded)
+    low, file = _lower_fifth(recorded), plain(output)
     print_facts(
-        f"model      {output}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
+        f"model      {file}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
         f"{sizes['calibrate']:,}, assured by {sizes['assure']:,} episodes\n"
-        f"next       ontarget evaluate {output} NEW_RUNS --target {low:.3g}:\n"
+        f"next       ontarget evaluate {file} NEW_RUNS --target {low:.3g}:\n"
         "           measures it on runs it has not seen; about four in five of these met that"
     )
 

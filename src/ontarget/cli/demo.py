@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ontarget._numerals import percent
+from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.printing import print_facts
 
@@ -98,7 +99,8 @@ def _dim(console: Console, text: str) -> None:
 
 def _next(console: Console, folder: Path, run: str, seconds: float) -> None:
     model, new = folder / "river.ontarget", folder / "new.parquet"
-    console.print(f"\nDone in {seconds:.0f} s. The report: [bold]{folder / 'report.html'}[/]")
+    console.print(f"\nDone in {seconds:.0f} s. The report:", end=" ")
+    console.print(plain(folder / "report.html"), style="bold", markup=False)
     console.print("\nNext, with these files or your own:", style="dim")
     for line in (
         *_activation(),
@@ -108,7 +110,7 @@ def _next(console: Console, folder: Path, run: str, seconds: float) -> None:
         f"ontarget fit {folder / 'runs.parquet'} -o mine.ontarget",
         "ontarget plan --accuracy 0.02 --false-alarm-rate 0.05",
     ):
-        console.print(f"   {line}", soft_wrap=True, markup=False)
+        console.print(f"   {plain(line)}", soft_wrap=True, markup=False)
 
 
 def _activation() -> list[str]:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["watch"]
 
 _SPEED = 10  # steps of a replay per second, on a terminal
+_LONGEST_LINE = 1_000_000  # characters: a state of tens of thousands of features
+_LONGEST_NAME = 500
 
 
 @reads_runs
@@ -75,6 +77,14 @@ def watch(
             metavar="N",
         ),
     ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            help="Forget an agent that was silent for so long; its next line begins a run.",
+            show_default="never, but only the latest 10,000 agents are kept",
+            metavar="SECONDS",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read JSON lines on standard input; write outlooks as JSON lines, or draw them on a terminal.
@@ -93,6 +103,8 @@ def watch(
         raise typer.BadParameter("options for columns belong to --replay RUNS")
     if speed is not None and not speed > 0.0:
         raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
+    if idle is not None and not idle > 0.0:
+        raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
         rule = alarm_rule(
@@ -102,12 +114,12 @@ def watch(
             for_steps=for_steps,
             clear_above=clear_above,
         )
-        sessions = monitor.sessions(Target.parse(target), alarm=rule)
+        sessions = monitor.sessions(Target.parse(target), alarm=rule, idle_seconds=idle)
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         if hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
-        answers = _answers(sessions, sys.stdin)
+        answers = _answers(sessions, _lines(sys.stdin))
     else:
         from ontarget.cli.replay import read_replay
 
@@ -125,10 +137,21 @@ def watch(
         raise typer.Exit(Exit.ALARM)
 
 
-def _answers(sessions: Sessions, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _lines(stream: IO[str]) -> Iterator[str | None]:
+    """The lines of a stream; None in place of one that is too long to be kept."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) < _LONGEST_LINE or line.endswith("\n"):
+            yield line
+            continue
+        while line and not line.endswith("\n"):
+            line = stream.readline(_LONGEST_LINE)
+        yield None
+
+
+def _answers(sessions: Sessions, lines: Iterable[str | None]) -> Iterator[dict[str, Any]]:
     """One answer per line: the outlook of the line's agent, or what is wrong with the line."""
     for number, line in enumerate(lines, start=1):
-        if line.strip():
+        if line is None or line.strip():
             message = _parsed(line)
             if isinstance(message, str):
                 yield {"line": number, "status": "UNKNOWN", "reason": message}
@@ -137,13 +160,17 @@ def _answers(sessions: Sessions, lines: Iterable[str]) -> Iterator[dict[str, Any
             yield answer if "t" in answer else {"line": number, **answer}
 
 
-def _parsed(line: str) -> dict[str, Any] | str:
+def _parsed(line: str | None) -> dict[str, Any] | str:
+    if line is None:
+        return f"a line needs fewer than {_LONGEST_LINE:,} characters"
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
     if not isinstance(message, dict):
         return "a line needs an object with agent, state and reward"
+    if len(str(message.get("agent", ""))) > _LONGEST_NAME:
+        return f"agent needs a name of at most {_LONGEST_NAME} characters"
     if "state" not in message and not message.get("end"):
         return 'a line needs a "state", or "end": true'
     return message

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ontarget._numerals import percent
+from ontarget._plain import plain
 from ontarget.cli.chart import Chart
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _FEWEST_ROWS, _MOST_ROWS = 7, 15
 _AROUND = 6  # lines of an agent beside its chart's rows: blank, headline, axis, numbers, changes
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # so many agents get a chart of their own
-_MOST = 1_000  # so many agents are kept; more, and those whose runs are over go
+_MOST = 1_000  # so many agents are kept; more, and only the latest that still run stay
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Track:
         self.points.append((known[0], known[1], known[2]))
         shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
         if shown != self.shown and (shown != "OK" or self.changes):
-            reason = str(answer.get("reason") or "")
+            reason = plain(answer.get("reason") or "")
             self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
         self.status, self.shown = status, shown
         self.over = bool(answer.get("end")) or status == "DONE"
@@ -103,7 +104,7 @@ class LiveView:
         """Take in one answer of the stream."""
         self.lines += 1
         if "agent" not in answer:
-            self.bad = f"line {answer.get('line')}: {answer.get('reason')}"
+            self.bad = f"line {answer.get('line')}: {plain(answer.get('reason'))}"
             return
         track = self._track(str(answer["agent"]))
         before, closed = track.status, track.over
@@ -117,7 +118,8 @@ class LiveView:
         if self.one_by_one:
             self.tracks.clear()
         elif len(self.tracks) >= _MOST:
-            self.tracks = {name: one for name, one in self.tracks.items() if not one.over}
+            running = [(name, one) for name, one in self.tracks.items() if not one.over]
+            self.tracks = dict(running[-_MOST // 2 :])
         self.agents += 1
         return self.tracks.setdefault(agent, Track(agent))
 
@@ -152,7 +154,7 @@ class LiveView:
         trigger, rule = self.trigger, self.contract.rule
         when = f"{rule.relation} {rule.compared_name} = {trigger.threshold:.3g}"
         text = Text.assemble(
-            (self.name, "bold"),
+            (plain(self.name), "bold"),
             f"  target {self.contract.target}  alarm ",
             type(rule).__name__ if self.contract.own_rule else when,
             overflow="ellipsis",
@@ -181,6 +183,7 @@ class LiveView:
 
     def _small(self, width: int, most: int) -> RenderableType:
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
         table.add_column("agent", header_style="dim", no_wrap=True, max_width=16)
@@ -198,12 +201,12 @@ class LiveView:
             style = COLOURS.get(track.status, "")
             band = "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0, fixed=True)}"
             table.add_row(
-                track.agent or "–",
+                Text(plain(track.agent) or "–"),  # a plain string would be read as markup
                 str(track.step),
                 sparkline([point[1] for point in track.points], max(10, width // 3)),
                 percent(p, fixed=True),
                 *([band] if wide else []),
-                track.change,
+                Text(track.change),
                 style=style if track.status in ("ALARM", "UNKNOWN") else None,
             )
         if len(ordered) > most:
@@ -231,7 +234,7 @@ def _headline(track: Track) -> Text:
     low, p, high = track.points[-1]
     text = Text(no_wrap=True, overflow="ellipsis")
     if track.agent:
-        text.append(f"{track.agent}  ", style="bold")
+        text.append(f"{plain(track.agent)}  ", style="bold")
     text.append(f"step {track.step}  ")
     text.append(f"{percent(p, fixed=True)} ", style=COLOURS.get(track.status, ""))
     if not math.isnan(p) and high > low:

@@ -1,23 +1,27 @@
 """How a command ends: exit codes, and a user's mistake told in one line.
 
-0 fine, 1 the user's input, 2 usage, 3 an alarm under ``watch --fail-on-alarm``, 130 interrupted.
+0 fine, 1 the user's input, 2 usage, 3 an alarm under ``watch --fail-on-alarm``, 130 interrupted,
+143 terminated.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from types import EllipsisType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ontarget._plain import plain
 from ontarget.errors import AlarmWarning, Argument, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
@@ -52,6 +56,7 @@ class Exit(IntEnum):
     USAGE = 2
     ALARM = 3
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class PlainCommand(TyperCommand):
@@ -84,8 +89,10 @@ class PlainGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; whatever a user can cause ends in a line and an exit code."""
         try:
-            with _cautions():
+            with _cautions(), _terminable():
                 return super().invoke(ctx)
+        except _Terminated:
+            raise typer.Exit(Exit.TERMINATED) from None
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
         except BrokenPipeError:
@@ -95,8 +102,29 @@ class PlainGroup(TyperGroup):
         except (OntargetError, OSError) as error:
             if ctx.params.get("debug"):
                 raise
-            typer.echo(f"ontarget: {_told(error)}", err=True)
+            typer.echo(f"ontarget: {plain(_told(error))}", err=True)
             raise typer.Exit(Exit.INPUT) from None
+
+
+class _Terminated(KeyboardInterrupt):
+    """The system asks the program to end: it does as after Ctrl-C."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Ends a command at SIGTERM as at Ctrl-C: files half written go, a terminal is restored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> NoReturn:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -108,7 +136,7 @@ def _cautions() -> Iterator[None]:
 
         def shown(message: Any, category: type[Warning], *at: Any, **more: Any) -> None:
             if issubclass(category, AlarmWarning):
-                typer.echo(f"ontarget: caution: {message}", err=True)
+                typer.echo(f"ontarget: caution: {plain(message)}", err=True)
             else:
                 usual(message, category, *at, **more)
 

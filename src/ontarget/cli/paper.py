@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget._plain import plain
 from ontarget._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -90,4 +91,5 @@ def _say(done: Reproduction, output: Path) -> None:
         "Our skirmish is a surrogate, and our Tamarisk's constants and policy are chosen: these "
         "are not the authors' data."
     )
-    console.print(f"{output / 'index.html'}: the page; results.json and figures beside it")
+    page = plain(output / "index.html")
+    console.print(f"{page}: the page; results.json and figures beside it", markup=False)

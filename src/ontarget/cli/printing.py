@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ontarget._plain import plain
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -13,16 +15,21 @@ _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
-    """Print lines of a label and a text; long texts go on under their own beginning."""
+    """Print lines of a label and a text; long texts go on under their own beginning.
+
+    Names from data inside a line must be `plain` already, or a line break in one would look like a
+    line of ours.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     out = Console(highlight=False) if console is None else console
+    lines = [plain(line) for line in text.split("\n")]
     if not out.is_terminal:
-        out.print(text, style=style, soft_wrap=True, markup=False)
+        out.print("\n".join(lines), style=style, soft_wrap=True, markup=False)
         return
-    for line in text.splitlines():
+    for line in lines:
         label, rest = line[:_LABEL], line[_LABEL:]
         shown = "yellow" if label.startswith("caution") else style
         if label[-1:] not in ("", " "):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ontarget._numerals import percent
+from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
@@ -53,15 +54,15 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     features = Schema.from_json(found["features"])
     blocks = len(found["blocks"])
     lines = {
-        "file": f"{model}, {found['bytes'] / 1e6:.1f} MB, every byte checked",
-        "policy": found["parameters"]["policy"] or "not named",
+        "file": f"{plain(model)}, {found['bytes'] / 1e6:.1f} MB, every byte checked",
+        "policy": plain(found["parameters"]["policy"] or "not named"),
         "horizon": f"{found['horizon']} steps, {blocks} model{'s' * (blocks != 1)} of kind "
         f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
         "features": listed(features),
-        "behavior": found["behavior"],
+        "behavior": plain(found["behavior"]),
         "episodes": f"{sizes['train']:,} train, {sizes['calibrate']:,} calibrate, "
         f"{sizes['assure']:,} assure",
-        "groups": ", ".join(map(str, found["groups"])) if found["groups"] else "none",
+        "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
@@ -118,7 +119,7 @@ def evaluate(
     facts = [remark_lines(recorded), summary, alarm]
     print_facts("\n".join(filter(None, facts)), console)
     if report is not None:
-        print_facts(f"report     {report}", console)
+        print_facts(f"report     {plain(report)}", console)
     console.print()
     console.print(table)
 

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from ontarget._plain import plain
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.schema import Feature, Schema
 
@@ -27,14 +28,14 @@ def describe(episodes: Recorded) -> str:
         f"episodes   {len(episodes):,}, {length}, {steps}; horizon {episodes.horizon}"
         f"{_counting(episodes)}",
         f"features   {listed(episodes.schema)}",
-        f"behavior   {episodes.behavior.spec}",
+        f"behavior   {plain(episodes.behavior.spec)}",
         f"outcomes   mean {outcomes.mean():.4g}, sd {outcomes.std():.4g}; "
         f"10 % below {low:.4g}, half below {mid:.4g}, 90 % below {high:.4g}",
         f"ends       {_ends(episodes)}",
     ]
     if episodes.groups is not None:
         names, counts = np.unique(episodes.groups, return_counts=True)
-        shown = ", ".join(f"{g} ({c:,})" for g, c in zip(names[:6], counts[:6], strict=True))
+        shown = ", ".join(f"{plain(g)} ({c:,})" for g, c in zip(names[:6], counts[:6], strict=True))
         lines.append(f"groups     {shown}{' …' if names.size > 6 else ''}")
     labels = ["columns", *[""] * len(episodes.remarks)]
     lines += [f"{labels[i]:<11}{remark}" for i, remark in enumerate(episodes.remarks)]
@@ -70,8 +71,8 @@ def _shown(run: list[Feature]) -> list[str]:
         for feature in run
     ]
     if len(run) < 3:
-        return [f"{feature.name}{kind}" for feature, kind in zip(run, kinds, strict=True)]
-    return [f"{run[0].name} to {run[-1].name}{kinds[0]}"]
+        return [f"{plain(feature.name)}{kind}" for feature, kind in zip(run, kinds, strict=True)]
+    return [f"{plain(run[0].name)} to {plain(run[-1].name)}{kinds[0]}"]
 
 
 def _follows(one: Feature, other: Feature) -> bool:

@@ -179,7 +179,12 @@ class Episodes(Recorded):
         )
 
     def write(self, path: str | Path) -> None:
-        """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole."""
+        """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole.
+
+        Values are written as they are, so that they come back the same. A spreadsheet takes text
+        in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: import categories
+        and ids that a stranger chose as text, or write Parquet.
+        """
         from ontarget.episodes.reading._files import write
 
         write(self, Path(path))

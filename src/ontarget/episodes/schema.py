@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ontarget._scalars import NUMBER_KINDS, number_of, numbers_of, shown
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import CategoryError, EpisodesError
 
 __all__ = ["Feature", "Schema"]
+
+_UNNAMED = (list, tuple, np.ndarray)  # exactly: a named tuple or a subclass is read by itself
 
 
 @dataclass(frozen=True)
@@ -51,17 +55,20 @@ class Feature:
         """The number that stands for a value; NaN where it is missing."""
         if self.categories is None:
             try:
-                return float(value)  # type: ignore[arg-type]  # whatever float() takes
-            except (TypeError, ValueError) as error:
+                return number_of(value)
+            except Exception as error:  # a foreign object's conversion may raise anything
                 raise EpisodesError(
-                    f"feature {self.name!r} needs a number, got {value!r}"
+                    f"feature {self.name!r} needs a number, got {shown(value)}"
                 ) from error
-        if value is None or (isinstance(value, float) and math.isnan(value)):
+        if value is None or value is np.ma.masked or (isinstance(value, float) and value != value):
             return math.nan
-        found = self._codes.get(str(value))
+        try:
+            found = self._codes.get(str(value))
+        except Exception as error:
+            raise EpisodesError(f"feature {self.name!r} needs text, got {shown(value)}") from error
         if found is None:
             raise CategoryError(
-                f"feature {self.name!r} has no category {value!r}; "
+                f"feature {self.name!r} has no category {shown(value)}; "
                 f"its dictionary holds {_listed(self.categories)}"
             )
         return float(found)
@@ -101,8 +108,8 @@ class Schema:
     features: tuple[Feature, ...]
 
     def __post_init__(self) -> None:
-        names = [feature.name for feature in self.features]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        counts = Counter(feature.name for feature in self.features)
+        twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
             raise EpisodesError(f"features need different names, got {twice[0]!r} twice")
 
@@ -120,27 +127,75 @@ class Schema:
         return len(self.features)
 
     def encode(self, state: Mapping[str, object] | ArrayLike) -> FloatArray:
-        """One state, by name or in feature order, as the numbers that models read."""
-        if isinstance(state, Mapping):
-            missing = [name for name in self.names if name not in state]
-            if missing:
-                raise EpisodesError(
-                    f"state lacks the feature {missing[0]!r}; it needs {', '.join(self.names)}"
-                )
-            return np.array([f.code(state[f.name]) for f in self.features], dtype=np.float64)
+        """One state as the numbers that models read; an `EpisodesError` says what is wrong.
+
+        A mapping, and whatever else has names (a pandas Series, a named tuple, a structured array),
+        is read by name, the rest in the features' order. A masked entry is a missing one. The state
+        of a single feature may be a bare value.
+        """
         try:
-            row = np.asarray(state, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            named = _by_name(state, self.names)
+            if named is not None:
+                self._check_named(named)
+                return self._coded(named[name] for name in self.names)
+            row = state if isinstance(state, np.ma.MaskedArray) else np.asarray(state)
+            if row.shape == () and len(self) == 1:
+                row = row.reshape(1)
+            if row.shape == (len(self),):
+                if row.dtype.kind in NUMBER_KINDS:
+                    return numbers_of(row)
+                ones = row if isinstance(state, np.ndarray) else np.asarray(state, dtype=object)
+                return self._coded(ones.reshape(-1))
+        except EpisodesError:
+            raise
+        except Exception as error:  # a foreign object may raise anything
+            raise EpisodesError(f"{self._wanted}, got {shown(state)}") from error
+        if row.dtype.kind not in NUMBER_KINDS:
+            raise EpisodesError(f"{self._wanted}, got {shown(state)}")
+        raise EpisodesError(
+            f"state needs {len(self)} features ({_listed(self.names)}), "
+            f"got an array of shape {row.shape}"
+        )
+
+    def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
+        """States as rows of numbers, and why some cannot be read: their rows are NaN.
+
+        They are a matrix, a dataframe (read by name), or a sequence of what `encode` takes.
+        """
+        try:
+            columns = getattr(states, "columns", None)
+            if columns is not None:
+                self._check_named(columns)
+                states = list(zip(*(np.asarray(states[name]) for name in self.names), strict=True))
+            ones = states if isinstance(states, np.ndarray) else list(states)
+            whole = _matrix_of(ones)
+        except EpisodesError:
+            raise
+        except Exception as error:  # a foreign object may raise anything
+            raise EpisodesError(f"states need one row per run, got {shown(states)}") from error
+        if whole is not None and whole.shape[1:] == (len(self),):
+            return whole, {}
+        rows, unread = np.full((len(ones), len(self)), np.nan), {}
+        for i, one in enumerate(ones):
+            try:
+                rows[i] = self.encode(one)
+            except EpisodesError as error:
+                unread[i] = str(error)
+        return rows, unread
+
+    def _coded(self, values: Iterable[object]) -> FloatArray:
+        return np.array([f.code(one) for f, one in zip(self.features, values, strict=True)])
+
+    def _check_named(self, named: Any) -> None:
+        missing = next((name for name in self.names if name not in named), None)
+        if missing is not None:
             raise EpisodesError(
-                f"state needs numbers in the order {', '.join(self.names)}, or a mapping by name, "
-                f"got {state!r}"
-            ) from error
-        if row.shape != (len(self),):
-            raise EpisodesError(
-                f"state needs {len(self)} features ({', '.join(self.names)}), "
-                f"got an array of shape {row.shape}"
+                f"state lacks the feature {missing!r}; it needs {_listed(self.names)}"
             )
-        return row
+
+    @property
+    def _wanted(self) -> str:
+        return f"state needs numbers in the order {_listed(self.names)}, or a mapping by name"
 
     def to_json(self) -> list[dict[str, Any]]:
         """The schema as plain JSON values."""
@@ -150,6 +205,35 @@ class Schema:
     def from_json(cls, found: Sequence[Mapping[str, Any]]) -> Schema:
         """The schema that `to_json` wrote."""
         return cls(tuple(Feature.from_json(feature) for feature in found))
+
+
+def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
+    """The state by its own names, or None where it has none and the order counts."""
+    if isinstance(state, Mapping):
+        return state
+    if isinstance(state, np.ndarray | np.void):
+        fields = state.dtype.names
+        return None if fields is None else {name: state[name] for name in fields}
+    if isinstance(state, tuple):
+        fields = getattr(state, "_fields", ())
+        alike = any(name in fields for name in names)
+        return dict(zip(fields, state, strict=True)) if alike else None
+    if callable(getattr(state, "keys", None)):  # a pandas Series, a row of a database
+        labels = set(state.keys())
+        if any(isinstance(label, str) for label in labels):
+            return {name: state[name] for name in names if name in labels}
+    return None
+
+
+def _matrix_of(ones: Any) -> FloatArray | None:
+    """The states as a matrix, if they are rows of numbers without names of their own."""
+    if not (isinstance(ones, np.ndarray) or all(type(one) in _UNNAMED for one in ones)):
+        return None
+    try:
+        whole = ones if isinstance(ones, np.ndarray) else np.array(ones)
+    except Exception:  # uneven rows, or foreign objects in them
+        return None
+    return numbers_of(whole) if whole.dtype.kind in NUMBER_KINDS else None
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

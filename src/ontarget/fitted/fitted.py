@@ -70,6 +70,14 @@ class Fitted:
     excess: FloatArray  # M_i, one per assure episode (M9)
     trained: Trained
 
+    def __post_init__(self) -> None:
+        # A file may hold anything; live, the lengths are taken for granted.
+        assured = 0 if self.assure is None else len(self.assure)
+        for name, n in (("may_miss", len(self.schema)), ("excess", assured)):
+            shape = getattr(self, name).shape
+            if shape != (n,):
+                raise InputError(f"{name} needs shape ({n},), got {shape}")
+
     @property
     def n_groups(self) -> int:
         """How many groups are calibrated by themselves; 1 without groups."""

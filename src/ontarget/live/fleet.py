@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
+from ontarget.live._reasons import Reason
+from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
@@ -28,7 +31,7 @@ class FleetWatch:
 
     Each agent is judged exactly as a `Watch` of its own would judge it, to the last bit. Agents
     have names, whatever can be a dictionary's key: the numbers from 0 up unless you name them. They
-    may `join` and `leave` at any time.
+    may `join` and `leave` at any time. A fleet is for one thread at a time, and refuses a second.
 
     Parameters
     ----------
@@ -50,6 +53,7 @@ class FleetWatch:
         # The last state of each row, so that a run's state can be given away.
         self._readings: FloatArray = np.zeros((0, len(contract.fitted.schema)))
         self._everyone: IndexArray | None = None
+        self._turn = Turn("fleet")
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
         self.join(agents, groups=groups)
@@ -95,25 +99,28 @@ class FleetWatch:
         if len(set(names)) != len(names):
             raise InputError("agents need to differ, a name comes twice")
         own = self._contract.fitted.groups_of(groups, len(names))
-        self._grow(len(names) - len(self._free))
-        rows = [self._free.pop() for _ in names]
-        self._table.whole[rows, k.GROUP] = own
-        self._table.begin(rows)
-        self._rows.update(zip(names, rows, strict=True))
-        self._everyone = None
+        with self._turn:
+            self._grow(len(names) - len(self._free))
+            rows = [self._free.pop() for _ in names]
+            self._table.whole[rows, k.GROUP] = own
+            self._table.begin(rows)
+            self._rows.update(zip(names, rows, strict=True))
+            self._everyone = None
 
     def leave(self, agents: Iterable[Hashable]) -> None:
         """Forget these agents."""
-        rows = [self._row(name) for name in agents]
-        for name in list(self._rows):
-            if self._rows[name] in rows:
-                del self._rows[name]
-        self._free += rows
-        self._everyone = None
+        with self._turn:
+            rows = [self._row(name) for name in agents]
+            for name in list(self._rows):
+                if self._rows[name] in rows:
+                    del self._rows[name]
+            self._free += rows
+            self._everyone = None
 
     def reset(self, agents: Any = None) -> None:
         """Begin new runs, for all agents or for some."""
-        self._table.begin(self._which(agents))
+        with self._turn:
+            self._table.begin(self._which(agents))
 
     def step(
         self,
@@ -128,7 +135,8 @@ class FleetWatch:
         Parameters
         ----------
         states
-            (agents, features).
+            (agents, features), or a list of states as `Watch.step` takes them, or a dataframe,
+            which is read by name. A state that cannot be read is UNKNOWN with its reason.
         rewards
             What each agent's last action earned: 0 at its first call.
         agents
@@ -136,23 +144,25 @@ class FleetWatch:
         behavior
             The behavior so far, where it is read rather than computed from rewards.
         """
-        rows = self._which(agents)
-        X = np.ascontiguousarray(states, dtype=np.float64)
-        width = len(self._contract.fitted.schema)
-        if X.shape != (rows.size, width):
-            raise InputError(f"states need shape ({rows.size}, {width}), got {X.shape}")
-        news = self._news(rows, rewards, behavior)
-        self._readings[rows] = X
-        ends = np.empty((rows.size, self._contract.question.values.size))
-        became = self._advance(rows, news, X, ends)
-        looking = np.flatnonzero(became == k.LOOK)
-        if looking.size:
-            at = rows[looking]
-            self._contract.look_at_many(self._table, at, X[looking], ends[looking])
-            if self._contract.own_rule:
-                for row in at.tolist():
-                    judge_own(self._contract, self._table, row)
-        return self._outlooks(rows)
+        with self._turn:
+            rows = self._which(agents)
+            X, unread = self._read(states, rows.size)
+            news = self._news(rows, rewards, behavior)
+            news[list(unread), k.READING] = 1.0
+            self._readings[rows] = X
+            ends = np.empty((rows.size, self._contract.question.values.size))
+            became = self._advance(rows, news, X, ends)
+            for i, text in unread.items():
+                if self._table.whole[rows[i], k.CODE] == Reason.TEXT:
+                    self._table.texts[int(rows[i])] = text
+            looking = np.flatnonzero(became == k.LOOK)
+            if looking.size:
+                at = rows[looking]
+                self._contract.look_at_many(self._table, at, X[looking], ends[looking])
+                if self._contract.own_rule:
+                    for row in at.tolist():
+                        judge_own(self._contract, self._table, row)
+            return self._outlooks(rows)
 
     def end(
         self,
@@ -162,12 +172,13 @@ class FleetWatch:
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
         """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
-        rows = self._which(agents)
-        news = self._news(rows, rewards, behavior)
-        news[:, k.ENDING] = 1.0
-        nothing = np.empty((rows.size, self._contract.question.values.size))
-        self._advance(rows, news, self._readings[rows], nothing)
-        return self._outlooks(rows)
+        with self._turn:
+            rows = self._which(agents)
+            news = self._news(rows, rewards, behavior)
+            news[:, k.ENDING] = 1.0
+            nothing = np.empty((rows.size, self._contract.question.values.size))
+            self._advance(rows, news, self._readings[rows], nothing)
+            return self._outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
         """The present outlook of each agent, without a step."""
@@ -193,6 +204,21 @@ class FleetWatch:
         self._table.whole[row, k.GROUP] = group
         self._table.restore(row, state)
         self._readings[row] = state.reading(self._readings.shape[1])
+
+    def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
+        """The states as numbers, and what is wrong with those that cannot be read."""
+        schema = self._contract.fitted.schema
+        if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
+            if states.shape != (n, len(schema)):
+                raise InputError(f"states need shape ({n}, {len(schema)}), got {states.shape}")
+            return np.ascontiguousarray(states, dtype=np.float64), {}
+        try:
+            X, unread = schema.encode_many(states)
+        except EpisodesError as error:
+            return np.full((n, len(schema)), np.nan), dict.fromkeys(range(n), str(error))
+        if len(X) != n:
+            raise InputError(f"states need shape ({n}, {len(schema)}), got {len(X)} states")
+        return np.ascontiguousarray(X), unread
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
         """What this call brings to each run, as the run machine reads it."""
@@ -303,7 +329,10 @@ class FleetWatch:
 
 
 def _per_agent(values: Any, n: int, what: str) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = numbers_of(values)
+    except Exception as error:  # a foreign object may raise anything
+        raise InputError(f"{what} need numbers, got {shown(values)}") from error
     if array.shape not in ((), (n,)):
         raise InputError(f"{what} need one number or one for each of {n} agents, got {array.shape}")
     return np.broadcast_to(array, (n,))

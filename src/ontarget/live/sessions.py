@@ -129,6 +129,7 @@ class Sessions:
 
     def _outlook(self, agent: str, message: Mapping[str, Any]) -> Outlook:
         behavior, reward = message.get("behavior"), message.get("reward", 0.0)
+        self._forget_some()  # this agent too, if it was silent for too long
         known = self._watches.get(agent)
         if known is not None and known[0].status is Status.DONE and not message.get("end"):
             self.forget(agent)  # its last run is over: this message begins the next
@@ -150,6 +151,7 @@ class Sessions:
         )
 
     def _watch_of(self, agent: Hashable, group: Any) -> Watch:
+        self._forget_some()
         found = self._watches.get(agent)
         watch = found[0] if found is not None else self._made(group)
         self._watches[agent] = watch, self._clock()

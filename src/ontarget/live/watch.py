@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
+from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import ArrayLike
-from ontarget.errors import InputError, OntargetError
+from ontarget.errors import InputError
 from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, PLAUSIBILITY, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason, in_words
+from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
@@ -31,7 +32,8 @@ class Watch:
     """A watch over one run: `step` before each action, `end` if it ends early, then `reset`.
 
     Everything is opened, checked and compiled when the first watch of a target is made, never in
-    `step`. Making a further watch takes microseconds. Use a watch from one thread at a time.
+    `step`. Making a further watch takes microseconds. A watch is for one thread at a time, and
+    refuses a second one with an `InputError`.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Watch:
         "_real",
         "_row",
         "_table",
+        "_turn",
         "_whole",
         "changes",
     )
@@ -70,6 +73,7 @@ class Watch:
         self._ends = np.zeros((1, contract.question.values.size))
         self._limits = np.empty_like(self._ends), np.empty_like(self._ends)
         self._became = np.zeros(1, dtype=np.int64)
+        self._turn = Turn("watch")
         # What the kernels take never changes, only what stands in it.
         self._advancing = contract.advancing(
             self._table, _FIRST, (self._news, self._row), (self._ends, self._became)
@@ -82,9 +86,10 @@ class Watch:
 
     def reset(self) -> None:
         """Begin a new run."""
-        self._table.begin(_ONLY)
-        self._note()
-        self.changes = [Change(0, Status.PENDING, self.peek().reason)]
+        with self._turn:
+            self._table.begin(_ONLY)
+            self._note()
+            self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
     def contract(self) -> Contract:
@@ -123,34 +128,31 @@ class Watch:
         Parameters
         ----------
         state
-            The features in order, or a mapping by name.
+            The features in order, or by name: a mapping, a pandas Series, a named tuple. One that
+            cannot be read is UNKNOWN with its reason, whatever its conversion raises.
         reward
             What the last action earned, r_{t−1}: 0 at the first call.
         behavior
             The behavior so far, where it is read rather than computed from rewards; it also repairs
             a sum that a bad reward has lost.
         """
-        trouble = self._read(state)
-        became = self._advance(reward, behavior, trouble, ending=False)
-        if became == k.LOOK:
-            contract, row = self._contract, self._row
-            t = self._whole[k.T]
-            if contract.reads_so_far:
-                row[0, self._features.size] = self._table.real[0, k.SNAPPED]
-            if contract.reads_step:
-                row[0, -1] = t
-            if contract.own_translation:
-                contract.look_at_own(self._table, 0, row)
-            else:
-                contract.ask(t, row, self._ends, self._limits)
-                k.look_rows(*self._looking)
-            if contract.own_rule:
-                judge_own(contract, self._table, 0)
-        return self._told(became)
+        turn = self._turn
+        try:
+            turn.take()
+        except IndexError:
+            raise turn.refusal() from None
+        try:
+            became = self._advance(reward, behavior, self._read(state), ending=False)
+            if became == k.LOOK:
+                self._look()
+            return self._told(became)
+        finally:
+            turn.give(None)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
         """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
-        return self._told(self._advance(reward, behavior, "", ending=True))
+        with self._turn:
+            return self._told(self._advance(reward, behavior, "", ending=True))
 
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
@@ -170,13 +172,15 @@ class Watch:
 
     def resume(self, state: RunState) -> Watch:
         """The watch itself, continuing a run from a stored state."""
-        self._group = self._contract.admit(state)
-        self._table.whole[0, k.GROUP] = self._group
-        self._table.restore(0, state)
-        self._features[:] = state.reading(self._features.size)
-        self._note()
-        now = self.peek()
-        self.changes = [Change(now.t, now.status, now.reason)]
+        group = self._contract.admit(state)
+        with self._turn:
+            self._group = group
+            self._table.whole[0, k.GROUP] = group
+            self._table.restore(0, state)
+            self._features[:] = state.reading(self._features.size)
+            self._note()
+            now = self.peek()
+            self.changes = [Change(now.t, now.status, now.reason)]
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -203,14 +207,14 @@ class Watch:
         ``trouble`` is what is wrong with the state, where it could not be read.
         """
         contract, whole = self._contract, self._whole
-        earned, rule = _number(reward), contract.behavior
+        earned, rule = number_or_nan(reward), contract.behavior
         told, is_told, updated, text = _NAN, 0.0, _NAN, ""
         if behavior is not None:
-            told, is_told = _number(behavior), 1.0
+            told, is_told = number_or_nan(behavior), 1.0
             if not math.isfinite(told):
                 text = _said(behavior)
             elif not rule.vectorised:
-                told, text = _NAN, f"{behavior!r}: {rule.spec} keeps more than its value"
+                told, text = _NAN, f"{shown(behavior)}: {rule.spec} keeps more than its value"
         elif not math.isfinite(earned):
             text = _said(reward)
         elif whole[k.T] > 0 and not contract.is_told:
@@ -226,6 +230,22 @@ class Watch:
         k.advance_rows(*self._advancing)
         return int(self._became[0])
 
+    def _look(self) -> None:
+        """Ask the model of the present step, and judge the answer."""
+        contract, row = self._contract, self._row
+        t = self._whole[k.T]
+        if contract.reads_so_far:
+            row[0, self._features.size] = self._table.real[0, k.SNAPPED]
+        if contract.reads_step:
+            row[0, -1] = t
+        if contract.own_translation:
+            contract.look_at_own(self._table, 0, row)
+        else:
+            contract.ask(t, row, self._ends, self._limits)
+            k.look_rows(*self._looking)
+        if contract.own_rule:
+            judge_own(contract, self._table, 0)
+
     def _updated(self, earned: float, t: int) -> float:
         """The behavior so far after what was earned at step t."""
         rule, table = self._contract.behavior, self._table
@@ -239,11 +259,16 @@ class Watch:
         """Take the state's features; what is wrong with them where they are none at all."""
         features = self._features
         try:
-            if isinstance(state, np.ndarray) and state.shape == features.shape:
+            # Not a masked array, nor one of dates: NumPy would find numbers in those.
+            if (
+                type(state) is np.ndarray
+                and state.shape == features.shape
+                and state.dtype.kind in NUMBER_KINDS
+            ):
                 features[:] = state
             else:
                 features[:] = self._contract.fitted.schema.encode(state)
-        except (OntargetError, TypeError, ValueError, OverflowError) as error:
+        except Exception as error:  # nothing that a state does may stop the loop
             features[:] = _NAN
             return str(error) or type(error).__name__
         return ""
@@ -313,11 +338,4 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
 
 def _said(value: object) -> str:
     """What was passed for a number; a float speaks for itself, in the details of its reason."""
-    return "" if isinstance(value, float) else reprlib.repr(value)
-
-
-def _number(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]  # whatever float() takes
-    except (TypeError, ValueError, OverflowError):
-        return _NAN
+    return "" if isinstance(value, float) else shown(value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ontarget._plain import plain
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError, InputError
@@ -115,7 +116,8 @@ def _fan(found: Measured, dark: bool) -> Figure:
         target=target,
         outcome=float(found.outcomes[i]),
         so_far=so_far if found.fitted.behavior.translation is Translation.SHIFT else None,
-        unit=found.fitted.behavior.label,
+        # Between two dollar signs matplotlib reads mathematics, and may fail on it.
+        unit=plain(found.fitted.behavior.label).replace("$", r"\$"),
         dark=dark,
     )
 

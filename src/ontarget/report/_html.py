@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from ontarget.errors import InputError
+from ontarget.report._policy import policy_tag
 from ontarget.report._style import style_sheet
 
 __all__ = ["Table", "figure", "page", "pair", "paragraph", "points", "section"]
@@ -76,7 +77,7 @@ def page(title: str, parts: Iterable[str]) -> str:
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en" xmlns="http://www.w3.org/1999/xhtml">\n<head>\n'
-        '<meta charset="utf-8" />\n'
+        f'<meta charset="utf-8" />\n{policy_tag()}\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1" />\n'
         f"<title>{escape(title)}</title>\n<style>\n{style_sheet()}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"

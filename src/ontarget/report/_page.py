@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
+from ontarget._plain import plain
 from ontarget._version import __version__
 from ontarget.evaluation.figures import svg_of
 from ontarget.live.rules import AlarmRule
@@ -39,8 +40,8 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
 
 def _head(found: Measured) -> str:
     fitted = found.fitted
-    policy = str(fitted.trained.parameters["policy"])
-    target = f"{fitted.behavior.label} {words.target_in_words(found.target)}"
+    policy = plain(fitted.trained.parameters["policy"])
+    target = f"{plain(fitted.behavior.label)} {words.target_in_words(found.target)}"
     about = [
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
@@ -95,9 +96,9 @@ def _runs(found: Measured) -> str:
     one = _figure(
         found,
         "fan",
-        f"One run (id {found.ids[i]}) that {'met' if found.met[i] else 'missed'} the target: at "
-        "each step, where its outcome was predicted to lie, what it had so far, and what it ended "
-        "with.",
+        f"One run (id {plain(found.ids[i])}) that {'met' if found.met[i] else 'missed'} the "
+        "target: at each step, where its outcome was predicted to lie, what it had so far, and "
+        "what it ended with.",
     )
     return section("What does it look like?", [pair(some, one)])
 

@@ -31,6 +31,8 @@ Where: TypeAlias = Callable[[int], str]  # a row of the table -> "episode 7, ste
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 _EXACT_INTEGERS = 2**53
+_WIDER_THAN_NUMPY = (pl.Int128, pl.UInt128) if hasattr(pl, "UInt128") else (pl.Int128,)
+_MAYBE_INEXACT = (pl.Int64, pl.UInt64, *_WIDER_THAN_NUMPY)
 
 
 def is_text(column: pl.Series) -> bool:
@@ -55,13 +57,7 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
             Argument("features", Placeholder("NAMES")),
             " with the features to use",
         )
-    if column.dtype in (pl.Int64, pl.UInt64, pl.Int128):
-        row = _first((column > _EXACT_INTEGERS) | (column < -_EXACT_INTEGERS))
-        if row is not None:
-            raise EpisodesError(
-                f"{what} needs integers up to 2**53: float64 cannot hold {column[row]} at "
-                f"{where(row)} exactly; make it text if it is a name"
-            )
+    _refuse_inexact(column, what, where)
     values: FloatArray = column.cast(pl.Float64).to_numpy()
     return values
 
@@ -70,7 +66,8 @@ def whole_numbers(column: pl.Series, what: str) -> IndexArray:
     """The column as integers; floats must be whole."""
     _refuse_missing(column, what)
     if column.dtype.is_integer():
-        return column.to_numpy().astype(np.intp, copy=False)
+        _refuse_inexact(column, what, lambda row: f"row {row}")
+        return column.cast(pl.Int64).to_numpy().astype(np.intp, copy=False)
     values = numbers(column, what, lambda row: f"row {row}")
     odd = ~np.isfinite(values) | (values != np.rint(values)) | (np.abs(values) > _EXACT_INTEGERS)
     if odd.any():
@@ -99,7 +96,7 @@ class Labels:
 def labels(column: pl.Series, what: str) -> Labels:
     """The column as names: integers stay integers, text stays text."""
     _refuse_missing(column, what)
-    if column.dtype.is_integer():
+    if column.dtype.is_integer() and column.dtype not in _WIDER_THAN_NUMPY:
         return Labels(column.to_numpy(), None)
     if not is_text(column):
         raise EpisodesError(
@@ -188,6 +185,20 @@ def _name_of(dtype: pl.DataType) -> str:
 
 def _first(mask: pl.Series) -> int | None:
     return mask.arg_max() if mask.any() else None
+
+
+def _refuse_inexact(column: pl.Series, what: str, where: Where) -> None:
+    if column.dtype not in _MAYBE_INEXACT:
+        return
+    large = column > _EXACT_INTEGERS
+    if column.dtype.is_signed_integer():  # polars compares no unsigned integer with a negative
+        large |= column < -_EXACT_INTEGERS
+    row = _first(large)
+    if row is not None:
+        raise EpisodesError(
+            f"{what} needs integers up to 2**53: float64 cannot hold {column[row]} at {where(row)} "
+            "exactly; make it text if it is a name"
+        )
 
 
 def _refuse_missing(column: pl.Series, what: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from ontarget._arguments import whole_number
 from ontarget._whole_file import replacing
 from ontarget.episodes._building import RawEpisodes
 from ontarget.episodes._recorded import Recorded
@@ -26,6 +27,8 @@ __all__ = ["record_file", "write"]
 
 _KEY = "ontarget"
 _VERSION = 1
+_PARTS = ("episode", "step", "reward", "truncated", "terminated", "group")
+_MOST_STEPS = 2**31 - 1
 
 
 def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
@@ -36,13 +39,16 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
         return record_minari(path, options)
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
+    if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
+        raise EpisodesFileError(f"{path}: episodes come in files, this is a pipe or a device")
     with _explained(path):
+        table: pl.LazyFrame | pl.DataFrame
         if path.suffix == ".parquet":
             layout = layout_of(options, _layout_in(path, options))
             table = pl.scan_parquet(path, glob=False)
         elif path.suffix == ".csv":
             layout = layout_of(options)
-            table = _scan_csv(path)
+            table = _read_csv(path)
         else:
             raise EpisodesFileError(
                 f"{path.name}: episodes come as .parquet or .csv files, or Minari dataset folders"
@@ -103,14 +109,33 @@ def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
             features=schema.names,
             schema=schema,
             behavior=_judged(str(found["behavior"]), path, options),
-            horizon=int(found["horizon"]),
+            horizon=whole_number("horizon", found["horizon"], least=1, most=_MOST_STEPS),
             declared=bool(found.get("horizon_declared", False)),
-            **found["roles"],
+            **_roles_in(found["roles"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, OntargetError):
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if isinstance(error, EpisodesError):
             raise
         raise EpisodesFileError(f"{path.name}: its description is damaged ({error})") from error
+
+
+def _roles_in(found: Any) -> dict[str, Any]:
+    """The columns' parts as a file tells them, each a name or none."""
+    named = dict(found)
+    first_step = named.pop("first_step", None)
+    for part, name in named.items():
+        if part not in _PARTS or not (name is None or isinstance(name, str)):
+            raise ValueError(f"{part!r} needs to be a part of the table, and {name!r} a column")
+    if first_step is not None:
+        whole_number("first_step", first_step, least=-_MOST_STEPS, most=_MOST_STEPS)
+    return named | {"first_step": first_step}
 
 
 def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
@@ -127,7 +152,7 @@ def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
         ) from error
 
 
-def _scan_csv(path: Path) -> pl.LazyFrame:
+def _read_csv(path: Path) -> pl.DataFrame:
     """The table in a CSV file, typed by all of its rows, after a look for uneven lines."""
     # Read whole: asked for one column, the reader does not notice fields beyond the header's.
     table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
@@ -135,7 +160,7 @@ def _scan_csv(path: Path) -> pl.LazyFrame:
     # It fills short lines with nulls, and every one of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_uneven_lines(path)
-    return table.lazy()
+    return table
 
 
 def _check_header(path: Path, columns: list[str]) -> None:
@@ -162,15 +187,25 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_uneven_lines(path: Path) -> None:
+    """Refuse, with its number, a line that is no UTF-8 or has another number of fields."""
     with path.open(newline="", encoding="utf-8") as lines:
         reader = csv.reader(lines)
-        width = len(next(reader))
-        for row in reader:
-            if row and len(row) != width:
-                raise EpisodesFileError(
-                    f"{path.name}, line {reader.line_num}: {len(row)} fields where the header has "
-                    f"{width}: {','.join(row)[:80]!r}; correct or remove the line"
-                )
+        try:
+            width = len(next(reader, ()))
+            for row in reader:
+                if row and len(row) != width:
+                    raise EpisodesFileError(
+                        f"{path.name}, line {reader.line_num}: {len(row)} fields where the header "
+                        f"has {width}: {','.join(row)[:80]!r}; correct or remove the line"
+                    )
+        except UnicodeDecodeError as error:
+            raise EpisodesFileError(
+                f"{path.name} is not UTF-8 text: {error.reason} {error.object[error.start]:#04x} "
+                f"soon after line {reader.line_num}; save it as UTF-8, or read it with its "
+                "encoding and pass the table: Episodes.from_frame(pandas.read_csv(…, encoding=…))"
+            ) from error
+        except csv.Error as error:
+            raise EpisodesFileError(f"{path.name}, line {reader.line_num + 1}: {error}") from error
 
 
 @contextmanager
@@ -184,7 +219,9 @@ def _explained(path: Path) -> Iterator[None]:
         raise EpisodesFileError(f"{path}: no such file") from error
     except pl.exceptions.NoDataError as error:
         raise EpisodesFileError(f"{path.name} is empty; it needs a header and rows") from error
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         if path.suffix == ".csv" and path.is_file():
             _refuse_uneven_lines(path)
         raise EpisodesFileError(f"{path.name} cannot be read or written: {error}") from error
+    except pl.exceptions.PanicException as error:  # no Exception: polars gave up inside
+        raise EpisodesFileError(f"{path.name} is damaged: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import narwhals as nw
@@ -32,12 +33,10 @@ from ontarget.errors import Argument, EpisodesError
 __all__ = ["record_frame", "table_of"]
 
 
-def table_of(frame: Any) -> pl.LazyFrame:
-    """Any dataframe as a lazy polars table."""
-    if isinstance(frame, pl.LazyFrame):
+def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
+    """Any dataframe as a polars table."""
+    if isinstance(frame, pl.LazyFrame | pl.DataFrame):
         return frame
-    if isinstance(frame, pl.DataFrame):
-        return frame.lazy()
     try:
         wrapped = nw.from_native(frame)
     except TypeError as error:
@@ -46,9 +45,9 @@ def table_of(frame: Any) -> pl.LazyFrame:
         ) from error
     eager = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
     if eager.implementation.is_pyarrow():
-        return eager.to_polars().lazy()
+        return eager.to_polars()
     # Column by column, so that pandas needs no PyArrow beside it.
-    return pl.DataFrame([_series_of(eager[name]) for name in eager.columns]).lazy()
+    return pl.DataFrame([_series_of(eager[name]) for name in eager.columns])
 
 
 def _series_of(column: nw.Series[Any]) -> pl.Series:
@@ -63,14 +62,12 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     return pl.Series(column.name, values)
 
 
-def record_frame(table: pl.LazyFrame, layout: Layout) -> RawEpisodes:
-    """The recording that a table holds, one column read at a time."""
+def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
+    """The recording that a table holds, a column or a few of them read at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
 
-    def read(name: str) -> pl.Series:
-        return table.select(name).collect().to_series()
-
+    read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
     parts = find_parts(layout, columns, behavior, read)
     with remarked(parts.remarks):
         return _recording(read, columns, layout, behavior=behavior, parts=parts)
@@ -110,6 +107,18 @@ def _recording(
         behavior_values=reader.per_row(behavior.column, "behavior"),
         remarks=parts.remarks,
     )
+
+
+def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:
+    """Reads a column; those of a wide table in a hundred blocks, for every read looks at all."""
+    size = max(1, len(columns) // 100)
+    places = {name: place // size for place, name in enumerate(columns)}
+
+    @lru_cache(maxsize=1)
+    def block(number: int) -> pl.DataFrame:
+        return table.select(columns[number * size : (number + 1) * size]).collect()
+
+    return lambda name: block(places[name]).get_column(name)
 
 
 @dataclass(frozen=True)

@@ -152,8 +152,9 @@ def feature_names(
         if layout.features is None
         else tuple(layout.features)
     )
+    known = set(columns)
     for name in (*names, *layout.categorical):
-        if name not in columns:
+        if name not in known:
             raise EpisodesError(f"no feature column {name!r} among {', '.join(columns)}")
     stray = [name for name in layout.categorical if name not in names]
     if stray:

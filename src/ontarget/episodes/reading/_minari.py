@@ -75,12 +75,13 @@ def _recording(
     names = seen.names
     columns = np.arange(len(names))
     if layout.features is not None:
-        unknown = [name for name in layout.features if name not in names]
+        places = {name: place for place, name in enumerate(names)}
+        unknown = [name for name in layout.features if name not in places]
         if unknown:
             raise EpisodesError(
                 f"the dataset has no feature {unknown[0]!r}; it has {', '.join(names)}"
             )
-        columns = np.array([names.index(name) for name in layout.features])
+        columns = np.array([places[name] for name in layout.features])
         names = tuple(layout.features)
     categorical = {*seen.categorical, *layout.categorical} & {*names, *layout.categorical}
     recording = record_arrays(
@@ -127,9 +128,9 @@ def _time_limit(metadata: Mapping[str, Any]) -> int | None:
     """The step at which the recorded environment cut its runs off, if the metadata say so."""
     try:
         limit = json.loads(metadata["env_spec"])["max_episode_steps"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
-    return limit if isinstance(limit, int) and limit > 0 else None
+    return limit if isinstance(limit, int) and 0 < limit < 2**31 else None
 
 
 def _episode_names(file: Any, metadata: Mapping[str, Any]) -> list[str]:
@@ -245,5 +246,5 @@ def _explained(path: Path, h5py: Any) -> Iterator[None]:
         if isinstance(error, EpisodesFileError):
             raise EpisodesFileError(f"{path.name}: {error}") from error
         raise
-    except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (OSError, LookupError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise EpisodesFileError(f"{path.name} cannot be read: {error}") from error

@@ -1,0 +1,83 @@
+"""One number from whatever a caller passes: never one that the value does not hold.
+
+NumPy would take a masked entry for what lies under the mask, a date for its ticks and a complex
+number for its real part. Here such values are missing, or an error.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from typing import Any, Final
+
+import numpy as np
+
+from ontarget._typing import AnyArray, FloatArray
+
+__all__ = ["NUMBER_KINDS", "number_of", "number_or_nan", "numbers_of", "shown"]
+
+# NumPy's kinds of types whose values are real numbers.
+NUMBER_KINDS: Final = frozenset("fiub")
+_PLAIN: Final = (float, int)  # a tuple, for a union would be built at every reading
+
+
+def number_of(value: Any) -> float:
+    """The value as a float, NaN for a masked one.
+
+    Raises a TypeError, ValueError or OverflowError, or whatever the value's own conversion raises.
+
+    Examples
+    --------
+    >>> number_of(np.ma.masked), number_of(np.array([2]))
+    (nan, 2.0)
+    """
+    if isinstance(value, _PLAIN):
+        return float(value)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]  # a masked array's own masked entry is np.ma.masked
+    if value is np.ma.masked:
+        return math.nan
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind in ("c", "m", "M", "V"):
+        raise TypeError(f"a number cannot come from {type(value).__name__}")
+    return float(value)
+
+
+def number_or_nan(value: object) -> float:
+    """The value as a float, NaN where it is no number, whatever its conversion raises."""
+    try:
+        return number_of(value)
+    except Exception:
+        return math.nan
+
+
+def numbers_of(values: object) -> FloatArray:
+    """The values as an array of floats, NaN where one is masked or no number.
+
+    Examples
+    --------
+    >>> print(numbers_of([1, None, "x"]), numbers_of(np.ma.array([1.0, 2.0], mask=[0, 1])))
+    [ 1. nan nan] [ 1. nan]
+    """
+    array: AnyArray = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.dtype.kind not in NUMBER_KINDS:
+        ones = array if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+        flat = [number_or_nan(one) for one in ones.reshape(-1)]
+        return np.array(flat, dtype=np.float64).reshape(ones.shape)
+    found: FloatArray = array.astype(np.float64, copy=False)
+    return found.filled(np.nan) if isinstance(found, np.ma.MaskedArray) else found
+
+
+def shown(value: object) -> str:
+    """A short spelling of any value, whatever its own spelling does.
+
+    Examples
+    --------
+    >>> shown("warm"), shown(10**5_000)
+    ("'warm'", 'an int')
+    """
+    try:
+        return reprlib.repr(value)
+    except Exception:
+        name = type(value).__name__
+        return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
