@@ -48,7 +48,8 @@ def build(
 ) -> tuple[Store, IndexArray | None]:
     """The checked store, and the positions of the episodes to keep (None: all of them).
 
-    ``declared`` is False for a horizon that someone else inferred from the longest run.
+    ``declared`` is False for a horizon that someone else inferred from the longest run; a run may
+    outlast it.
     """
     if censored not in ("refuse", "drop"):
         raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
@@ -72,7 +73,7 @@ def build(
     store = Store(
         schema=recording.schema,
         behavior=recording.behavior,
-        horizon=_checked_horizon(recording, horizon),
+        horizon=_checked_horizon(recording, horizon, declared),
         roles=recording.roles,
         ids=recording.ids,
         groups=recording.groups,
@@ -124,12 +125,14 @@ def _check_states(recording: RawEpisodes) -> None:
             )
 
 
-def _checked_horizon(recording: RawEpisodes, horizon: int | None) -> int:
+def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool) -> int:
     lengths = recording.arrangement.lengths
     longest = int(np.argmax(lengths))
     if horizon is None:
         return int(lengths[longest])
     asked = whole_number("horizon", horizon, least=1, error=EpisodesError)
+    if not declared:
+        return max(asked, int(lengths[longest]))
     if asked < lengths[longest]:
         raise EpisodesError(
             f"horizon {asked} is shorter than episode {recording.ids[longest]!s} with "

@@ -145,7 +145,7 @@ class Fitted:
         self, episodes: Episodes, groups: IndexArray
     ) -> Iterator[tuple[int, int, Any, IndexArray]]:
         """Each step and group with good readings: t, group, the step's rows, and which of them."""
-        for t in range(self.horizon):
+        for t in range(min(self.horizon, episodes.horizon)):
             rows = episodes.at(t, grid=self.grid)
             good = ~self.bad_readings(rows.states)
             for g in range(self.n_groups):
@@ -183,7 +183,9 @@ class Fitted:
 
     def check_alike(self, episodes: Episodes, *, any_horizon: bool = False) -> None:
         """Refuse, with an `EpisodesError`, episodes that differ in kind from the monitor's."""
-        same_horizon = any_horizon or episodes.horizon == self.horizon
+        # Two longest runs need not agree: neither is a limit (M18).
+        inferred = not (self.horizon_declared or episodes.horizon_declared)
+        same_horizon = any_horizon or inferred or episodes.horizon == self.horizon
         if not same_horizon or episodes.schema.names != self.schema.names:
             raise EpisodesError(
                 f"the episodes need the monitor's horizon {self.horizon} and features "

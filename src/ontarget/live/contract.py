@@ -71,8 +71,11 @@ class Contract:
         self.scales: FloatArray = read_only(
             np.column_stack([[behavior.scale(t) for t in range(fitted.horizon)], fitted.ahead])
         )
-        facts = [fitted.horizon, int(behavior.translation), behavior.told, behavior.forgets]
-        self.facts: IndexArray = read_only(np.array(facts, dtype=np.int64))
+        facts = np.zeros(k.N_FACTS, dtype=np.int64)
+        facts[k.HORIZON], facts[k.IS_DECLARED] = fitted.horizon, fitted.horizon_declared
+        facts[k.TRANSLATION] = behavior.translation
+        facts[k.IS_READ], facts[k.FORGETS] = behavior.told, behavior.forgets
+        self.facts: IndexArray = read_only(facts)
         self.numbers: FloatArray = read_only(
             np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
         )

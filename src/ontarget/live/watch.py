@@ -163,7 +163,7 @@ class Watch:
             raise InputError(
                 f"this watch is for the target {self.target}, the state for {state.target}"
             )
-        if not 0 <= state.step <= fitted.horizon + 1:
+        if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
             raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
         if state.row is not None and len(state.row) != self._features.size:
             raise InputError(

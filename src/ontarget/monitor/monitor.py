@@ -267,7 +267,7 @@ class GoalMonitor:
         Parameters
         ----------
         t
-            The step; at the horizon p is exactly 0 or 1.
+            The step; at a declared horizon p is exactly 0 or 1.
         states
             (runs, features).
         behavior
@@ -281,7 +281,7 @@ class GoalMonitor:
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
-        if t > fitted.horizon:
+        if t > fitted.horizon and fitted.horizon_declared:
             raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
