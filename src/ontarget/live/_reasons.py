@@ -38,8 +38,8 @@ class Reason(IntEnum):
 def past(longest: int) -> str:
     """Why nothing is known of a run that outlasts every recorded one (M18)."""
     return (
-        f"the run outlasts the longest one recorded ({longest} steps), and no horizon was declared; "
-        "say when it ends"
+        f"the run outlasts the longest one recorded ({longest} steps), and no horizon was "
+        "declared; say when it ends"
     )
 
 
