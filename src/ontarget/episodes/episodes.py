@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
+from ontarget._grid import grid_of
 from ontarget._typing import ArrayLike
 from ontarget.episodes._building import Censored, RawEpisodes, build
 from ontarget.episodes._recorded import Recorded
@@ -165,7 +166,8 @@ class Episodes(Recorded):
                 horizon=layout.horizon,
                 declared=layout.declared,
                 censored=layout.censored,
-            )
+            ),
+            grid=None if layout.like is None else layout.like.grid,
         )
 
     def write(self, path: str | Path) -> None:
@@ -197,11 +199,13 @@ class Episodes(Recorded):
         chosen = chosen % len(self)
         if np.unique(chosen).size != chosen.size:
             raise InputError("index needs different positions: an episode counts once")
-        return Episodes(self._store, chosen if self._index is None else self._index[chosen])
+        index = chosen if self._index is None else self._index[chosen]
+        return Episodes(self._store, index, grid=self.grid)
 
     def compact(self) -> Episodes:
         """The same episodes in arrays of their own, without those they were taken from."""
-        return Episodes(self._store if self._index is None else self._store.part(self._index))
+        store = self._store if self._index is None else self._store.part(self._index)
+        return Episodes(store, grid=self.grid)
 
     def split(
         self,
@@ -232,7 +236,10 @@ class Episodes(Recorded):
         """
         asked = (train, calibrate, assure)
         chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
-        first, second, third, rest = (self.take(np.sort(i)) if i.size else None for i in chosen)
+        # What is compared with a monitor is on the grid that it learns on (M1).
+        grid = grid_of(self._unsnapped_outcomes[chosen[0]]) if self._grid is None else self._grid
+        whole = Episodes(self._store, self._index, grid=grid)
+        first, second, third, rest = (whole.take(np.sort(i)) if i.size else None for i in chosen)
         assert first is not None
         assert second is not None
         return Split(first, second, third, rest)

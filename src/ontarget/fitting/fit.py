@@ -198,13 +198,11 @@ def _check_disjoint(parts: dict[str, Episodes | None]) -> None:
     for (name, one), (other_name, other) in combinations(named, 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
         # Recordings may number their episodes alike: one and the same is the same throughout.
-        alike = one.outcomes[here] == other.outcomes[there]
         for t in range(one.horizon):
-            here, there = here[alike], there[alike]
             if not here.size:
                 break
             alike = _same_at(one.take(here), other.take(there), t)
-        here = here[alike] if here.size else here
+            here, there = here[alike], there[alike]
         if here.size:
             raise CalibrationError(
                 f"{here.size} episodes are both in {name} and in {other_name} (first: episode "
@@ -217,7 +215,8 @@ def _same_at(one: Episodes, other: Episodes, t: int) -> BoolArray:
     same: BoolArray = (one.lengths > t) == (other.lengths > t)
     alive = np.flatnonzero((one.lengths > t) & (other.lengths > t))
     if alive.size:
-        a, b = one.take(alive).at(t), other.take(alive).at(t)
+        a, b = one.take(alive).at(t), other.take(alive).at(t, grid=one.grid)
+        same[alive] &= a.outcomes == b.outcomes
         equal = np.all((a.states == b.states) | (np.isnan(a.states) & np.isnan(b.states)), axis=1)
         equal &= (a.behavior == b.behavior) | (np.isnan(a.behavior) & np.isnan(b.behavior))
         same[alive] &= equal

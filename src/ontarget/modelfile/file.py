@@ -253,7 +253,7 @@ def _episodes(
         ahead=arrays.get("ahead"),
         outcomes=arrays["outcomes"],
     )
-    return Episodes(store)
+    return Episodes(store, grid=float(header["grid"]))
 
 
 def _whole(value: Any) -> int:

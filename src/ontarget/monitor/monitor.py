@@ -228,6 +228,11 @@ class GoalMonitor:
         return self.fitted.horizon_declared
 
     @property
+    def grid(self) -> float:
+        """The spacing to which outcomes, intervals and promises are rounded (M1)."""
+        return self.fitted.grid
+
+    @property
     def schema(self) -> Schema:
         """The features of a state; `Episodes.read` takes the monitor itself as ``like=``."""
         return self.fitted.schema
