@@ -31,13 +31,15 @@ def fitted(train: Episodes, calibrate: Episodes, assure: Episodes | None = None)
 
 
 def decimal_walks(n: int, rng: np.random.Generator) -> Episodes:
-    """Sums of decimals, whose floats differ in their last bits from run to run."""
-    rewards = rng.choice([0.1, 0.2, 0.3, 0.7], size=(n, 4))
+    """Sums of decimals: most come to 0.1 + 0.2 + 0.3 + 0.1, in floats a little more than 0.7."""
+    rewards = np.tile([0.1, 0.2, 0.3, 0.1], (n, 1))
+    rewards[rng.random(n) < 0.3, 3] = 0.0
     return Episodes.from_arrays(np.zeros((n, 4, 1)), rewards, ids=rng.integers(0, 2**60, n))
 
 
 def test_sums_of_decimals_miss_an_interval_at_most_at_the_rate() -> None:
-    replicates, missed = 300, {"interval": 0, "promise": 0}
+    assert 0.1 + 0.2 + 0.3 + 0.1 > 0.7
+    replicates, missed = 120, {"interval": 0, "promise": 0}
     for replicate in range(replicates):
         rng = np.random.default_rng([3, replicate])
         monitor = fitted(decimal_walks(30, rng), decimal_walks(19, rng))
@@ -46,7 +48,8 @@ def test_sums_of_decimals_miss_an_interval_at_most_at_the_rate() -> None:
         step, y = new.at(t), new.outcomes[0]
         lower, upper = monitor.interval(t, step.states, step.behavior, "0.9")
         missed["interval"] += not lower[0] <= y <= upper[0]
-        missed["promise"] += y < monitor.promise(t, step.states, step.behavior, "0.9")[0]
+        bound = monitor.promise(t, step.states, step.behavior, "0.9", side="upper")
+        missed["promise"] += y > bound[0]
     for count in missed.values():
         assert at_most(count, replicates, 0.1)
 
@@ -131,7 +134,7 @@ def test_missing_readings_leave_alarms_their_rate_and_their_power(for_steps: int
     assert caught > 0.8 * lost
 
 
-def drift_alarms(feed, guards: int = 150) -> int:
+def drift_alarms(feed, guards: int = 100) -> int:
     """How many of so many guards raise a false alarm, on outcomes with two large atoms."""
     alarms = 0
     for guard in range(guards):
@@ -148,14 +151,14 @@ def drift_alarms(feed, guards: int = 150) -> int:
 
 
 def test_draws_within_atoms_raise_false_drift_alarms_at_most_at_the_rate() -> None:
-    assert at_most(drift_alarms(DriftBet.observe_limits), 150, 0.05)
+    assert at_most(drift_alarms(DriftBet.observe_limits), 100, 0.05)
 
 
 def test_draws_that_repeat_would_be_caught() -> None:
     def as_by_one_id(bet: DriftBet, left: float, right: float):
         return bet.observe(left + 0.37 * (right - left))
 
-    assert not at_most(drift_alarms(as_by_one_id), 150, 0.05)
+    assert not at_most(drift_alarms(as_by_one_id), 100, 0.05)
 
 
 def test_each_run_counts_once_for_drift() -> None:
