@@ -174,3 +174,31 @@ def test_each_run_counts_once_for_drift() -> None:
         guard.observe(unnamed)
     assert before.n == 5
     assert guard.reading.n == 6
+
+
+def clustered(groups: int, rng: np.random.Generator) -> Episodes:
+    """Thirty runs a group, which mostly come to what is typical of their group."""
+    centres = np.repeat(rng.normal(size=groups), 30)
+    rewards = (centres + 0.1 * rng.normal(size=centres.size))[:, None]
+    ids = rng.integers(0, 2**60, centres.size)
+    names = np.repeat([str(name) for name in rng.integers(0, 2**60, groups)], 30)
+    return Episodes.from_arrays(np.zeros((ids.size, 1, 1)), rewards, ids=ids, groups=names)
+
+
+def missed_of_new_groups(replicates: int, **split) -> int:
+    """How often an 80 % interval misses a run of a group that no part has seen."""
+    missed = 0
+    for replicate in range(replicates):
+        rng = np.random.default_rng([11, replicate])
+        parts = clustered(8, rng).split(assure=0, seed=replicate, **split)
+        monitor = fitted(parts.train, parts.calibrate)
+        new = clustered(1, rng)
+        lower, upper = monitor.interval(0, [[0.0]], 0.0, "0.8")
+        missed += not lower[0] <= new.outcomes[0] <= upper[0]
+    return missed
+
+
+def test_one_run_of_each_group_keeps_the_promise_for_a_new_group() -> None:
+    missed = missed_of_new_groups(200, train=4, calibrate=4, by_group="cluster")
+    assert at_most(missed, 200, 0.2)
+    assert missed > 0.1 * 200

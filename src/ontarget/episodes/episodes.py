@@ -225,7 +225,12 @@ class Episodes(Recorded):
         seed
             Another seed, another division.
         by_group
-            ``"stratify"`` divides each group alike; ``"whole"`` keeps each group in one part.
+            ``"stratify"`` divides each group alike: what is promised holds for new runs of these
+            groups. ``"whole"`` keeps each group in one part: the model is then measured on groups
+            that it has not seen, but runs of one group resemble one another, and for a run of a new
+            group promises hold only roughly. ``"cluster"`` makes them exact for a run of a new
+            group: fractions and counts are of groups, and one run of each, drawn by seed and id,
+            calibrates or assures; the others of those groups are left out.
 
         Examples
         --------
