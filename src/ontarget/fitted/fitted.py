@@ -38,8 +38,9 @@ class Trained:
     """How the monitor was made, so that a loaded one can be fitted anew in the same way.
 
     ``parameters`` are the constructor's, with the model's as kind and parameters of its own.
-    ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split, ``roles`` the
-    columns of the log, and ``fingerprints`` stand for every episode that it was fitted on.
+    ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split in order, ``roles``
+    the columns of the log, and ``fingerprints`` stand for every episode that it was fitted on, part
+    after part.
     """
 
     parameters: Mapping[str, Any]
@@ -47,6 +48,12 @@ class Trained:
     sizes: Mapping[str, int]
     roles: Roles
     fingerprints: KeyArray
+
+    def fingerprints_of(self, part: str) -> KeyArray:
+        """The fingerprints of the episodes of one part."""
+        place = list(self.sizes).index(part)
+        start = sum(list(self.sizes.values())[:place])
+        return self.fingerprints[start : start + self.sizes[part]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,7 +101,7 @@ def fit_monitor(
         excess = whole_run_excess(
             limits, Part("assure", assure, _codes(assure, groups), may_miss), ranks
         )
-    seen = [fingerprints(part) for part in split[:3] if part is not None]
+    seen = [np.sort(fingerprints(part)) for part in split[:3] if part is not None]
     return Fitted(
         schema=train.schema,
         behavior=train.behavior,
@@ -127,7 +127,7 @@ def fit_monitor(
                 "assure": 0 if assure is None else len(assure),
             },
             roles=train.roles,
-            fingerprints=read_only(np.sort(np.concatenate(seen))),
+            fingerprints=read_only(np.concatenate(seen)),
         ),
     )
 

@@ -297,8 +297,8 @@ class GoalMonitor:
 
         Without it p follows from the whole distribution's calibration, which promises nothing for
         one fixed target. With it ``low`` and ``high`` are the Venn–Abers pair and ``p`` lies
-        between. ``episodes`` are those that calibrated the monitor, or new ones: never those that
-        trained it, nor its assure episodes if alarms or guarantees are asked for.
+        between. ``episodes`` are those that calibrated the monitor, or new ones: those that trained
+        or assure it are refused.
         """
         return calibrate_target(self.fitted, target, episodes)
 
