@@ -6,13 +6,14 @@ One bit per replicate, everything fresh, and an exact binomial bound (M13).
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget.episodes import Split
 from ontarget.errors import InputError
-from ontarget.models import Marginal
+from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor.drift import DriftBet
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
@@ -107,8 +108,6 @@ def raised(watch, run: Episodes) -> bool:
 
 @pytest.mark.parametrize("for_steps", [1, 2])
 def test_missing_readings_leave_alarms_their_rate_and_their_power(for_steps: int) -> None:
-    from ontarget.models import QuantileForest
-
     target, false, met, caught, lost = Target.at_least(0.0), 0, 0, 0, 0
     for replicate in range(60):
         rng = np.random.default_rng([8, replicate])
@@ -202,3 +201,38 @@ def test_one_run_of_each_group_keeps_the_promise_for_a_new_group() -> None:
     missed = missed_of_new_groups(200, train=4, calibrate=4, by_group="cluster")
     assert at_most(missed, 200, 0.2)
     assert missed > 0.1 * 200
+
+
+def with_rare_modes(n: int, rng: np.random.Generator, like=None) -> Episodes:
+    """Two modes, and one run in four with a mode of its own, which costs it dearly."""
+    rare = rng.random(n) < 0.25
+    modes = [f"odd {rng.integers(2**60)}" if one else str(rng.choice(["a", "b"])) for one in rare]
+    frame = pl.DataFrame(
+        {
+            "episode": rng.integers(0, 2**60, n),
+            "step": 0,
+            "mode": modes,
+            "reward": np.where(rare, -10.0, 0.0) + rng.normal(size=n),
+        }
+    )
+    return Episodes.from_frame(frame, like=like)
+
+
+def test_categories_unseen_in_training_count_alike_in_calibration_and_live() -> None:
+    replicates, missed, strange = 60, 0, 0
+    for replicate in range(replicates):
+        rng = np.random.default_rng([18, replicate])
+        recorded = with_rare_modes(80, rng)
+        model = QuantileForest(n_trees=3, min_leaf=5)
+        monitor = GoalMonitor(model, min_calibration=1).fit(
+            split=recorded.split(0.5, 0.5, 0), seed=replicate, progress=False
+        )
+        new = with_rare_modes(1, rng, like=monitor)
+        step = new.at(0)
+        lower, upper = monitor.interval(0, step.states, 0.0, "0.8")
+        missed += not lower[0] <= new.outcomes[0] <= upper[0]
+        strange += new.unseen
+        live = monitor.watch(Target.at_least(0.0), alarm_below=0.0).step({"mode": "odd"})
+        assert live.status is Status.OK
+    assert strange > 0.1 * replicates
+    assert at_most(missed, replicates, 0.2)

@@ -36,6 +36,7 @@ class RawEpisodes:
     states: FloatArray
     rewards: FloatArray | None
     behavior_values: FloatArray | None
+    unseen: int = 0
 
     def where(self, row: int) -> str:
         """The episode and step of a row, in the user's own numbering."""
@@ -87,6 +88,7 @@ def build(
         outcomes=found.outcomes,
         ahead=found.ahead,
         horizon_declared=horizon is not None and declared,
+        unseen=recording.unseen,
     )
     return _settle_censored(store, censored)
 

@@ -66,6 +66,11 @@ class Recorded:
         """How many censored episodes were left out when these were built."""
         return self._store.dropped
 
+    @property
+    def unseen(self) -> int:
+        """How many readings of unknown categories were taken as missing when these were built."""
+        return self._store.unseen
+
     @cached_property
     def ids(self) -> AnyArray:
         """Who the episodes are."""

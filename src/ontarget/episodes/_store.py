@@ -54,6 +54,7 @@ class Store:
     ahead: FloatArray | None = None  # for a maximum or minimum: that of each row and all later ones
     horizon_declared: bool = False
     dropped: int = 0
+    unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -11,10 +11,12 @@ import numpy as np
 from ontarget._grid import grid_of
 from ontarget._typing import ArrayLike
 from ontarget.episodes._building import Censored, RawEpisodes, build
+from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, divide
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, InputError
 
 if TYPE_CHECKING:
@@ -201,6 +203,12 @@ class Episodes(Recorded):
             raise InputError("index needs different positions: an episode counts once")
         index = chosen if self._index is None else self._index[chosen]
         return Episodes(self._store, index, grid=self.grid)
+
+    def recoded(self, schema: Schema) -> Episodes:
+        """The same episodes in the codes of another schema's dictionaries."""
+        if same_dictionaries(self.schema, schema):
+            return self
+        return Episodes(recoded_store(self.compact()._store, schema), grid=self.grid)
 
     def compact(self) -> Episodes:
         """The same episodes in arrays of their own, without those they were taken from."""

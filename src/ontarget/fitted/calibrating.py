@@ -21,7 +21,7 @@ __all__ = ["calibrate_target"]
 
 def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> TargetCalibration:
     """The calibration of the target on these episodes; see `GoalMonitor.calibrate_target`."""
-    fitted.check_alike(episodes)
+    episodes = fitted.alike(episodes)
     _check_unused(fitted, episodes)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)

@@ -188,8 +188,11 @@ class Fitted:
         """The number of each episode's group."""
         return self.groups_of(None if self.groups is None else episodes.groups, len(episodes))
 
-    def check_alike(self, episodes: Episodes, *, any_horizon: bool = False) -> None:
-        """Refuse, with an `EpisodesError`, episodes that differ in kind from the monitor's."""
+    def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> Episodes:
+        """The episodes in the monitor's dictionaries; refused if they differ in kind from its own.
+
+        A category that no training episode had is a missing value, or refused (M18).
+        """
         # Two longest runs need not agree: neither is a limit (M18).
         inferred = not (self.horizon_declared or episodes.horizon_declared)
         same_horizon = any_horizon or inferred or episodes.horizon == self.horizon
@@ -204,13 +207,14 @@ class Fitted:
                 f"the episodes need the monitor's behavior {self.behavior.spec}, got "
                 f"{episodes.behavior.spec}; read them with like="
             )
-        # Codes of another dictionary would be taken for other categories without a word.
         for ours, theirs in zip(self.schema.features, episodes.schema.features, strict=True):
-            if ours.categories != theirs.categories:
+            if (ours.categories is None) != (theirs.categories is None):
+                kinds = ["numbers" if one.categories is None else "text" for one in (ours, theirs)]
                 raise EpisodesError(
-                    f"feature {ours.name!r} needs the monitor's dictionary {ours.categories}, got "
-                    f"{theirs.categories}; read the episodes with like="
+                    f"feature {ours.name!r} needs {kinds[0]}, as in the monitor, got {kinds[1]}; "
+                    "read the episodes with like="
                 )
+        return episodes.recoded(self.schema)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
         """Which states no probability may be given for: infinite, or missing what never was."""

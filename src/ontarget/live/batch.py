@@ -143,7 +143,7 @@ def answer_episodes(
     reached: Reached | None = None,
 ) -> Answers:
     """What the monitor says of the episodes at every step."""
-    fitted.check_alike(episodes)
+    episodes = fitted.alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)

@@ -224,7 +224,7 @@ def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
 
     def limits(episodes: Episodes) -> dict[object, tuple[float, float]]:
-        fitted.check_alike(episodes, any_horizon=True)
+        episodes = fitted.alike(episodes, any_horizon=True)
         if np.any(fitted.groups_in(episodes) != group):
             raise GroupError("this guard is for one group; guard each group by itself")
         if t >= episodes.horizon:

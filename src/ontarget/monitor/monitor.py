@@ -18,6 +18,7 @@ from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Episodes, Schema, Split
 from ontarget.episodes._store import Roles
+from ontarget.episodes.schema import Unseen
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
@@ -77,6 +78,9 @@ class GoalMonitor:
         them by arithmetic is then certain: p is exactly 0 or 1 (M18).
     policy
         A label for the policy that was recorded, kept in the model file.
+    unseen
+        What a category of a text feature is that no training episode had: ``"missing"``, a missing
+        value, live as in calibration, where the model takes those; or ``"error"`` (M18).
 
     Notes
     -----
@@ -111,9 +115,12 @@ class GoalMonitor:
         min_calibration: int = 20,
         reward_bounds: tuple[float | None, float | None] | None = None,
         policy: str = "",
+        unseen: Unseen = "missing",
     ) -> None:
         if preset not in ("default", "paper"):
             raise InputError(f"preset needs 'default' or 'paper', got {preset!r}")
+        if unseen not in ("missing", "error"):
+            raise InputError(f"unseen needs 'missing' or 'error', got {unseen!r}")
         self.model = model
         self.preset = preset
         self.window = window
@@ -122,6 +129,7 @@ class GoalMonitor:
         self.min_calibration = min_calibration
         self.reward_bounds = reward_bounds
         self.policy = policy
+        self.unseen = unseen
         self._contracts: Contracts | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -191,6 +199,7 @@ class GoalMonitor:
             reward_bounds=_bounds(self.reward_bounds),
             seed=seed,
             parameters=kept_parameters(self.get_params(deep=False)),
+            unseen=self.unseen,
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         self._contracts = Contracts(fitted)
