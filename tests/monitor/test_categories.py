@@ -58,7 +58,7 @@ def test_an_unseen_category_is_answered_alike_live_in_batch_and_from_a_file(tmp_
     batch = monitor.outlook(0, new.at(0).states, 0.0, TARGET)
     assert batch.p[1] == batch.p[2]
     for one in (monitor, GoalMonitor.load(tmp_path / "m.ontarget")):
-        watch = one.watch(TARGET, alarm_below=0.0)
+        watch = one.watch(TARGET, alarm_below=0.9)
         for i, mode in enumerate(["b", "never", None]):
             watch.reset()
             assert watch.step({"mode": mode}).p == batch.p[i]
@@ -72,7 +72,7 @@ def test_unseen_categories_are_refused_where_they_are_errors() -> None:
         with pytest.raises(CategoryError, match="no training episode has"):
             monitor.fit(split=split, progress=False)
     strict = GoalMonitor(Marginal(), unseen="error").fit(runs(["b"] * 200, seed=3), progress=False)
-    outlook = strict.watch(TARGET, alarm_below=0.0).step({"mode": "never"})
+    outlook = strict.watch(TARGET, alarm_below=0.9).step({"mode": "never"})
     assert outlook.status is Status.UNKNOWN
     assert math.isnan(outlook.p)
     with pytest.raises(InputError, match="unseen needs 'missing' or 'error', got 'guess'"):
