@@ -65,8 +65,10 @@ def main(nights: int = 1500, log: Path | None = None) -> None:
     ):
         outlook = watch.step({"outside": outside, "wind": "gusty"}, used)
         print(f"hour {hour}: p = {outlook.p:.3f} {outlook.status}")
-    outlook = watch.step({"outside": -6.5, "wind": "storm"}, 6.4)
-    print(f"hour 4: {outlook.status}, {outlook.reason}")
+    outlook = watch.step({"outside": -6.5, "wind": "storm"}, 6.4)  # a word that no night had
+    print(f"hour 4: p = {outlook.p:.3f} {outlook.status}, with the wind taken as missing")
+    outlook = watch.step({"outside": "frozen", "wind": "calm"}, 6.3)
+    print(f"hour 5: {outlook.status}, {outlook.reason}")
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def test_a_log_is_read_and_watched_by_name(capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr().out
     assert "features   outside, wind (2 categories)" in said
     assert "ended early" in said
-    # A sensor that was missing at times in the log may be missing; an unknown word may not.
+    # What was missing at times in the log may be missing, and so may a word; a wrong value may not.
     assert said.count("UNKNOWN") == 1
-    assert "no category 'storm'" in said
+    assert "needs a number, got 'frozen'" in said
 
 
 def test_a_fleet_tells_lost_battles_from_won_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget import Episodes
+from ontarget._grid import grid_of
 from ontarget._keyed import keys_of
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.errors import CensoredError, EpisodesError, InputError
@@ -92,13 +93,26 @@ def test_arrays_of_the_user_are_copied_and_ours_are_read_only() -> None:
             array[0] = 1
 
 
-def test_a_step_can_be_asked_on_the_grid() -> None:
+def test_a_step_is_on_the_grid_of_its_episodes_or_another() -> None:
     runs = Episodes.from_arrays(np.zeros((1, 3, 1)), [[0.1, 0.2, 0.3]])
-    exact, snapped = runs.at(2), runs.at(2, grid=1e-9)
-    assert exact.behavior[0] != 0.3
-    assert snapped.behavior[0] == 0.3
-    assert snapped.remaining[0] == 0.3
+    assert runs._store.before[2] != 0.3
+    for step in (runs.at(2), runs.at(2, grid=1e-9)):
+        assert step.behavior[0] == 0.3
+        assert step.remaining[0] == 0.3
+    assert runs.at(2, grid=0.2).behavior[0] == 0.4
     assert runs.grid == 1e-9
+
+
+def test_parts_of_a_split_share_the_grid_of_train() -> None:
+    rewards = np.ones((20, 1))
+    for large in range(20):
+        rewards[:] = 1.0
+        rewards[large] = 5000.0
+        runs = Episodes.from_arrays(np.zeros((20, 1, 1)), rewards)
+        parts = [part for part in runs.split(0.4, 0.3, 0.2) if part is not None]
+        learned = grid_of(parts[0].outcomes)
+        assert {part.grid for part in parts} == {learned}
+        assert parts[1].take([0]).grid == parts[1].compact().grid == learned
 
 
 def test_ids_are_hashed_once_whatever_is_asked_of_them(monkeypatch) -> None:

@@ -84,3 +84,16 @@ def test_a_split_that_cannot_be_is_refused(options, message: str) -> None:
 def test_counts_cannot_be_stratified() -> None:
     with pytest.raises(EpisodesError, match="needs fractions"):
         runs(10, groups=[0, 1] * 5).split(train=5, by_group="stratify")
+
+
+def test_a_cluster_is_in_one_part_and_one_run_stands_for_it_where_it_is_held_out() -> None:
+    groups = np.repeat([f"day {g}" for g in range(30)], 5)
+    runs = Episodes.from_arrays(np.zeros((150, 2, 1)), np.ones((150, 2)), groups=groups)
+    parts = runs.split(0.4, 0.3, 0.2, seed=3, by_group="cluster")
+    assert [len(part) for part in parts if part is not None] == [60, 9, 6, 15]
+    held = [set(part.groups.tolist()) for part in parts if part is not None]
+    assert sum(len(one) for one in held) == len(set.union(*held)) == 30
+    order = np.random.default_rng(0).permutation(150)
+    again = runs.take(order).split(0.4, 0.3, 0.2, seed=3, by_group="cluster")
+    for one, other in zip(parts, again, strict=True):
+        assert set(one.ids.tolist()) == set(other.ids.tolist())

@@ -7,7 +7,7 @@ from ontarget import Episodes, Promised, Target, VennAbers
 from ontarget.episodes import Split
 from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.fitted.guarantee import alarm_scores
-from ontarget.models import QuantileForest
+from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report._words import facts_of, guaranteed, measured_only
 from tests.live.test_fleet import live_at_random
@@ -160,3 +160,14 @@ def test_the_report_promises_what_this_calibration_promises() -> None:
     assert not any("This very target" in point for point in guaranteed(plain))
     assert "guaranteed of low and high" in measured_only(own)[0]
     assert "for the whole distribution" in measured_only(plain)[0]
+
+
+@pytest.mark.parametrize("part", ["train", "assure"])
+def test_episodes_that_trained_or_assure_the_monitor_are_refused(part: str, tmp_path) -> None:
+    parts = walks(400, seed=3).split(seed=0)
+    monitor = GoalMonitor(Marginal()).fit(split=parts, progress=False)
+    monitor.save(tmp_path / "m.ontarget")
+    for one in (monitor, GoalMonitor.load(tmp_path / "m.ontarget")):
+        with pytest.raises(CalibrationError, match=f"in the monitor's {part} part"):
+            one.calibrate_target(TARGET, getattr(parts, part))
+        one.calibrate_target(TARGET, parts.calibrate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -142,3 +143,22 @@ def test_ruled_out_raises_false_alarms_at_most_at_its_rate() -> None:
         bits.append(monitor.evaluate(new, itself, resamples=2).alarms(RuledOut(0.2)).first[0] >= 0)
     assert stats.binom.sf(sum(bits) - 1, len(bits), 0.2) > 1e-8
     assert sum(bits) > 0.02 * len(bits)  # not kept by silence
+
+
+def test_a_robust_promise_holds_where_readings_fail_less_often_live() -> None:
+    """The default promise does not: with more good readings there are more chances to alarm."""
+    rng = np.random.default_rng(0)
+    steps, m, false = 12, 39, {False: 0, True: 0}
+    for _ in range(2000):
+        p = rng.random((steps, m + 1))
+        broken = (rng.random((steps, m)) < 0.9) & (rng.random(m) < 0.2)  # a fifth of the sensors
+        assured = SimpleNamespace(
+            met=np.ones(m, dtype=bool),
+            broken=broken,
+            scores=lambda f, p=p, broken=broken: np.where(broken, np.inf, p[:, :m]).min(axis=0),
+        )
+        for robust in false:
+            trigger = Promised("0.3", robust=robust).trigger(assured)
+            false[robust] += p[:, m].min() < trigger.raise_below
+    assert 0.05 < false[True] / 2000 < 0.3
+    assert false[False] / 2000 > 0.33

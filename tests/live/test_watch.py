@@ -200,3 +200,25 @@ def test_alarm_curve_prints_as_a_table() -> None:
     assert often.split()[:5] == ["10.0", "%", f"{curve.threshold[1]:.3f}", caught, "%"]
     assert repr(curve).startswith("<PromisedAlarms: 2 rates from 0.0001 to 0.1; ")
     assert len(str(MONITOR.alarm_curve(Target.at_least(0.0))).splitlines()) == 13
+
+
+def test_past_an_inferred_horizon_a_run_is_unknown_until_it_ends_on_every_face() -> None:
+    rng = np.random.default_rng(0)
+    recorded = Episodes.from_arrays(rng.normal(size=(200, 3, 1)), rng.normal(size=(200, 3)))
+    monitor = GoalMonitor(Marginal()).fit(recorded, progress=False)
+    target = Target.at_least(0.0)
+    watch, fleet = monitor.watch(target, alarm_below=0.2), monitor.fleet(target, 1, alarm_below=0.2)
+    for t in range(5):
+        reward = 1.0 if t else 0.0
+        one, many = watch.step([0.0], reward), fleet.step([[0.0]], reward)
+        expected = Status.OK if t < 3 else Status.UNKNOWN
+        assert (one.status, many.status[0], one.t) == (expected, expected, t)
+    assert "outlasts the longest one recorded (3 steps)" in one.reason
+    batch = monitor.outlook(4, [[0.0]], 4.0, target)
+    assert batch.status[0] == Status.UNKNOWN
+    assert batch.words(0) == one.reason
+    resumed = monitor.watch(target, alarm_below=0.2).resume(watch.run_state)
+    assert resumed.end(1.0) == watch.end(1.0)
+    assert (watch.peek().status, watch.peek().p) == (Status.DONE, 1.0)
+    longer = Episodes.from_arrays(np.zeros((4, 6, 1)), np.ones((4, 6)), ids=list("abcd"))
+    assert monitor.evaluate(longer, target).p.shape == (3, 4)

@@ -24,6 +24,7 @@ EVERY = {
     "min_calibration": 7,
     "reward_bounds": (None, 5.0),
     "policy": "robot 7",
+    "unseen": "error",
 }
 
 

@@ -89,13 +89,16 @@ def test_steps_that_are_unknown_stay_out_of_every_measure() -> None:
     assert not math.isnan(found.brier().value)
 
 
-def test_episodes_with_another_dictionary_are_refused() -> None:
+def test_another_dictionary_is_read_by_name_and_another_kind_refused() -> None:
     frame = NEW.to_frame().with_columns(mode=pl.lit("on"))
     known = Episodes.from_frame(frame)
     monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(known, progress=False)
-    other = Episodes.from_frame(frame.with_columns(mode=pl.lit("off")))
-    with pytest.raises(EpisodesError, match="feature 'mode' needs the monitor's dictionary"):
-        monitor.evaluate(other, TARGET)
+    other = monitor.evaluate(Episodes.from_frame(frame.with_columns(mode=pl.lit("off"))), TARGET)
+    assert other.episodes.unseen == len(frame)
+    assert np.isnan(other.episodes.at(0).states[:, -1]).all()
+    numbers = Episodes.from_frame(frame.with_columns(mode=pl.lit(1)))
+    with pytest.raises(EpisodesError, match="feature 'mode' needs text, as in the monitor"):
+        monitor.evaluate(numbers, TARGET)
     with pytest.raises(EpisodesError, match="the monitor's behavior sum, got max"):
         monitor.evaluate(Episodes.from_frame(frame, behavior="max"), TARGET)
 

@@ -123,9 +123,9 @@ def test_a_threshold_one_rank_too_high_would_be_caught() -> None:
 class FixedBag(DriftBet):
     """The planted bug of M10: finished episodes never join the bag."""
 
-    def observe(self, rank: float, episode_id: object):
+    def observe(self, rank: float):
         bag = self._bag.copy()
-        reading = super().observe(rank, episode_id)
+        reading = super().observe(rank)
         self._bag = bag
         return reading
 
@@ -135,8 +135,8 @@ def drift_alarms(kind: type[DriftBet], runs: int) -> int:
     for run in range(runs):
         rng = np.random.default_rng([11, run])
         bet = kind(np.round(rng.random(60), 2), seed=run, level=0.95)
-        for j in range(200):
-            reading = bet.observe(round(float(rng.random()), 2), j)
+        for _ in range(200):
+            reading = bet.observe(round(float(rng.random()), 2))
         alarms += reading.alarm
     return alarms
 
@@ -155,9 +155,9 @@ def test_drift_guard_fires_after_a_real_change(change: str) -> None:
     for run in range(20):
         rng = np.random.default_rng([13, run])
         bet = DriftBet(rng.random(300), seed=run, level=0.99)
-        for j in range(300):
+        for _ in range(300):
             u = rng.random()
-            reading = bet.observe(u**2 if change == "level" else 0.5 + 0.4 * (u - 0.5), j)
+            reading = bet.observe(u**2 if change == "level" else 0.5 + 0.4 * (u - 0.5))
         fired += reading.alarm
     assert fired >= 19
 
@@ -167,5 +167,5 @@ def test_places_of_exchangeable_episodes_are_uniform_numbers() -> None:
     values = []
     for run in range(300):
         bet = DriftBet(rng.integers(0, 5, 20) / 5, seed=run)
-        values += [bet.observe(float(rng.integers(0, 5)) / 5, j).p for j in range(10)]
+        values += [bet.observe(float(rng.integers(0, 5)) / 5).p for _ in range(10)]
     assert stats.kstest(values, "uniform").pvalue > 1e-6

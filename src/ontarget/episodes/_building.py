@@ -39,6 +39,7 @@ class RawEpisodes:
     rewards: FloatArray | None
     behavior_values: FloatArray | None
     remarks: tuple[str, ...] = ()
+    unseen: int = 0
 
     def where(self, row: int) -> str:
         """The episode and step of a row, in the user's own numbering."""
@@ -51,7 +52,8 @@ def build(
 ) -> tuple[Store, IndexArray | None]:
     """The checked store, and the positions of the episodes to keep (None: all of them).
 
-    ``declared`` is False for a horizon that someone else inferred from the longest run.
+    ``declared`` is False for a horizon that someone else inferred from the longest run; a run may
+    outlast it.
     """
     if censored not in ("refuse", "drop"):
         raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
@@ -92,7 +94,7 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
     return Store(
         schema=recording.schema,
         behavior=recording.behavior,
-        horizon=_checked_horizon(recording, horizon),
+        horizon=_checked_horizon(recording, horizon, declared),
         roles=recording.roles,
         ids=recording.ids,
         groups=recording.groups,
@@ -107,6 +109,7 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
         ahead=found.ahead,
         horizon_declared=horizon is not None and declared,
         remarks=recording.remarks,
+        unseen=recording.unseen,
     )
 
 
@@ -144,12 +147,14 @@ def _check_states(recording: RawEpisodes) -> None:
             )
 
 
-def _checked_horizon(recording: RawEpisodes, horizon: int | None) -> int:
+def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool) -> int:
     lengths = recording.arrangement.lengths
     longest = int(np.argmax(lengths))
     if horizon is None:
         return int(lengths[longest])
     asked = whole_number("horizon", horizon, least=1, error=EpisodesError)
+    if not declared:
+        return max(asked, int(lengths[longest]))
     if asked < lengths[longest]:
         raise EpisodesError(
             f"horizon {asked} is shorter than episode {recording.ids[longest]!s} with "

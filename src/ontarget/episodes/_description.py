@@ -33,6 +33,8 @@ def describe(episodes: Recorded) -> str:
         f"10 % below {low:.4g}, half below {mid:.4g}, 90 % below {high:.4g}",
         f"ends       {_ends(episodes)}",
     ]
+    if episodes.unseen:
+        lines.append(f"unseen     {episodes.unseen:,} readings of unknown categories, now missing")
     if episodes.groups is not None:
         names, counts = np.unique(episodes.groups, return_counts=True)
         shown = ", ".join(f"{plain(g)} ({c:,})" for g, c in zip(names[:6], counts[:6], strict=True))

@@ -44,13 +44,15 @@ def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
 
 def _contents(episodes: Recorded) -> KeyArray:
     """One word per episode, of everything but its id."""
-    words = keyed_hash(_bits(episodes.outcomes), 0, "outcome")
+    # As recorded: the same episode must be known again whatever the grid it is compared on.
+    store, index = episodes._store, episodes._index
+    words = keyed_hash(_bits(episodes._unsnapped_outcomes), 0, "outcome")
     for t in range(int(episodes.lengths.max())):
-        step = episodes.at(t)
-        own = words[step.index]
-        for j, column in enumerate((step.behavior, *step.states.T)):
+        rows, alive = store.rows(t, index)
+        own = words[alive]
+        for j, column in enumerate((store.before[rows], *store.states[:, rows])):
             own = keyed_hash(own ^ _bits(column), 0, t, j)
-        words[step.index] = own
+        words[alive] = own
     return words
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget._grid import grid_of, snap
+from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
@@ -22,11 +23,18 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class Recorded:
-    """The episodes of a store, or those at some positions in it."""
+    """The episodes of a store, or those at some positions in it.
 
-    def __init__(self, store: Store, index: IndexArray | None = None) -> None:
+    ``grid`` is that of the episodes that these belong to: parts of a split have the grid of its
+    train part, and episodes read like others have theirs. Without it, it is their own.
+    """
+
+    def __init__(
+        self, store: Store, index: IndexArray | None = None, *, grid: float | None = None
+    ) -> None:
         self._store = store
         self._index = index
+        self._grid = grid
 
     @property
     def schema(self) -> Schema:
@@ -63,6 +71,11 @@ class Recorded:
         """What was guessed when the columns were read, in sentences; empty if nothing was."""
         return self._store.remarks
 
+    @property
+    def unseen(self) -> int:
+        """How many readings of unknown categories were taken as missing when these were built."""
+        return self._store.unseen
+
     @cached_property
     def ids(self) -> AnyArray:
         """Who the episodes are."""
@@ -95,13 +108,20 @@ class Recorded:
 
     @cached_property
     def outcomes(self) -> FloatArray:
-        """The outcome of each episode: its behavior at the end."""
-        return self._own(self._store.outcomes)
+        """The outcome of each episode: its behavior at the end, on the grid.
+
+        Intervals and promises are on the grid too, so that they compare as they should (M1).
+        """
+        return read_only(snap(self._unsnapped_outcomes, self.grid))
 
     @cached_property
     def grid(self) -> float:
-        """The spacing on which these outcomes are compared (M1)."""
-        return grid_of(self.outcomes)
+        """The spacing to which outcomes are rounded before they are compared (M1)."""
+        return grid_of(self._unsnapped_outcomes) if self._grid is None else self._grid
+
+    @cached_property
+    def _unsnapped_outcomes(self) -> FloatArray:
+        return self._own(self._store.outcomes)
 
     @cached_property
     def reward_range(self) -> tuple[float, float] | None:
@@ -112,15 +132,16 @@ class Recorded:
         return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
 
     def at(self, t: int, *, grid: float | None = None) -> Step:
-        """The episodes that are alive at step t, their numbers snapped to the grid if one is given.
+        """The episodes that are alive at step t, on their own grid or another.
 
         An episode that ended before t is not alive; its outcome is known.
         """
         if not 0 <= t < self.horizon:
             raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
-        store = self._store
+        store, grid = self._store, self.grid if grid is None else grid
         rows, alive = store.rows(t, self._index)
-        behavior, outcomes = snap(store.before[rows], grid), snap(self.outcomes[alive], grid)
+        behavior = snap(store.before[rows], grid)
+        outcomes = snap(self._unsnapped_outcomes[alive], grid)
         remaining = outcomes
         if store.ahead is not None:
             remaining = snap(store.ahead[rows], grid)

@@ -13,7 +13,7 @@ from ontarget.errors import EpisodesError
 
 __all__ = ["ByGroup", "divide"]
 
-ByGroup: TypeAlias = Literal["stratify", "whole"]
+ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
 Parts: TypeAlias = tuple[float, float, float]
 
 _PARTS = ("train", "calibrate", "assure")
@@ -29,8 +29,10 @@ def divide(
     by_group: ByGroup | None,
 ) -> list[IndexArray]:
     """Positions of train, calibrate, assure and the rest; see `Episodes.split`."""
-    if by_group not in (None, "stratify", "whole"):
-        raise EpisodesError(f"by_group needs 'stratify', 'whole' or None, got {by_group!r}")
+    if by_group not in (None, "stratify", "whole", "cluster"):
+        raise EpisodesError(
+            f"by_group needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
+        )
 
     def cut(among: IndexArray) -> list[IndexArray]:
         """These episodes divided in the order of a hash of their ids."""
@@ -43,8 +45,10 @@ def divide(
         raise EpisodesError(f"by_group={by_group!r} needs episodes with groups; these have none")
     elif by_group == "stratify":
         chosen = _stratify(cut, groups, parts)
-    else:
+    elif by_group == "whole":
         chosen = _keep_whole(groups, parts, seed)
+    else:
+        chosen = _clusters(ids, keys, groups, parts, seed)
     for name, part, asked in zip(_PARTS, chosen, parts, strict=False):
         if not part.size and (asked or name != "assure"):
             raise EpisodesError(
@@ -76,6 +80,23 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
         given[part].append(int(group))
         lacking[part] -= sizes[group]
     return [np.flatnonzero(np.isin(which, own)) for own in given]
+
+
+def _clusters(
+    ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
+) -> list[IndexArray]:
+    """Groups divided like episodes; in calibrate and assure one run stands for each (M11).
+
+    Groups are exchangeable where their runs are not, so a run drawn from each is exchangeable with
+    a run drawn from a new group.
+    """
+    names, which = np.unique(groups, return_inverse=True)
+    order = np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable")
+    own = np.split(order, np.cumsum(_counts(parts, names.size)))
+    shuffled = np.lexsort((ids, keyed_hash(keys, seed, "one of each group")))
+    one = shuffled[np.unique(which[shuffled], return_index=True)[1]]
+    every = [np.flatnonzero(np.isin(which, part)) for part in own]
+    return [every[0], one[own[1]], one[own[2]], every[3]]
 
 
 def _counts(parts: Parts, n: int) -> list[int]:

@@ -55,6 +55,7 @@ class Store:
     horizon_declared: bool = False
     dropped: int = 0
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
+    unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
 
     def __post_init__(self) -> None:
         for item in fields(self):

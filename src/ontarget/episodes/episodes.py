@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
+from ontarget._grid import grid_of
 from ontarget._typing import ArrayLike
 from ontarget.episodes._building import Censored, RawEpisodes, build
+from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, divide
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, InputError
 
 if TYPE_CHECKING:
@@ -175,7 +178,8 @@ class Episodes(Recorded):
                 horizon=layout.horizon,
                 declared=layout.declared,
                 censored=layout.censored,
-            )
+            ),
+            grid=None if layout.like is None else layout.like.grid,
         )
 
     def write(self, path: str | Path) -> None:
@@ -212,11 +216,19 @@ class Episodes(Recorded):
         chosen = chosen % len(self)
         if np.unique(chosen).size != chosen.size:
             raise InputError("index needs different positions: an episode counts once")
-        return Episodes(self._store, chosen if self._index is None else self._index[chosen])
+        index = chosen if self._index is None else self._index[chosen]
+        return Episodes(self._store, index, grid=self.grid)
+
+    def recoded(self, schema: Schema) -> Episodes:
+        """The same episodes in the codes of another schema's dictionaries."""
+        if same_dictionaries(self.schema, schema):
+            return self
+        return Episodes(recoded_store(self.compact()._store, schema), grid=self.grid)
 
     def compact(self) -> Episodes:
         """The same episodes in arrays of their own, without those they were taken from."""
-        return Episodes(self._store if self._index is None else self._store.part(self._index))
+        store = self._store if self._index is None else self._store.part(self._index)
+        return Episodes(store, grid=self.grid)
 
     def split(
         self,
@@ -236,7 +248,12 @@ class Episodes(Recorded):
         seed
             A different seed divides the episodes differently.
         by_group
-            ``"stratify"`` divides each group in the same way, ``"whole"`` keeps each in one part.
+            ``"stratify"`` divides each group alike: what is promised holds for new runs of these
+            groups. ``"whole"`` keeps each group in one part: the model is then measured on groups
+            that it has not seen, but runs of one group resemble one another, and for a run of a new
+            group promises hold only roughly. ``"cluster"`` makes them exact for a run of a new
+            group: fractions and counts are of groups, and one run of each, drawn by seed and id,
+            calibrates or assures; the others of those groups are left out.
 
         Examples
         --------
@@ -247,7 +264,10 @@ class Episodes(Recorded):
         """
         asked = (train, calibrate, assure)
         chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
-        first, second, third, rest = (self.take(np.sort(i)) if i.size else None for i in chosen)
+        # What is compared with a monitor is on the grid that it learns on (M1).
+        grid = grid_of(self._unsnapped_outcomes[chosen[0]]) if self._grid is None else self._grid
+        whole = Episodes(self._store, self._index, grid=grid)
+        first, second, third, rest = (whole.take(np.sort(i)) if i.size else None for i in chosen)
         assert first is not None
         assert second is not None
         return Split(first, second, third, rest)

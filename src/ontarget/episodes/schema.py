@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from ontarget._scalars import NUMBER_KINDS, number_of, numbers_of, shown
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import CategoryError, EpisodesError
 
-__all__ = ["Feature", "Schema"]
+__all__ = ["Feature", "Schema", "Unseen"]
+
+Unseen: TypeAlias = Literal["error", "missing"]
 
 _UNNAMED = (list, tuple, np.ndarray)  # exactly: a named tuple or a subclass is read by itself
 
@@ -34,12 +36,15 @@ class Feature:
         The dictionary of a text feature, in order: its codes are the positions.
     categorical
         Whether the codes are names rather than amounts.
+    unseen
+        What a category that is not in the dictionary is: an error, or a missing value.
     """
 
     name: str
     dtype: str = "float64"
     categories: tuple[str, ...] | None = None
     categorical: bool = False
+    unseen: Unseen = "error"
     _codes: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,6 +71,8 @@ class Feature:
             found = self._codes.get(str(value))
         except Exception as error:
             raise EpisodesError(f"feature {self.name!r} needs text, got {shown(value)}") from error
+        if found is None and self.unseen == "missing":
+            return math.nan
         if found is None:
             raise CategoryError(
                 f"feature {self.name!r} has no category {shown(value)}; "
@@ -78,6 +85,8 @@ class Feature:
         found: dict[str, Any] = {"name": self.name, "dtype": self.dtype}
         if self.categories is not None:
             found["categories"] = list(self.categories)
+            if self.unseen != "error":
+                found["unseen"] = self.unseen
         elif self.categorical:
             found["categorical"] = True
         return found
@@ -91,6 +100,7 @@ class Feature:
             dtype=str(found["dtype"]),
             categories=None if categories is None else tuple(str(c) for c in categories),
             categorical=bool(found.get("categorical", False)),
+            unseen="missing" if found.get("unseen") == "missing" else "error",
         )
 
 

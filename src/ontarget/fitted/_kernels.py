@@ -23,6 +23,7 @@ __all__ = [
     "NUMBERS",
     "PLAUSIBILITY",
     "RAW",
+    "SLACK",
     "P",
     "excess_of_rows",
     "holds",
@@ -43,6 +44,9 @@ ASSURANCE: Final = 4
 DECIDED: Final = 5
 RAW: Final = 6
 NUMBERS: Final = 7
+
+# What rounding may make of two equal distances from ½.
+SLACK: Final = 1e-9
 
 # The codes of `ontarget.episodes.Translation` that kernels know.
 _SHIFT, _FLOOR, _CEILING = 1, 2, 3
@@ -143,15 +147,37 @@ def _settled(
 
 
 @inner_kernel
+def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
+    """c̃(a): linear through (0, 0), (α_(j), j/(n + 1)) and (1, 1); 0 and 1 at infinite ends (M19).
+
+    Tied ranks stand above one another, so the map jumps there, from (below + 1)/(n + 1) to
+    upto/(n + 1). At the jump it takes the limit from the right or from the left, as asked; either
+    way it is monotone, which is all that M9 needs.
+    """
+    below, after = end_counts(ranks, query)
+    whole = ranks.size + 1
+    if after == below:
+        return below / whole  # an infinite end
+    if after - below > 1:
+        return (after - 1 if from_right else below + 1) / whole
+    left = ranks[below - 1] if below > 0 else 0.0
+    right = ranks[below] if below < ranks.size else 1.0
+    part = (query - left) / (right - left) if right > left else 0.0
+    return (below + min(max(part, 0.0), 1.0)) / whole
+
+
+@inner_kernel
 def _distance(ranks: FloatArray, a_minus: float, a_plus: float) -> float:
-    """How far outside ½ a component lies: max(0, c(a⁻) − ½, ½ − c(a⁺)), one division (M9)."""
+    """How far outside ½ a component lies: max(0, c̃(a⁻) − ½, ½ − c̃(a⁺)) (M9, M19).
+
+    At a tied rank each side takes the limit that is nearer to the component: from the left for its
+    lower end, from the right for its upper one. So the least and greatest outcome of a band are
+    in it.
+    """
     if ranks.size == 0:
         return 0.0
-    whole = ranks.size + 1
-    minus_lo, minus_hi = end_counts(ranks, a_minus)
-    plus_lo, plus_hi = end_counts(ranks, a_plus)
-    far = max(0, max(minus_lo + minus_hi - whole, whole - plus_lo - plus_hi))
-    return far / (2 * whole)
+    above = _interpolated(ranks, a_minus, False) - 0.5
+    return max(0.0, max(above, 0.5 - _interpolated(ranks, a_plus, True)))
 
 
 @inner_kernel
@@ -164,7 +190,8 @@ def _plausibility(
     nearest = np.inf
     for c in range(a_minus.size):
         nearest = min(nearest, _distance(ranks, a_minus[c], a_plus[c]))
-    reached = excess.size - np.searchsorted(excess, nearest)
+    # Distances are floats: one that rounding moved by a hair must still count as reached.
+    reached = excess.size - np.searchsorted(excess, nearest - SLACK)
     return (1 + reached) / (excess.size + 1)
 
 

@@ -8,6 +8,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.episodes import Episodes
+from ontarget.episodes._fingerprints import seen_before
 from ontarget.errors import CalibrationError
 from ontarget.fitted._kernels import RAW
 from ontarget.fitted.fitted import Fitted
@@ -20,7 +21,8 @@ __all__ = ["calibrate_target"]
 
 def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> TargetCalibration:
     """The calibration of the target on these episodes; see `GoalMonitor.calibrate_target`."""
-    fitted.check_alike(episodes)
+    episodes = fitted.alike(episodes)
+    _check_unused(fitted, episodes)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
     parts: dict[tuple[int, int], FloatArray] = {}
@@ -43,6 +45,21 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
             size += parts[t, g].shape[1]
     table = np.concatenate([np.empty((3, 0)), *(parts[place] for place in sorted(parts))], axis=1)
     return TargetCalibration(question.targets[0], read_only(table), read_only(spans))
+
+
+def _check_unused(fitted: Fitted, episodes: Episodes) -> None:
+    """Refuse episodes that p has learned from already, or that alarms rest on (M7, M8)."""
+    for part, why in (
+        ("train", "the model has seen their outcomes"),
+        ("assure", "alarms are promised on them, and p must not depend on them"),
+    ):
+        seen = seen_before(episodes, fitted.trained.fingerprints_of(part))
+        if seen.size:
+            raise CalibrationError(
+                f"calibrate_target cannot use {seen.size} of the {len(episodes)} episodes (first: "
+                f"episode {episodes.ids[seen[0]]!s}), which are in the monitor's {part} part: "
+                f"{why}; pass those that calibrated it, or new ones"
+            )
 
 
 def _part(envelopes: Envelopes) -> FloatArray:

@@ -38,8 +38,9 @@ class Trained:
     """How the monitor was made, so that a loaded one can be fitted anew in the same way.
 
     ``parameters`` are the constructor's, with the model's as kind and parameters of its own.
-    ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split, ``roles`` the
-    columns of the log, and ``fingerprints`` stand for every episode that it was fitted on.
+    ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split in order, ``roles``
+    the columns of the log, and ``fingerprints`` stand for every episode that it was fitted on, part
+    after part.
     """
 
     parameters: Mapping[str, Any]
@@ -47,6 +48,12 @@ class Trained:
     sizes: Mapping[str, int]
     roles: Roles
     fingerprints: KeyArray
+
+    def fingerprints_of(self, part: str) -> KeyArray:
+        """The fingerprints of the episodes of one part."""
+        place = list(self.sizes).index(part)
+        start = sum(list(self.sizes.values())[:place])
+        return self.fingerprints[start : start + self.sizes[part]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +160,7 @@ class Fitted:
         self, episodes: Episodes, groups: IndexArray
     ) -> Iterator[tuple[int, int, Any, IndexArray]]:
         """Each step and group with good readings: t, group, the step's rows, and which of them."""
-        for t in range(self.horizon):
+        for t in range(min(self.horizon, episodes.horizon)):
             rows = episodes.at(t, grid=self.grid)
             good = ~self.bad_readings(rows.states)
             for g in range(self.n_groups):
@@ -189,9 +196,14 @@ class Fitted:
         """The number of each episode's group."""
         return self.groups_of(None if self.groups is None else episodes.groups, len(episodes))
 
-    def check_alike(self, episodes: Episodes, *, any_horizon: bool = False) -> None:
-        """Refuse, with an `EpisodesError`, episodes that differ in kind from the monitor's."""
-        same_horizon = any_horizon or episodes.horizon == self.horizon
+    def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> Episodes:
+        """The episodes in the monitor's dictionaries; refused if they differ in kind from its own.
+
+        A category that no training episode had is a missing value, or refused (M18).
+        """
+        # Two longest runs need not agree: neither is a limit (M18).
+        inferred = not (self.horizon_declared or episodes.horizon_declared)
+        same_horizon = any_horizon or inferred or episodes.horizon == self.horizon
         if not same_horizon or episodes.schema.names != self.schema.names:
             raise EpisodesError(
                 f"the episodes need the monitor's horizon {self.horizon} and features "
@@ -203,13 +215,14 @@ class Fitted:
                 f"the episodes need the monitor's behavior {self.behavior.spec}, got "
                 f"{episodes.behavior.spec}; read them with like="
             )
-        # Codes of another dictionary would be taken for other categories without a word.
         for ours, theirs in zip(self.schema.features, episodes.schema.features, strict=True):
-            if ours.categories != theirs.categories:
+            if (ours.categories is None) != (theirs.categories is None):
+                kinds = ["numbers" if one.categories is None else "text" for one in (ours, theirs)]
                 raise EpisodesError(
-                    f"feature {ours.name!r} needs the monitor's dictionary {ours.categories}, got "
-                    f"{theirs.categories}; read the episodes with like="
+                    f"feature {ours.name!r} needs {kinds[0]}, as in the monitor, got {kinds[1]}; "
+                    "read the episodes with like="
                 )
+        return episodes.recoded(self.schema)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
         """Which states no probability may be given for: infinite, or missing what never was."""

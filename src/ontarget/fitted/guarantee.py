@@ -14,6 +14,7 @@ from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
+from ontarget.fitted._kernels import SLACK
 
 __all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised_threshold"]
 
@@ -84,27 +85,19 @@ def band_depth(excess: FloatArray, level: Level) -> float:
 def band_interval(pcqr: PCQR, X: FloatArray, depth: float) -> Interval:
     """The outcomes y of each row with d_t(y) ≤ depth, as a closed interval (M9).
 
-    The calibrated CDF is a staircase over the ranks: it has a value at each distinct rank and one
-    beyond it. The band starts at the first of these that is not too far below ½, and ends at the
-    last that is not too far above.
+    The inverse of c̃ is linear between the ranks in order (M19), ties or not: the band reaches from
+    the quantile of the law at c̃⁻¹(½ − depth) to that at c̃⁻¹(½ + depth).
     """
     ranks = pcqr.ranks
-    rows = X.shape[0]
-    values = np.unique(ranks.values)
-    below, upto = ranks.counts(values)
-    whole = ranks.n + 1
-    # Numerators over 2(n + 1): before all ranks, then at and beyond each of them.
-    stairs = np.concatenate([[1], np.stack([below + upto + 1, 2 * upto + 1], axis=1).ravel()])
-    lower, upper = np.full(rows, -math.inf), np.full(rows, math.inf)
-    if math.isinf(depth):
-        return Interval(lower, upper)
-    above = np.flatnonzero((whole - stairs) / (2 * whole) <= depth)
-    under = np.flatnonzero((stairs - whole) / (2 * whole) <= depth)
-    first, last = int(above[0]), int(under[-1])
-    if first > 0:
-        rank, beyond = divmod(first - 1, 2)
-        lower = pcqr.model.quantile(X, values[rank], side="right" if beyond else "left")
-    if last < stairs.size - 1:
-        rank, beyond = divmod(last - 1, 2) if last > 0 else (-1, 1)
-        upper = pcqr.model.quantile(X, values[rank + beyond], side="left" if beyond else "right")
-    return Interval(lower, upper)
+    if math.isinf(depth) or not ranks.n:
+        whole = np.full(X.shape[0], math.inf)
+        return Interval(-whole, whole)
+    knots = np.concatenate([[0.0], ranks.values, [1.0]])
+    reach = np.array([0.5 - depth - SLACK, 0.5 + depth + SLACK]) * (ranks.n + 1)
+    low, high = np.interp(reach, np.arange(knots.size), knots)
+    # Outwards by what the interpolation may have lost: a limit of the law may be met exactly.
+    low, high = low - 2.0 * np.spacing(low), high + 2.0 * np.spacing(high)
+    return Interval(
+        pcqr.model.quantile(X, float(max(low, 0.0)), side="left"),
+        pcqr.model.quantile(X, float(min(high, 1.0)), side="right"),
+    )

@@ -12,8 +12,10 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, IndexArray
-from ontarget.episodes import Episodes, Split
+from ontarget.episodes import Episodes, Schema, Split
+from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
+from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.fitted import Fitted, Trained
@@ -21,7 +23,7 @@ from ontarget.fitting.calibration import Part, blended_limits, rank_table, whole
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block, step_rows
-from ontarget.models._entry import check_model, fresh_model
+from ontarget.models._entry import check_model, fresh_model, takes_missing
 
 __all__ = ["Preset", "Recipe", "fit_monitor", "preset_model"]
 
@@ -45,6 +47,7 @@ class Recipe:
     seed: int
     parameters: Mapping[str, Any]
     steps: frozenset[int] | None = None
+    unseen: Unseen = "error"
 
 
 def preset_model(preset: Preset) -> Any:
@@ -75,10 +78,18 @@ def fit_monitor(
     Phase one fits the blocks, wherever the engine runs them. Phase two blends what they say of the
     other parts, and forms ranks and excesses here.
     """
-    train, calibrate, assure = split.train, split.calibrate, split.assure
     check_model(recipe.model)
     _check_parts(split, recipe.reward_bounds)
-    groups, may_miss = _groups(recipe, calibrate), _may_miss(train)
+    # The dictionary comes from train alone: no other part may add to it (M14).
+    schema = learned_schema(split.train, _unseen(recipe))
+    train, calibrate, assure = (
+        None if part is None else part.recoded(schema) for part in split[:3]
+    )
+    assert train is not None
+    assert calibrate is not None
+    split = Split(train, calibrate, assure, None)
+    _check_disjoint({"train": train, "calibrate": calibrate, "assure": assure})
+    groups, may_miss = _groups(recipe, calibrate), _may_miss(train, schema)
     kept = None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, split))
@@ -104,9 +115,9 @@ def fit_monitor(
         excess = whole_run_excess(
             limits, Part("assure", assure, _codes(assure, groups), may_miss), ranks
         )
-    seen = [fingerprints(part) for part in split[:3] if part is not None]
+    seen = [np.sort(fingerprints(part)) for part in split[:3] if part is not None]
     return Fitted(
-        schema=train.schema,
+        schema=schema,
         behavior=train.behavior,
         horizon=train.horizon,
         horizon_declared=train.horizon_declared,
@@ -130,7 +141,7 @@ def fit_monitor(
                 "assure": 0 if assure is None else len(assure),
             },
             roles=train.roles,
-            fingerprints=read_only(np.sort(np.concatenate(seen))),
+            fingerprints=read_only(np.concatenate(seen)),
         ),
     )
 
@@ -178,7 +189,6 @@ def _check_parts(split: Split, bounds: tuple[float, float]) -> None:
                 f" do not hold: an episode of {name} earned {wrong:g} in one step; declare wider "
                 "bounds, or none",
             )
-    _check_disjoint(named)
 
 
 def _check_alike(train: Episodes, other: Episodes) -> None:
@@ -186,7 +196,7 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
         "horizon": (train.horizon, other.horizon),
         "behavior": (train.behavior.spec, other.behavior.spec),
         "list of features": (train.schema.names, other.schema.names),
-        "dictionary": (_dictionaries(train), _dictionaries(other)),
+        "kind of features": (_texts(train), _texts(other)),
     }
     for what, (one, another) in pairs.items():
         if one != another:
@@ -202,13 +212,11 @@ def _check_disjoint(parts: dict[str, Episodes | None]) -> None:
     for (name, one), (other_name, other) in combinations(named, 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
         # Recordings may number their episodes alike: one and the same is the same throughout.
-        alike = one.outcomes[here] == other.outcomes[there]
         for t in range(one.horizon):
-            here, there = here[alike], there[alike]
             if not here.size:
                 break
             alike = _same_at(one.take(here), other.take(there), t)
-        here = here[alike] if here.size else here
+            here, there = here[alike], there[alike]
         if here.size:
             raise CalibrationError(
                 f"{here.size} episodes are both in {name} and in {other_name} (first: episode "
@@ -221,15 +229,21 @@ def _same_at(one: Episodes, other: Episodes, t: int) -> BoolArray:
     same: BoolArray = (one.lengths > t) == (other.lengths > t)
     alive = np.flatnonzero((one.lengths > t) & (other.lengths > t))
     if alive.size:
-        a, b = one.take(alive).at(t), other.take(alive).at(t)
+        a, b = one.take(alive).at(t), other.take(alive).at(t, grid=one.grid)
+        same[alive] &= a.outcomes == b.outcomes
         equal = np.all((a.states == b.states) | (np.isnan(a.states) & np.isnan(b.states)), axis=1)
         equal &= (a.behavior == b.behavior) | (np.isnan(a.behavior) & np.isnan(b.behavior))
         same[alive] &= equal
     return same
 
 
-def _dictionaries(episodes: Episodes) -> list[tuple[str, ...] | None]:
-    return [feature.categories for feature in episodes.schema.features]
+def _texts(episodes: Episodes) -> list[bool]:
+    return [feature.categories is not None for feature in episodes.schema.features]
+
+
+def _unseen(recipe: Recipe) -> Unseen:
+    """What an unseen category is: missing only where the model takes missing values (M18)."""
+    return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 
 def _groups(recipe: Recipe, calibrate: Episodes) -> tuple[Any, ...] | None:
@@ -259,9 +273,12 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
     return np.array([place.get(name, -1) for name in episodes.groups.tolist()], dtype=np.intp)
 
 
-def _may_miss(train: Episodes) -> BoolArray:
-    """The features that are ever missing in training, so that a missing one is no surprise."""
-    found = np.zeros(len(train.schema), dtype=np.bool_)
+def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
+    """The features that are ever missing in training, so that a missing one is no surprise.
+
+    And those of which an unseen category is a missing value.
+    """
+    found = np.array([one.unseen == "missing" for one in schema.features], dtype=np.bool_)
     for t in range(train.horizon):
         found |= np.isnan(train.at(t).states).any(axis=0)
     return found

@@ -93,15 +93,17 @@ class FleetRuns:
         truncated: BoolArray,
     ) -> None:
         """The runs in these slots went one step on; rows of other slots say nothing."""
-        horizon = self._fitted.horizon
+        horizon, declared = self._fitted.horizon, self._fitted.horizon_declared
+        terminated = np.asarray(terminated, dtype=np.bool_)
+        truncated = np.asarray(truncated, dtype=np.bool_)
         self._t[moved] += 1
         t = self._t
         self.raised = np.zeros_like(self.raised)
         over = moved & self._over
-        past = moved & ~over & (t > horizon)
+        past = moved & ~over & (t > horizon) & declared
         here = moved & ~over & ~past
-        closing = here & (np.asarray(terminated, dtype=np.bool_) | (t == horizon))
-        cut = here & ~closing & np.asarray(truncated, dtype=np.bool_)
+        closing = here & (terminated | ((t == horizon) & (declared | truncated)))
+        cut = here & ~closing & truncated
         going = here & ~closing & ~cut
         self._forget(over, OVER)
         self._forget(past, gone_past(horizon))
@@ -112,7 +114,7 @@ class FleetRuns:
             self._note(closing, self._fleet.end(rewards[closing], agents=which))
         if going.any():
             self._look(going, states, rewards[going])
-        self._over |= moved & (np.asarray(terminated) | np.asarray(truncated))
+        self._over |= moved & (terminated | truncated)
 
     def _look(self, mask: BoolArray, states: FloatArray, rewards: FloatArray | float) -> None:
         found = self._fleet.step(states[mask], rewards, agents=np.flatnonzero(mask))

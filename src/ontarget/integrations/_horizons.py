@@ -35,11 +35,9 @@ def time_limit(env: Any) -> int | None:
 
 
 def cut_off(t: int, horizon: int) -> str:
-    """Why nothing is known of a run that was cut off early (M1)."""
-    return (
-        f"the run was cut off after {t} steps, before the monitor's horizon of {horizon}: "
-        "nobody knows how it would have ended"
-    )
+    """Why nothing is known of a run that was cut off before its end (M1)."""
+    early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
+    return f"the run was cut off after {t} steps{early}: nobody knows how it would have ended"
 
 
 def gone_past(horizon: int) -> str:

@@ -42,8 +42,9 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Observations, rewards and ends pass through unchanged. When a run terminates, its status is
     DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
-    because nobody knows how it would have ended. A run that goes on past the horizon was judged
-    there, and is UNKNOWN from then on.
+    because nobody knows how it would have ended. So is a run that goes on past the horizon: a
+    declared horizon has judged it already, and past an inferred one (the longest run recorded)
+    nothing is known until the run ends.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 "rewards; pass behavior_value, a function of the observation and info"
             )
         self._view = MonitorView(layout_of(env.observation_space), fitted.schema)
-        self._horizon = fitted.horizon
+        self._horizon, self._declared = fitted.horizon, fitted.horizon_declared
         self._too_short = too_short(time_limit(env), fitted.horizon)
         self.watch = monitor.watch(target, **watch)
         self._on_alarm = on_alarm
@@ -140,9 +141,9 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         behavior = None if read is None else float(read(observation, info))
         if self._over:
             outlook = unknown(self._t, OVER)
-        elif self._t > self._horizon:
+        elif self._declared and self._t > self._horizon:
             outlook = unknown(self._t, gone_past(self._horizon))
-        elif terminated or self._t == self._horizon:
+        elif terminated or (self._t == self._horizon and (self._declared or truncated)):
             outlook = self.watch.end(float(reward), behavior=behavior)
         elif truncated:
             outlook = unknown(self._t, cut_off(self._t, self._horizon))

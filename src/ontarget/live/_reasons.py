@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from ontarget.fitted.fitted import Fitted
 
-__all__ = ["OVER", "Reason", "in_words"]
+__all__ = ["OVER", "Reason", "in_words", "past"]
 
 
 OVER = "the run is over; reset begins another"
@@ -32,6 +32,15 @@ class Reason(IntEnum):
     OUT_OF_BOUNDS = 14  # the reward, the step
     BAD_FEATURE = 15  # which feature, its value
     TEXT = 16  # in words of its own
+    PAST = 17  # the longest run seen
+
+
+def past(longest: int) -> str:
+    """Why nothing is known of a run that outlasts every recorded one (M18)."""
+    return (
+        f"the run outlasts the longest one recorded ({longest} steps), and no horizon was "
+        "declared; say when it ends"
+    )
 
 
 def in_words(
@@ -95,6 +104,8 @@ def in_words(
                 f"reward {one:g} at step {other:.0f} is outside the declared bounds "
                 f"({low:g}, {high:g}), so nothing can be said of this run"
             )
+        case Reason.PAST:
+            return past(fitted.horizon)
         case Reason.BAD_FEATURE:
             return fitted.feature_in_words(int(one), other)
     return text

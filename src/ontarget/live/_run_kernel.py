@@ -82,7 +82,8 @@ HORIZON: Final = 0
 TRANSLATION: Final = 1
 IS_READ: Final = 2  # the behavior is told, not computed from rewards
 FORGETS: Final = 3
-N_FACTS: Final = 4
+IS_DECLARED: Final = 4  # the horizon is a limit, not the longest run seen
+N_FACTS: Final = 5
 
 # Columns of an alarm rule: which number it compares (-1: a rule of the user's own), below what it
 # raises, where it clears, after how many steps.
@@ -101,6 +102,7 @@ _OK, _ALARM, _UNKNOWN, _DONE = 1, 2, 3, 4
 _REASON_ALARM, _REASON_DECIDED, _REASON_ENDED = 2, 3, 4
 _FEW, _OVER, _UNBEGUN, _EARLY, _BAD_REWARD, _BAD_BEHAVIOR = 6, 7, 8, 9, 10, 11
 _NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS, _BAD_FEATURE, _UNREADABLE = 12, 13, 14, 15, 16
+_PAST = 17
 
 
 @inner_kernel
@@ -190,7 +192,7 @@ def _advance(
     whole, real = run
     facts, amounts, sides, first, may_miss = contract
     t = whole[T]
-    whole[LAST_T], whole[LAST_N] = min(t, facts[HORIZON]), 0
+    whole[LAST_T], whole[LAST_N] = min(t, facts[HORIZON]) if facts[IS_DECLARED] else t, 0
     if whole[ENDED]:
         whole[ALARMED] = 0
         _know_nothing(whole, real, _OVER, 0.0, 0.0)
@@ -200,15 +202,19 @@ def _advance(
         return SETTLED
     trouble = _account(whole, real, news, facts, amounts)
     whole[T] = t + 1
-    if news[ENDING] > 0.0 or t == facts[HORIZON]:
+    if news[ENDING] > 0.0 or (facts[IS_DECLARED] and t == facts[HORIZON]):
         _close(whole, real, trouble, (sides, first), amounts)
         return SETTLED
-    step = steps[t, whole[GROUP]]
-    whole[LAST_N] = step[COUNT]
+    past = t >= facts[HORIZON]  # it outlasts every run seen, and nothing says that it ends (M18)
+    if not past:
+        whole[LAST_N] = steps[t, whole[GROUP], COUNT]
     if trouble != 0:
         whole[STREAK] = 0
         _know_nothing(whole, real, trouble, real[LOST_ONE], real[LOST_OTHER])
         return BAD
+    if past:
+        _know_nothing(whole, real, _PAST, facts[HORIZON], 0.0)
+        return SETTLED
     if news[READING] > 0.0:
         whole[STREAK] = 0
         _know_nothing(whole, real, _UNREADABLE, 0.0, 0.0)
@@ -218,6 +224,7 @@ def _advance(
             whole[STREAK] = 0
             _know_nothing(whole, real, _BAD_FEATURE, j, state[j])
             return BAD
+    step = steps[t, whole[GROUP]]
     if step[UNKNOWN_CODE] != 0:
         # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
         _know_nothing(whole, real, step[UNKNOWN_CODE], step[COUNT], 0.0)

@@ -143,14 +143,14 @@ def answer_episodes(
     reached: Reached | None = None,
 ) -> Answers:
     """What the monitor says of the episodes at every step."""
-    fitted.check_alike(episodes)
+    episodes = fitted.alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     shape = (fitted.horizon, len(episodes))
     numbers = np.full((NUMBERS, *shape), np.nan)
     broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
-    for t in range(fitted.horizon):
+    for t in range(min(fitted.horizon, episodes.horizon)):
         rows = episodes.at(t, grid=fitted.grid)
         bad = fitted.bad_readings(rows.states)
         broken[t, rows.index[bad]] = True
@@ -190,7 +190,9 @@ def outlooks_at(
     n, codes = np.zeros(rows, dtype=np.intp), np.zeros(rows, dtype=np.intp)
     details = np.zeros((rows, 2))
     lost = ~np.isfinite(so_far)
-    if t == fitted.horizon:
+    if t >= fitted.horizon and not fitted.horizon_declared:
+        codes[:] = Reason.PAST
+    elif t == fitted.horizon:
         met = np.stack([one.contains(so_far, fitted.grid) for one in question.targets], axis=1)
         numbers[~lost] = met[~lost, :, None]
         status[~lost] = Status.DONE

@@ -72,8 +72,11 @@ class Contract:
         self.scales: FloatArray = read_only(
             np.column_stack([[behavior.scale(t) for t in range(fitted.horizon)], fitted.ahead])
         )
-        facts = [fitted.horizon, int(behavior.translation), behavior.told, behavior.forgets]
-        self.facts: IndexArray = read_only(np.array(facts, dtype=np.int64))
+        facts = np.zeros(k.N_FACTS, dtype=np.int64)
+        facts[k.HORIZON], facts[k.IS_DECLARED] = fitted.horizon, fitted.horizon_declared
+        facts[k.TRANSLATION] = behavior.translation
+        facts[k.IS_READ], facts[k.FORGETS] = behavior.told, behavior.forgets
+        self.facts: IndexArray = read_only(facts)
         self.numbers: FloatArray = read_only(
             np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
         )
@@ -118,7 +121,7 @@ class Contract:
             raise InputError(
                 f"these runs are for the target {self.target}, the state is for {state.target}"
             )
-        if not 0 <= state.step <= fitted.horizon + 1:
+        if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
             raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
         if state.row is not None and len(state.row) != width:
             raise InputError(f"row needs the {width} features of a state, got {len(state.row)}")

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 
+import numpy as np
+
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level, exact_level, exact_rate
@@ -48,6 +50,11 @@ class Assured(Protocol):
     @property
     def met(self) -> BoolArray:
         """Which episodes met the target."""
+        ...
+
+    @property
+    def broken(self) -> BoolArray:
+        """(steps, episodes): where a bad reading made the step unknown."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
@@ -170,11 +177,17 @@ class Promised(AlarmRule):
         The promised rate of false alarms.
     for_steps, clear_above
         As in `Below`. Both leave the promise intact.
+    robust
+        Whether the promise holds however often readings fail live. By default a bad reading is
+        passed over, live and on the assure episodes alike, so readings must fail live as they did
+        there. The robust threshold counts an assure episode with any bad reading as one that would
+        have raised an alarm; with many of those little power is left.
     """
 
     rate: Level = 0.05
     for_steps: int = 1
     clear_above: float | None = None
+    robust: bool = False
     needs_assure: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -185,7 +198,10 @@ class Promised(AlarmRule):
         """The rule as data: the threshold that these episodes promise."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
-        promised = promised_threshold(assured.scores(self.for_steps), assured.met, self.rate)
+        scores = assured.scores(self.for_steps)
+        if self.robust:
+            scores = np.where(assured.broken.any(axis=0), 0.0, scores)
+        promised = promised_threshold(scores, assured.met, self.rate)
         threshold = promised.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
         if clear < threshold:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._typing import AnyArray
+from ontarget._typing import AnyArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
@@ -187,9 +187,17 @@ def _fitted(container: Container, header: Mapping[str, Any]) -> Fitted:
             seed=int(header["seed"]),
             sizes={name: _whole(header["sizes"][name]) for name in _PARTS},
             roles=Roles(**header["columns"]),
-            fingerprints=container.section("episodes")["fingerprints"].astype(np.uint64),
+            fingerprints=_fingerprints(container.section("episodes"), header),
         ),
     )
+
+
+def _fingerprints(arrays: Mapping[str, AnyArray], header: Mapping[str, Any]) -> KeyArray:
+    found = arrays["fingerprints"]
+    n = sum(_whole(header["sizes"][name]) for name in _PARTS)
+    if found.shape != (n,) or found.dtype != np.uint64:
+        raise ModelFileError(f"fingerprints need a word for each of the {n} episodes")
+    return found
 
 
 def _law(arrays: Mapping[str, AnyArray], horizon: int, n_blocks: int) -> LawTable:
@@ -259,7 +267,7 @@ def _episodes(
         ahead=arrays.get("ahead"),
         outcomes=arrays["outcomes"],
     )
-    return Episodes(store)
+    return Episodes(store, grid=float(header["grid"]))
 
 
 def _whole(value: Any) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
@@ -22,7 +23,7 @@ from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
 from ontarget.models.pipeline import PipelineDistribution
 
-__all__ = ["check_model", "fit_model", "fresh_model", "live_model", "model_arrays"]
+__all__ = ["check_model", "fit_model", "fresh_model", "live_model", "model_arrays", "takes_missing"]
 
 _METHODS = ("fit", "cdf_limits", "quantile")
 
@@ -43,6 +44,14 @@ def check_model(model: object) -> None:
             f"{', '.join(missing)}. GuidedForest(min_leaf=7) has them all; a regressor that "
             "predicts quantiles gets them as RegressorQuantiles(regressor)"
         )
+
+
+def takes_missing(model: object) -> bool:
+    """Whether a model says that it takes missing values."""
+    try:
+        return bool(get_tags(_distribution(model)).input_tags.allow_nan)
+    except (AttributeError, TypeError, ValueError):
+        return False  # it has no tags: nothing says so
 
 
 def fresh_model(

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._keyed import keyed_hash, keyed_uniform, keys_of
+from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._typing import ArrayLike
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import draw_ranks
@@ -19,8 +19,9 @@ from ontarget.fitted.fitted import Fitted
 
 __all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
 
-# The rank of each episode that reaches the guarded step with a good reading, by id.
-RankOf: TypeAlias = Callable[[Episodes], dict[object, float]]
+# Both limits of the law at the outcome of each episode that reaches the guarded step with a good
+# reading, by id.
+LimitsOf: TypeAlias = Callable[[Episodes], dict[object, tuple[float, float]]]
 
 _SLOPES = (-1.0, 0.0, 1.0)
 _JUMP = 0.01
@@ -80,24 +81,34 @@ class DriftBet:
     ranks
         The calibration ranks of the declared step.
     seed
-        Keys the tie-breaking, with each episode's id.
+        Keys the draws, with a running count of the episodes. Never their ids: those may repeat, and
+        a draw that repeats would be taken for drift (M10).
     level
         The probability of never raising a false alarm.
+    t
+        The declared step.
     """
 
-    def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99) -> None:
+    def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99, t: int = 0) -> None:
         missed = float(1 - exact_level(level))
         self._bag: list[float] = np.sort(np.asarray(ranks, dtype=np.float64)).tolist()
-        self._seed = seed
+        self._seed, self._t = seed, t
         self._log_limit = -math.log(missed)
         self._level, self._spread = _Jumper(), _Jumper()
         self._n = 0
         self._alarm = False
 
-    def observe(self, rank: float, episode_id: object) -> DriftReading:
+    def observe_limits(self, left: float, right: float) -> DriftReading:
+        """The evidence after an episode whose outcome lies between these limits of the law."""
+        keys = keyed_hash(np.array([self._n], dtype=np.uint64), self._seed, "drift rank")
+        ranks = draw_ranks(np.array([left]), np.array([right]), keys, seed=self._seed, step=self._t)
+        return self.observe(float(ranks[0]))
+
+    def observe(self, rank: float) -> DriftReading:
         """The evidence after one more finished episode; feed them in the order they started."""
         below, upto = bisect_left(self._bag, rank), bisect_right(self._bag, rank)
-        tie = float(keyed_uniform(keys_of(np.array([episode_id])), self._seed, "drift")[0])
+        count = np.array([self._n], dtype=np.uint64)
+        tie = float(keyed_uniform(count, self._seed, "drift")[0])
         p = (below + tie * (upto - below + 1)) / (len(self._bag) + 1)
         insort(self._bag, rank)  # a bag that does not grow raises false alarms (M10)
         self._n += 1
@@ -113,28 +124,59 @@ class DriftGuard:
     """A guard that collects evidence from finished episodes that the process has changed.
 
     Episodes that overlap in time must be fed in the order in which they **started**: announce each
-    with `begin`, and `observe` holds back early finishers until those before them are in.
+    with `begin`, and `observe` holds back early finishers until those before them are in. An
+    announced episode that will never be observed is taken back by `withdraw`.
+
+    Every episode counts once, by its id: one that the guard has seen is refused.
 
     Examples
     --------
-    See `GoalMonitor.drift_guard`.
+    >>> from ontarget import Episodes, GoalMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> walks = Episodes.from_arrays(rng.normal(size=(302, 3, 1)), rng.normal(size=(302, 3)))
+    >>> guard = GoalMonitor().fit(walks.take(range(300)), progress=False).drift_guard()
+    >>> guard.begin(300)
+    >>> guard.begin(301)
+    >>> guard.observe(walks.take([301])).n  # it waits for the one that began before it
+    0
+    >>> guard.withdraw(300).n  # which broke down and has no outcome
+    1
     """
 
-    def __init__(self, bet: DriftBet, rank: RankOf, t: int) -> None:
+    def __init__(self, bet: DriftBet, limits: LimitsOf, t: int) -> None:
         self._bet = bet
-        self._rank = rank
+        self._limits = limits
         self.t = t
+        self._seen: set[object] = set()  # begun, observed or withdrawn
+        self._order: dict[object, None] = {}  # announced and not yet counted, by start
         self._announced = False
-        self._order: list[object] = []
-        self._held: dict[object, float | None] = {}
+        self._held: dict[object, tuple[float, float] | None] = {}
         self.reading = DriftReading(0, math.nan, 1.0, alarm=False)
 
     def begin(self, episode_id: object) -> None:
         """Announce an episode that starts now."""
-        if episode_id in self._order:
-            raise InputError(f"episode {episode_id!r} has begun already")
+        if episode_id in self._seen:
+            raise InputError(
+                f"episode {episode_id!r} has begun already, or was observed or withdrawn; give "
+                "each run an id of its own"
+            )
         self._announced = True
-        self._order.append(episode_id)
+        self._seen.add(episode_id)
+        self._order[episode_id] = None
+
+    def withdraw(self, episode_id: object) -> DriftReading:
+        """Take back an announced episode that will never be observed; nobody waits for it.
+
+        The evidence afterwards counts those that it held back. Its outcome must not be the reason:
+        episodes left out because of what they came to are no longer like those recorded.
+        """
+        if episode_id not in self._order or episode_id in self._held:
+            raise InputError(
+                f"withdraw needs an episode that was announced by begin and not observed, "
+                f"got {episode_id!r}"
+            )
+        del self._order[episode_id]
+        return self._count()
 
     def observe(self, episodes: Episodes) -> DriftReading:
         """The evidence after these finished episodes, one or more, in the order they started.
@@ -142,24 +184,37 @@ class DriftGuard:
         An episode that ended before the guarded step, or has a bad reading there, says nothing
         about it, and nobody waits for it.
         """
-        ranks = self._rank(episodes)
-        for episode_id in episodes.ids.tolist():
+        limits, ids = self._limits(episodes), episodes.ids.tolist()
+        for episode_id in ids:
+            self._check_new(episode_id)
+        for episode_id in ids:
+            self._held[episode_id] = limits.get(episode_id)
             if not self._announced:
-                self._bet_on(episode_id, ranks.get(episode_id))
-                continue
-            if episode_id not in self._order:
-                raise InputError(
-                    f"episode {episode_id!r} never began; announce all with begin, or none"
-                )
-            self._held[episode_id] = ranks.get(episode_id)
-            while self._order and self._order[0] in self._held:
-                first = self._order.pop(0)
-                self._bet_on(first, self._held.pop(first))
-        return self.reading
+                self._seen.add(episode_id)
+                self._order[episode_id] = None
+        return self._count()
 
-    def _bet_on(self, episode_id: object, rank: float | None) -> None:
-        if rank is not None:
-            self.reading = self._bet.observe(rank, episode_id)
+    def _check_new(self, episode_id: object) -> None:
+        """Refuse an episode that would count twice, or out of turn."""
+        waiting = episode_id in self._order and episode_id not in self._held
+        if not waiting and episode_id in self._seen:
+            raise InputError(
+                f"episode {episode_id!r} was observed or withdrawn already; each run counts once, "
+                "under an id of its own"
+            )
+        if not waiting and self._announced:
+            raise InputError(
+                f"episode {episode_id!r} never began; announce all with begin, or none"
+            )
+
+    def _count(self) -> DriftReading:
+        """Bet on the episodes that nobody before them is missing for."""
+        while self._order and (first := next(iter(self._order))) in self._held:
+            del self._order[first]
+            limits = self._held.pop(first)
+            if limits is not None:
+                self.reading = self._bet.observe_limits(*limits)
+        return self.reading
 
 
 def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
@@ -167,20 +222,18 @@ def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
     at, trouble = fitted.at(t, group), fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
-    seed = fitted.trained.seed
 
-    def rank(episodes: Episodes) -> dict[object, float]:
-        fitted.check_alike(episodes, any_horizon=True)
+    def limits(episodes: Episodes) -> dict[object, tuple[float, float]]:
+        episodes = fitted.alike(episodes, any_horizon=True)
         if np.any(fitted.groups_in(episodes) != group):
             raise GroupError("this guard is for one group; guard each group by itself")
         if t >= episodes.horizon:
             return {}
         rows = episodes.at(t, grid=fitted.grid)
         left, right = at.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
-        # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
-        keys = keyed_hash(rows.keys, seed, "drift rank")
-        ranks = draw_ranks(left, right, keys, seed=seed, step=t)
         good = ~fitted.bad_readings(rows.states)
-        return dict(zip(rows.ids[good].tolist(), ranks[good].tolist(), strict=True))
+        pairs = zip(left[good].tolist(), right[good].tolist(), strict=True)
+        return dict(zip(rows.ids[good].tolist(), pairs, strict=True))
 
-    return DriftGuard(DriftBet(at.ranks.values, seed=seed, level=level), rank, t)
+    bet = DriftBet(at.ranks.values, seed=fitted.trained.seed, level=level, t=t)
+    return DriftGuard(bet, limits, t)

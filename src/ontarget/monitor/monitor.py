@@ -18,6 +18,7 @@ from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Episodes, Schema, Split
 from ontarget.episodes._store import Roles
+from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
@@ -79,6 +80,10 @@ class GoalMonitor:
         these settle the outcome by arithmetic, p is exactly 0 or 1 (M18).
     policy
         A name for the policy that was recorded. The model file keeps it.
+    unseen
+        What a category of a text feature counts as if no training episode had it. ``"missing"``: a
+        missing value, live and in calibration alike, if the model can handle those. ``"error"``: a
+        mistake in a file, and UNKNOWN live (M18).
 
     Notes
     -----
@@ -114,9 +119,12 @@ class GoalMonitor:
         min_calibration: int = 20,
         reward_bounds: tuple[float | None, float | None] | None = None,
         policy: str = "",
+        unseen: Unseen = "missing",
     ) -> None:
         if preset not in ("default", "paper"):
             raise InputError(f"preset needs 'default' or 'paper', got {preset!r}")
+        if unseen not in ("missing", "error"):
+            raise InputError(f"unseen needs 'missing' or 'error', got {unseen!r}")
         self.model = model
         self.preset = preset
         self.window = window
@@ -125,6 +133,7 @@ class GoalMonitor:
         self.min_calibration = min_calibration
         self.reward_bounds = reward_bounds
         self.policy = policy
+        self.unseen = unseen
         self._contracts: Contracts | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -199,6 +208,7 @@ class GoalMonitor:
             seed=seed,
             parameters=kept_parameters(self.get_params(deep=False)),
             steps=_asked_steps(steps, split.train.horizon),
+            unseen=self.unseen,
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         self._contracts = Contracts(fitted)
@@ -234,6 +244,11 @@ class GoalMonitor:
     def horizon_declared(self) -> bool:
         """Whether the horizon was declared; otherwise it is the longest recorded run."""
         return self.fitted.horizon_declared
+
+    @property
+    def grid(self) -> float:
+        """The spacing to which outcomes, intervals and promises are rounded (M1)."""
+        return self.fitted.grid
 
     @property
     def schema(self) -> Schema:
@@ -275,7 +290,7 @@ class GoalMonitor:
         Parameters
         ----------
         t
-            The step; at the horizon p is exactly 0 or 1.
+            The step; at a declared horizon p is exactly 0 or 1.
         states
             (runs, features).
         behavior
@@ -289,7 +304,7 @@ class GoalMonitor:
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
-        if t > fitted.horizon:
+        if t > fitted.horizon and fitted.horizon_declared:
             raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
@@ -302,8 +317,8 @@ class GoalMonitor:
         for one fixed target. With it, ``low`` and ``high`` are the Venn–Abers pair, which has a
         guarantee, and ``p`` is a number between them, which has none.
 
-        Pass the episodes that calibrated the monitor, or new ones. Never pass those that trained
-        it, and never its assure episodes if you want alarms or guarantees.
+        Pass the episodes that calibrated the monitor, or new ones. Those that trained it, and its
+        assure episodes, are refused.
         """
         return calibrate_target(self.fitted, target, episodes)
 

@@ -11,6 +11,7 @@ from html import escape
 from ontarget._plain import plain
 from ontarget._version import __version__
 from ontarget.evaluation.figures import svg_of
+from ontarget.fitted.fitted import Fitted
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._figures import draw, example_episode, pit_step
@@ -38,6 +39,13 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
     )
 
 
+def _length(fitted: Fitted) -> str:
+    steps = f"{fitted.horizon:,} step{'s' * (fitted.horizon != 1)}"
+    if fitted.horizon_declared:
+        return f"A run has {steps} at most."
+    return f"The longest run recorded had {steps}; no limit was declared."
+
+
 def _head(found: Measured) -> str:
     fitted = found.fitted
     policy = plain(fitted.trained.parameters["policy"])
@@ -46,7 +54,7 @@ def _head(found: Measured) -> str:
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
         f"Policy: {policy}." if policy else "",
-        f"A run has {fitted.horizon:,} step{'s' * (fitted.horizon != 1)} at most.",
+        _length(fitted),
     ]
     return (
         '<header>\n<p class="kicker">ontarget report</p>\n'

@@ -59,6 +59,7 @@ def evaluate(
     reached: Reached | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""
+    episodes = contracts.fitted.alike(episodes)
     answers = answer_episodes(
         contracts.fitted, episodes, target, calibration=calibration, reached=reached
     )

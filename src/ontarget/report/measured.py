@@ -8,6 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
+from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
@@ -137,8 +138,8 @@ class Measured:
 
     @property
     def outcomes(self) -> FloatArray:
-        """The outcome of each episode."""
-        return self.episodes.outcomes
+        """The outcome of each episode, on the monitor's grid."""
+        return snap(self.episodes.outcomes, self.fitted.grid)
 
     @property
     def ids(self) -> AnyArray:

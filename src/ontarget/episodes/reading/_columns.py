@@ -147,7 +147,7 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
     text = column.cast(pl.String)
     codes = text.cast(pl.Enum(list(feature.categories)), strict=False)
     row = _first(text.is_not_null() & codes.is_null())
-    if row is not None:
+    if row is not None and feature.unseen == "error":
         try:
             feature.code(text[row])
         except CategoryError as error:

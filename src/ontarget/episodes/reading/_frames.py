@@ -92,7 +92,7 @@ def _recording(
     del ids, steps
     reader = _Reader(read, arrangement, own_ids, first_step)
     groups = None if parts.group is None else reader.per_episode(parts.group)
-    features, states = _states(reader, names, layout)
+    features, states, unseen = _states(reader, names, layout)
     return RawEpisodes(
         arrangement=replace(arrangement, order=None),
         schema=Schema(features),
@@ -106,6 +106,7 @@ def _recording(
         rewards=reader.per_row(parts.reward, "reward"),
         behavior_values=reader.per_row(behavior.column, "behavior"),
         remarks=parts.remarks,
+        unseen=unseen,
     )
 
 
@@ -184,8 +185,10 @@ class _Reader:
 
 def _states(
     reader: _Reader, names: tuple[str, ...], layout: Layout
-) -> tuple[tuple[Feature, ...], FloatArray]:
+) -> tuple[tuple[Feature, ...], FloatArray, int]:
+    """The features, their values, and how many categories were unknown and are missing now."""
     features: list[Feature] = []
+    unseen = 0
     states = np.empty((len(names), int(reader.arrangement.offsets[-1])))
     for j, name in enumerate(names):
         column = reader.read(name)
@@ -197,5 +200,7 @@ def _states(
         else:
             feature = feature_of(column, categorical=name in layout.categorical, where=reader.where)
         states[j] = reader.arrangement.place(encoded(column, feature, reader.where))
+        if feature.unseen == "missing":
+            unseen += int(np.count_nonzero(np.isnan(states[j]))) - column.null_count()
         features.append(feature)
-    return tuple(features), states
+    return tuple(features), states, unseen

@@ -43,6 +43,11 @@ class Alike(Protocol):
         ...
 
     @property
+    def grid(self) -> float:
+        """The spacing to which outcomes are rounded."""
+        ...
+
+    @property
     def roles(self) -> Roles:
         """Which column plays which part."""
         ...
@@ -100,7 +105,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
     layout = replace(known or Layout(), **options)
     like = layout.like
     if like is not None:
-        if not all(hasattr(like, part) for part in ("schema", "behavior", "horizon", "roles")):
+        if not all(hasattr(like, part) for part in ("schema", "behavior", "grid", "roles")):
             raise EpisodesError(
                 f"like needs episodes or a fitted monitor, got {type(like).__name__}"
             )

@@ -1,0 +1,67 @@
+"""Dictionaries of text features: those that a part of the data uses, and codes of another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ontarget._typing import FloatArray
+from ontarget.episodes._recorded import Recorded
+from ontarget.episodes._store import Store
+from ontarget.episodes.schema import Feature, Schema, Unseen
+from ontarget.errors import CategoryError
+
+__all__ = ["learned_schema", "recoded_store", "same_dictionaries"]
+
+
+def same_dictionaries(one: Schema, other: Schema) -> bool:
+    """Whether codes mean the same in both schemas."""
+    pairs = zip(one.features, other.features, strict=True)
+    return all(own.categories == theirs.categories for own, theirs in pairs)
+
+
+def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
+    """The schema whose dictionaries hold what these episodes do, and no category besides (M14)."""
+    columns = [j for j, one in enumerate(train.schema.features) if one.categories is not None]
+    found: dict[int, set[float]] = {j: set() for j in columns}
+    for t in range(int(train.lengths.max())) if columns else ():
+        states = train.at(t).states
+        for j in columns:
+            found[j] |= set(np.unique(states[:, j]).tolist())
+    features = list(train.schema.features)
+    for j in columns:
+        names = features[j].categories or ()
+        kept = tuple(name for code, name in enumerate(names) if float(code) in found[j])
+        features[j] = replace(features[j], categories=kept, unseen=unseen)
+    return Schema(tuple(features))
+
+
+def recoded_store(store: Store, schema: Schema) -> Store:
+    """The store with its text in the codes of another schema's dictionaries.
+
+    A category that is not there becomes a missing value and is counted, or is refused, as the
+    feature says (M18).
+    """
+    states, unseen = store.states.copy(), store.unseen
+    for j, (own, other) in enumerate(zip(store.schema.features, schema.features, strict=True)):
+        if own.categories is not None and own.categories != other.categories:
+            codes, strange = _recoded(store.states[j], own, other)
+            states[j], unseen = codes, unseen + strange
+    return replace(store, schema=schema, states=states, unseen=unseen)
+
+
+def _recoded(codes: FloatArray, own: Feature, other: Feature) -> tuple[FloatArray, int]:
+    known = {name: code for code, name in enumerate(other.categories or ())}
+    table = np.array([known.get(name, np.nan) for name in own.categories or ()] + [np.nan])
+    missing = np.isnan(codes)
+    found: FloatArray = table[np.where(missing, -1, codes).astype(np.intp)]
+    strange = np.isnan(found) & ~missing
+    if strange.any() and other.unseen == "error":
+        first = (own.categories or ())[int(codes[np.argmax(strange)])]
+        raise CategoryError(
+            f"feature {own.name!r} has {np.count_nonzero(strange):,} readings of categories that "
+            f"no training episode has (first: {first!r}); record more of them, leave them out, or "
+            "fit with unseen='missing' and a model that takes missing values"
+        )
+    return found, int(np.count_nonzero(strange))
