@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ontarget._typing import AnyArray
+from ontarget.models._stored import flat_array, partitions, require, rises_within
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
-from ontarget.models.forest._store import check_bins, flat_array, require
+from ontarget.models.forest._store import check_bins
 from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide
@@ -72,9 +73,8 @@ def width_of(guides: Guides) -> tuple[int, int]:
 
 def _check_linear(guide: LinearGuide) -> None:
     start, categories = guide.start, guide.categories
-    bounded = start.size > 1 and start[0] == 0 and start[-1] == categories.size
     require(
-        bool(bounded and (np.diff(start) >= 0).all()),
+        start.size > 1 and partitions(start, categories.size),
         "guide_category_start needs to rise from 0 to the number of categories",
     )
     n_features = start.size - 1
@@ -83,10 +83,7 @@ def _check_linear(guide: LinearGuide) -> None:
     require(guide.effects.shape == categories.shape, "guide_effects need one per category")
     require(bool(np.isfinite(guide.effects).all()), "guide_effects need finite numbers")
     require(bool(np.isfinite(categories).all()), "guide_categories need finite numbers")
-    first_of_feature = np.zeros(categories.size + 1, dtype=np.bool_)
-    first_of_feature[start] = True
-    rising = np.diff(categories) > 0.0
-    require(bool(rising[~first_of_feature[1:-1]].all()), "categories of a feature need to rise")
+    require(rises_within(categories, start), "categories of a feature need to rise")
 
 
 def _check_boosted(guide: BoostedGuide) -> None:
