@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -102,9 +103,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = [feature.name for feature in self.features]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise EpisodesError(f"features need different names, got {twice[0]!r} twice")
+        if len(set(names)) < len(names):
+            twice = next(name for name, times in Counter(sorted(names)).items() if times > 1)
+            raise EpisodesError(f"features need different names, got {twice!r} twice")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
