@@ -22,7 +22,7 @@ from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
 from ontarget.models.pipeline import PipelineDistribution
 
-__all__ = ["check_model", "fit_model", "fresh_model", "live_model", "model_arrays"]
+__all__ = ["check_model", "check_width", "fit_model", "fresh_model", "live_model", "model_arrays"]
 
 _METHODS = ("fit", "cdf_limits", "quantile")
 
@@ -42,6 +42,20 @@ def check_model(model: object) -> None:
             f"model needs {', '.join(_METHODS)}; {type(asked).__name__}{whose} lacks "
             f"{', '.join(missing)}. GuidedForest(min_leaf=7) has them all; a regressor that "
             "predicts quantiles gets them as RegressorQuantiles(regressor)"
+        )
+
+
+def check_width(model: object, width: int) -> None:
+    """Raise a `ModelFileError` if a fitted model says that it reads another number of features.
+
+    Models that are asked live do not check their rows, so this is done once, before.
+    """
+    reads = getattr(model, "n_features_in_", width)
+    if reads != width:
+        raise ModelFileError(
+            f"{type(model).__name__} reads {reads} numbers of a run where the monitor has {width}: "
+            "its features, the behavior so far unless it adds up, and the step if several share "
+            "a model; restore the file from a copy, or fit the monitor anew"
         )
 
 
