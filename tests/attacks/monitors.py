@@ -11,6 +11,7 @@ from ontarget import Episodes
 from ontarget._typing import AnyArray
 from ontarget.modelfile.container import Container
 from ontarget.models import GuidedForest, LinearQuantiles, Marginal, QuantileForest
+from ontarget.models.forest._node_kernel import LOW31, LOW32
 from ontarget.monitor import GoalMonitor
 
 HORIZON = 5
@@ -95,6 +96,20 @@ def blended(contents: Contents) -> Contents:
     return header, {**sections, "law": law}
 
 
+def weighted(contents: Contents) -> Contents:
+    """The same forests with a share per entry, as training rows of different weight leave them."""
+    header, sections = contents
+    found = dict(sections)
+    for name in (name for name in sections if name.startswith("block")):
+        arrays = sections[name]
+        leaves = arrays["nodes"][arrays["nodes"] < 0]
+        shares = np.empty(arrays["entries"].size)
+        for start, size in zip(leaves & LOW32, (leaves >> 32) & LOW31, strict=True):
+            shares[start : start + size] = np.arange(1, size + 1) / size
+        found[name] = {**arrays, "shares": shares}
+    return header, found
+
+
 def write_all(folder: Path) -> None:
     """Fit every kind and write it into the folder."""
     for name in KINDS:
@@ -102,6 +117,7 @@ def write_all(folder: Path) -> None:
 
 
 def read_all(folder: Path) -> dict[str, Contents]:
-    """Every kind that `write_all` wrote, and one whose law is a mixture."""
+    """Every kind that `write_all` wrote, one whose law is a mixture, and one with weights."""
     found = {path.stem: contents_of(path) for path in sorted(folder.glob("*.ontarget"))}
-    return {**found, "blended": blended(found["forest"])}
+    forest = found["forest"]
+    return {**found, "blended": blended(forest), "weighted": weighted(forest)}

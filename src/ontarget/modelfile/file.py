@@ -167,7 +167,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
         return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
 
 
-def _behavior(spec: str, given: Behavior | None) -> Behavior:
+def _behavior(spec: str, given: object) -> Behavior:
     """The behavior that the file names, or the user's own of that name."""
     if given is None:
         if spec.startswith("own:"):
