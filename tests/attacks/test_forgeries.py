@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import mmap
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import numpy as np
 import pytest
 
 from ontarget import Target
+from ontarget.episodes import Feature, Schema
 from ontarget.errors import ModelFileError
+from ontarget.live import Below
+from ontarget.live.contract import Contract
 from ontarget.modelfile.container import container_bytes
 from ontarget.modelfile.file import fitted_bytes, inspect_file
 from ontarget.monitor import GoalMonitor
@@ -68,6 +72,14 @@ def set_width(header: dict[str, Any], sections: Any, width: int) -> None:
 @pytest.mark.parametrize("width", [0, 1, 3, 40])
 def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_path: Path) -> None:
     refuse(kind, lambda h, s: set_width(h, s, width), tmp_path, "numbers of a run")
+
+
+def test_a_contract_refuses_models_of_another_width() -> None:
+    fitted = monitor_of("forest").fitted
+    wider = Schema((*fitted.schema.features, Feature("more")))
+    forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), assure=None)
+    with pytest.raises(ModelFileError, match="reads 3 numbers of a run where the monitor has 4"):
+        Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
 
 
 @pytest.mark.parametrize("kind", ["forest-by-step", "discounted"])
