@@ -247,6 +247,10 @@ def _episodes(
             raise ModelFileError(f"assure array {name!r} needs numbers of shape {shape}")
     if codes.size != n or arrays["excess"].size != n or not np.isfinite(arrays["outcomes"]).all():
         raise ModelFileError("assure episodes need a group, an excess and an outcome each")
+    before = arrays["before"]
+    unknown = np.isinf(before) if behavior.reads_so_far else ~np.isfinite(before)
+    if unknown.any():
+        raise ModelFileError("assure array 'before' needs finite numbers")
     store = Store(
         schema=about.schema,
         behavior=behavior,
@@ -261,7 +265,7 @@ def _episodes(
         offsets=offsets,
         states=arrays["states"],
         rewards=None,
-        before=arrays["before"],
+        before=before,
         ahead=arrays["ahead"] if "ahead" in shapes else None,
         outcomes=arrays["outcomes"],
     )

@@ -16,6 +16,9 @@ from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide
 
 __all__ = ["guides_from_arrays", "guides_to_arrays", "width_of"]
 
+# Guides are in units of the outcome's spread, so theirs are small; beyond this a sum may overflow.
+_LARGEST = 1e100
+
 
 def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
     """The guides as flat read-only arrays by name."""
@@ -81,7 +84,9 @@ def _check_linear(guide: LinearGuide) -> None:
     require(guide.terms.size == TERM_WIDTH * n_features + 1, "guide_terms need four per feature")
     require(bool(np.isfinite(guide.terms).all()), "guide_terms need finite numbers")
     require(guide.effects.shape == categories.shape, "guide_effects need one per category")
-    require(bool(np.isfinite(guide.effects).all()), "guide_effects need finite numbers")
+    slopes = guide.terms[2::TERM_WIDTH], guide.terms[3::TERM_WIDTH], guide.terms[-1:]
+    small = all((np.abs(part) <= _LARGEST).all() for part in (*slopes, guide.effects))
+    require(small, f"guide_terms and guide_effects need slopes and effects up to {_LARGEST:g}")
     require(bool(np.isfinite(categories).all()), "guide_categories need finite numbers")
     require(rises_within(categories, start), "categories of a feature need to rise")
 
@@ -92,7 +97,8 @@ def _check_boosted(guide: BoostedGuide) -> None:
     n_leaves = values.size // n_trees if n_trees > 0 else 0
     whole = n_leaves > 1 and n_leaves & (n_leaves - 1) == 0 and n_leaves * n_trees == values.size
     require(whole, "guide_nodes and guide_values need complete trees")
-    require(bool(np.isfinite(values).all()), "guide_values need finite numbers")
+    small = bool((np.abs(values) <= _LARGEST).all())  # NaN is not
+    require(small, f"guide_values need numbers up to {_LARGEST:g} in size")
     check_bins(guide.bins)
     slot, code = nodes >> 48, (nodes >> 32) & MISSING
     inside = (nodes >= 0) & (slot < 2 * guide.bins.categorical.size) & (code < MISSING)
