@@ -98,8 +98,29 @@ def test_blocks_that_change_whether_models_read_the_step(kind: str, tmp_path: Pa
 def test_a_behavior_that_changes_what_models_read(kind: str, behavior: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         header["behavior"] = behavior
+        sections["assure"]["before"][:] = 0.0  # a mean has none before its first step
 
     refuse(kind, forge, tmp_path, "numbers of a run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("forest", np.nan), ("forest", np.inf), ("forest-mean", -np.inf)]
+)
+def test_a_behavior_so_far_that_no_run_has(kind: str, value: float, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["assure"]["before"][3] = value
+
+    refuse(kind, forge, tmp_path, "'before' needs finite numbers")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("guide_terms", 2), ("guide_terms", -1), ("guide_values", 0)]
+)
+def test_a_guide_that_overflows(name: str, place: int, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["block-00000"][name][place] = 1.7e308
+
+    refuse("guided", forge, tmp_path, r"up to 1e\+100")
 
 
 @pytest.mark.parametrize(
