@@ -12,6 +12,7 @@ from ontarget.errors import ModelFileError
 from ontarget.modelfile.file import inspect_file
 from ontarget.models import LinearQuantiles, Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
+from tests.outside.first_loss import FirstLoss
 from tests.walks import walks
 
 TARGETS = [Target.at_least(0.2), Target(-0.5, 0.3)]
@@ -83,6 +84,22 @@ def test_groups_ragged_episodes_and_text_survive(tmp_path: Path) -> None:
     for group in "01":
         one = monitor.watch(TARGETS[0], false_alarm_rate=0.2, group=group).trigger
         assert one == loaded.watch(TARGETS[0], false_alarm_rate=0.2, group=group).trigger
+
+
+def test_a_behavior_of_ones_own_is_passed_to_load(tmp_path: Path) -> None:
+    path = tmp_path / "a.ontarget"
+    monitor = fitted(behavior=FirstLoss())
+    monitor.save(path)
+    loaded = GoalMonitor.load(path, behavior=FirstLoss())
+    np.testing.assert_array_equal(answers(loaded), answers(monitor))
+    with pytest.raises(
+        ModelFileError, match=r"pass it: GoalMonitor\.load\(path, behavior=FirstLoss\(limit=-0\.3"
+    ):
+        GoalMonitor.load(path)
+    for other in (FirstLoss(limit=-0.5), "sum"):
+        with pytest.raises(ModelFileError, match="behavior needs the one that the monitor was"):
+            GoalMonitor.load(path, behavior=other)
+    assert inspect_file(path)["behavior"] == "own:FirstLoss(limit=-0.3, steps=6)"
 
 
 def test_inspect_tells_what_a_file_holds(tmp_path: Path) -> None:

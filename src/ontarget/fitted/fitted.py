@@ -95,6 +95,11 @@ class Fitted:
         """Whether the models learn from several steps, and so read t as a feature."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
+    @property
+    def width(self) -> int:
+        """How many numbers the models read of a run: features, behavior so far, step."""
+        return len(self.schema) + self.behavior.reads_so_far + self.reads_step
+
     @cached_property
     def ahead(self) -> FloatArray:
         """(steps, 2): the least and most that may remain at each step, on the grid (M18)."""

@@ -54,6 +54,11 @@ def alarm_scores(
     >>> print(alarm_scores(p), alarm_scores(p, for_steps=2))
     [0.2 0.7] [0.6 0.8]
     """
+    if np.isnan(p).all():
+        raise FewEpisodesError(
+            "a promise needs assure episodes with known steps, there are none; record more "
+            "episodes, or lower min_calibration"
+        )
     lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps, resets=resets), axis=0)
     return np.where(np.isnan(lowest), math.inf, lowest)
 

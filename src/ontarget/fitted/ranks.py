@@ -11,6 +11,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.conformal._ranks import Ranks
 from ontarget.errors import ModelFileError
+from ontarget.models._stored import flat_array
 
 __all__ = ["RankTable"]
 
@@ -38,15 +39,13 @@ class RankTable:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> RankTable:
         """The table that `to_arrays` wrote, checked."""
-        values, ends = arrays["values"], arrays["ends"]
-        if values.ndim != 1 or values.dtype != np.float64:
-            raise ModelFileError("ranks need one flat array of numbers")
-        if ends.shape != (horizon * n_groups,) or ends.dtype != np.int64:
+        values = flat_array(arrays, "values", np.float64)
+        ends = flat_array(arrays, "ends", np.int64)
+        if ends.size != horizon * n_groups or not ends.size:
             raise ModelFileError(
                 f"ranks need an end for each of {horizon} steps and {n_groups} groups"
             )
-        before = np.concatenate([[0], ends[:-1]])
-        if not (np.all(ends >= before) and ends[0] >= 0 and ends[-1] == values.size):
+        if ends[0] < 0 or ends[-1] != values.size or not np.all(ends[1:] >= ends[:-1]):
             raise ModelFileError(f"ranks need ends that rise to their number, {values.size}")
         if not np.all((values >= 0.0) & (values <= 1.0)):
             raise ModelFileError("ranks need numbers from 0 to 1")

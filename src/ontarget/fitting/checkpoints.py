@@ -49,18 +49,13 @@ class Checkpoint:
         path = self._path(index)
         if not path.exists():
             return None
-        container = Container.open(path)
-        kind, model = container.header["kind"], None
-        if kind is not None:
-            model = model_of_kind(kind).from_arrays(container.section("model"))
-        limits = {
-            part: tuple(
-                StepLimits(int(step), *container.section(f"{part}-{step:05d}").values())
-                for step in steps
-            )
-            for part, steps in container.header["steps"].items()
-        }
-        return BlockResult(model, limits)
+        try:
+            return _result(Container.open(path, copy=None))
+        except (ArithmeticError, LookupError, ModelFileError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"the checkpoint {path} is damaged: {error}; delete it, and the fit makes this "
+                "block again"
+            ) from error
 
     def save(self, index: int, result: BlockResult) -> None:
         """Keep a fitted block; the file appears whole or not at all."""
@@ -77,6 +72,21 @@ class Checkpoint:
 
     def _path(self, index: int) -> Path:
         return self._folder / f"{self._key}-{index:05d}.block"
+
+
+def _result(container: Container) -> BlockResult:
+    """The fitted block that a checkpoint holds."""
+    kind, model = container.header["kind"], None
+    if kind is not None:
+        model = model_of_kind(kind).from_arrays(container.section("model"))
+    limits = {
+        part: tuple(
+            StepLimits(int(step), *container.section(f"{part}-{step:05d}").values())
+            for step in steps
+        )
+        for part, steps in container.header["steps"].items()
+    }
+    return BlockResult(model, limits)
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:

@@ -24,8 +24,9 @@ from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
-from ontarget.models._entry import live_model
+from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture import weighted
+from ontarget.models.base import LiveModel
 from ontarget.target import Target
 
 __all__ = ["Contract"]
@@ -100,13 +101,8 @@ class Contract:
         """Made anew where it arrives, so that all is compiled there before the first step."""
         return Contract, (self.fitted, self.target, self.rule, self.triggers, self.calibration)
 
-    @property
-    def width(self) -> int:
-        """How many numbers the models read of a run."""
-        return len(self.fitted.schema) + self.reads_so_far + self.reads_step
-
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
-        """(rows, width): what the models read of runs, each at a step of its own."""
+        """(rows, numbers): what the models read of runs, each at a step of its own."""
         columns = [states]
         if self.reads_so_far:
             columns.append(so_far[:, None])
@@ -242,7 +238,7 @@ class Contract:
         table, at = RunTable(self.fitted.behavior, 1), np.zeros(1, dtype=np.intp)
         news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
         became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
-        inputs = np.zeros((1, self.width))
+        inputs = np.zeros((1, self.fitted.width))
         k.advance_rows(*self.advancing(table, at, (news, inputs), (ends, became)))
         for number in np.unique(self._law_numbers).tolist():
             t = int(np.argmax(self._law_numbers == number))
@@ -259,10 +255,12 @@ class Contract:
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
     """The weighted live models of each step; empty where no episode trained one."""
-    live = [
-        None if (model := fitted.models[block.index]) is None else live_model(model)
-        for block in fitted.blocks
-    ]
+    live: list[LiveModel | None] = []
+    for block in fitted.blocks:
+        model = fitted.models[block.index]
+        if model is not None:
+            check_width(model, fitted.width)  # once, since a live model checks no row
+        live.append(None if model is None else live_model(model))
     shared: dict[int, tuple[tuple[float, Any], ...]] = {}
     found = []
     for t, number in enumerate(fitted.law.numbers.tolist()):

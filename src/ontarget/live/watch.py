@@ -67,7 +67,7 @@ class Watch:
         self._raises = on_bad == "raise"
         self._table = RunTable(contract.fitted.behavior, 1)
         self._table.whole[0, k.GROUP] = group
-        self._row = np.zeros((1, contract.width))
+        self._row = np.zeros((1, contract.fitted.width))
         self._features = self._row[0, : len(contract.fitted.schema)]
         self._news = np.zeros((1, k.N_NEWS))
         self._ends = np.zeros((1, contract.question.values.size))

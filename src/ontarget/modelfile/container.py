@@ -38,6 +38,9 @@ from ontarget.modelfile._header import (
 
 __all__ = ["Container", "container_bytes", "write_container"]
 
+# Files up to this size are copied rather than mapped, unless the caller says otherwise.
+_SMALL = 64_000_000
+
 
 def write_container(
     path: str | os.PathLike[str],
@@ -162,7 +165,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         self._arrays: dict[str, dict[str, AnyArray]] = {}
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, copy: bool = False) -> Self:
+    def open(cls, path: str | os.PathLike[str], *, copy: bool | None = False) -> Self:
         """The container in a file, its header read and checked.
 
         Parameters
@@ -171,6 +174,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
             A file that `write_container` wrote.
         copy
             Read the file into memory instead of mapping it, so that nobody can change it later.
+            None does so up to 64 MB.
         """
         name = os.fspath(path)
         try:
@@ -293,16 +297,18 @@ def _pieces(arrays: Mapping[str, AnyArray]) -> Iterator[bytes | memoryview]:
         yield bytes(-array.nbytes % ALIGNMENT)
 
 
-def _read(path: Path, *, copy: bool) -> FileBuffer:
+def _read(path: Path, *, copy: bool | None) -> FileBuffer:
     # Looked at before it is opened: opening a pipe would wait for a writer.
     if not stat.S_ISREG((found := path.stat()).st_mode):
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         raise ValueError("it is no regular file; copy what it gives to one")
     with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
             raise ValueError("it is empty; restore it from a copy, or fit the monitor anew")
-        return file.read() if copy else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        copied = size <= _SMALL if copy is None else copy
+        return file.read() if copied else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _reason(error: OSError, verb: str) -> str:

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ontarget._typing import AnyArray, KeyArray
-from ontarget.episodes import Behavior, Episodes, Schema, behavior_of
+from ontarget._typing import AnyArray, FloatArray, KeyArray
+from ontarget.episodes import Behavior, Episodes, Translation, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
-from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
+from ontarget.modelfile._description import Description
 from ontarget.modelfile.container import Container, container_bytes, write_container
-from ontarget.models._entry import model_arrays
+from ontarget.models._entry import check_width, model_arrays
+from ontarget.models._stored import flat_array
 from ontarget.models.registry import model_of_kind
 
 __all__ = ["fitted_bytes", "fitted_from_bytes", "inspect_file", "load", "save"]
 
-_PARTS = ("train", "calibrate", "assure")
-
 
 def save(fitted: Fitted, path: Path) -> None:
     """Write the model file; it appears whole or not at all."""
-    write_container(path, _header(fitted), _sections(fitted))
+    write_container(path, Description.header_of(fitted), _sections(fitted))
 
 
-def load(path: Path) -> Fitted:
-    """The monitor in a model file, memory-mapped; models are checked when first asked for."""
-    return _opened(Container.open(path))
+def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = None) -> Fitted:
+    """The monitor in a model file; models are checked when first asked for.
+
+    Parameters
+    ----------
+    path
+        The file.
+    copy
+        As in `Container.open`.
+    behavior
+        The behavior it was fitted with, where that is a class of the user's own.
+    """
+    return _opened(Container.open(path, copy=copy), behavior)
 
 
 def fitted_bytes(fitted: Fitted) -> bytes:
     """The bytes that `save` would write."""
-    return container_bytes(_header(fitted), _sections(fitted))
+    return container_bytes(Description.header_of(fitted), _sections(fitted))
 
 
-def fitted_from_bytes(data: bytes) -> Fitted:
+def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitted:
     """The monitor that gave these bytes."""
-    return _opened(Container.from_bytes(data))
+    return _opened(Container.from_bytes(data), behavior)
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
     """What a model file says of itself, every section verified."""
-    container = Container.open(path)
+    container = Container.open(path, copy=None)
     container.verify()
+    with _forged(container.name):
+        about = Description.of(container.header)
     size = path.stat().st_size
-    header = dict(container.header)
-    return {**header, "bytes": size, "bytes_per_step": size / header["horizon"]}
+    return {**container.header, "bytes": size, "bytes_per_step": size / about.horizon}
 
 
 class FiledModels:
@@ -64,11 +75,14 @@ class FiledModels:
         The open file.
     kinds
         The kind of each block's model, None where no episode trained one.
+    width
+        How many numbers every model reads of a run.
     """
 
-    def __init__(self, container: Container, kinds: tuple[str | None, ...]) -> None:
+    def __init__(self, container: Container, kinds: tuple[str | None, ...], *, width: int) -> None:
         self._container = container
         self._kinds = kinds
+        self._width = width
         self._opened: dict[int, Any] = {}
 
     def __getitem__(self, index: int) -> Any:
@@ -87,13 +101,22 @@ class FiledModels:
         if kind is None:
             return None
         arrays = self._container.section(_block_name(index))
-        try:
-            return model_of_kind(kind).from_arrays(arrays)
-        except ModelFileError:
-            raise
-        # Checksums guard against accidents; these are what a forged block may run into.
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ModelFileError(f"block {index} does not hold a fitted model: {error}") from error
+        with _forged(f"{self._container.name}: block {index}"):
+            model = model_of_kind(kind).from_arrays(arrays)
+            check_width(model, self._width)
+            return model
+
+
+@contextmanager
+def _forged(where: str) -> Iterator[None]:
+    """Turns what a forged file runs into, its checksums right, into one error that says where."""
+    try:
+        yield
+    except ModelFileError as error:
+        raise ModelFileError(f"{where}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        said = str(error) if isinstance(error, OntargetError) else repr(error)
+        raise ModelFileError(f"{where}: it does not hold a fitted monitor ({said:.500})") from error
 
 
 def _block_name(index: int) -> str:
@@ -116,94 +139,77 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
     }
 
 
-def _header(fitted: Fitted) -> dict[str, Any]:
-    models = [fitted.models[block.index] for block in fitted.blocks]
-    trained = fitted.trained
-    return {
-        "features": fitted.schema.to_json(),
-        "behavior": fitted.behavior.spec,
-        "horizon": fitted.horizon,
-        "horizon_declared": fitted.horizon_declared,
-        "grid": fitted.grid,
-        "reward_bounds": [one if math.isfinite(one) else None for one in fitted.reward_bounds],
-        "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in fitted.blocks],
-        "kinds": [None if model is None else getattr(model, "kind", "") for model in models],
-        "groups": None if fitted.groups is None else list(fitted.groups),
-        "min_calibration": fitted.min_calibration,
-        "may_miss": fitted.may_miss.tolist(),
-        "parameters": dict(trained.parameters),
-        "seed": trained.seed,
-        "sizes": dict(trained.sizes),
-        "columns": asdict(trained.roles),
-    }
+def _opened(container: Container, given: Behavior | None) -> Fitted:
+    sections = {name: container.section(name) for name in ("assure", "episodes", "law", "ranks")}
+    with _forged(container.name):
+        about = Description.of(container.header)
+        behavior = _behavior(about.behavior, given)
+        # The law has an entry for every step, so that nothing below is longer than the file.
+        law = _law(sections["law"], about.horizon, len(about.blocks))
+        fitted = Fitted(
+            schema=about.schema,
+            behavior=behavior,
+            horizon=about.horizon,
+            horizon_declared=about.horizon_declared,
+            grid=about.grid,
+            reward_bounds=about.reward_bounds,
+            blocks=about.blocks,
+            law=law,
+            models=(),
+            ranks=RankTable.from_arrays(sections["ranks"], about.horizon, about.n_groups),
+            groups=about.groups,
+            min_calibration=about.min_calibration,
+            may_miss=about.may_miss,
+            assure=_episodes(sections["assure"], about, behavior),
+            excess=_excess(sections["assure"]),
+            trained=Trained(
+                parameters=about.parameters,
+                seed=about.seed,
+                sizes=about.sizes,
+                roles=about.roles,
+                fingerprints=_fingerprints(sections["episodes"], about.sizes),
+            ),
+        )
+        return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
 
 
-def _opened(container: Container) -> Fitted:
-    header = container.header
-    try:
-        return _fitted(container, header)
-    except OntargetError as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{container.name}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ModelFileError(
-            f"{container.name}: its header does not describe a monitor ({error!r})"
-        ) from error
-
-
-def _fitted(container: Container, header: Mapping[str, Any]) -> Fitted:
-    schema, behavior = Schema.from_json(header["features"]), behavior_of(header["behavior"])
-    horizon, groups = _whole(header["horizon"]), header["groups"]
-    blocks = tuple(Block(i, *map(_whole, ends)) for i, ends in enumerate(header["blocks"]))
-    kinds = tuple(None if kind is None else str(kind) for kind in header["kinds"])
-    if len(kinds) != len(blocks) or not blocks:
-        raise ModelFileError("the header needs one kind per block")
-    low, high = header["reward_bounds"]
-    assure = container.section("assure")
-    return Fitted(
-        schema=schema,
-        behavior=behavior,
-        horizon=horizon,
-        horizon_declared=bool(header["horizon_declared"]),
-        grid=float(header["grid"]),
-        reward_bounds=(
-            -math.inf if low is None else float(low),
-            math.inf if high is None else float(high),
-        ),
-        blocks=blocks,
-        law=_law(container.section("law"), horizon, len(blocks)),
-        models=FiledModels(container, kinds),
-        ranks=RankTable.from_arrays(
-            container.section("ranks"), horizon, 1 if groups is None else len(groups)
-        ),
-        groups=None if groups is None else tuple(groups),
-        min_calibration=_whole(header["min_calibration"]),
-        may_miss=np.array([bool(flag) for flag in header["may_miss"]], dtype=np.bool_),
-        assure=_episodes(assure, header, schema, behavior),
-        excess=assure["excess"],
-        trained=Trained(
-            parameters=dict(header["parameters"]),
-            seed=int(header["seed"]),
-            sizes={name: _whole(header["sizes"][name]) for name in _PARTS},
-            roles=Roles(**header["columns"]),
-            fingerprints=_fingerprints(container.section("episodes"), header),
-        ),
-    )
-
-
-def _fingerprints(arrays: Mapping[str, AnyArray], header: Mapping[str, Any]) -> KeyArray:
-    found = arrays["fingerprints"]
-    n = sum(_whole(header["sizes"][name]) for name in _PARTS)
-    if found.shape != (n,) or found.dtype != np.uint64:
+def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
+    """A word for each episode of the fit, part by part."""
+    found = flat_array(arrays, "fingerprints", np.uint64)
+    n = sum(sizes.values())
+    if found.size != n:
         raise ModelFileError(f"fingerprints need a word for each of the {n} episodes")
     return found
 
 
+def _behavior(spec: str, given: object) -> Behavior:
+    """The behavior that the file names, or the user's own of that name."""
+    if given is None:
+        if spec.startswith("own:"):
+            raise ModelFileError(
+                f"the monitor's behavior {spec:.200} is a class of its user's own, which a file "
+                f"cannot hold; pass it: GoalMonitor.load(path, behavior={spec[4:204]})"
+            )
+        return behavior_of(spec)
+    if not isinstance(given, Behavior) or given.spec != spec:
+        shown = given.spec if isinstance(given, Behavior) else repr(given)
+        raise ModelFileError(
+            f"behavior needs the one that the monitor was fitted with, {spec:.200}, got "
+            f"{shown:.200}"
+        )
+    return given
+
+
 def _law(arrays: Mapping[str, AnyArray], horizon: int, n_blocks: int) -> LawTable:
-    law = LawTable(arrays["starts"], arrays["blocks"], arrays["weights"])
+    law = LawTable(
+        starts=flat_array(arrays, "starts", np.int64),
+        blocks=flat_array(arrays, "blocks", np.int64),
+        weights=flat_array(arrays, "weights", np.float64),
+    )
     if law.horizon != horizon:
-        raise ModelFileError(f"the law needs an entry for each of {horizon} steps")
+        raise ModelFileError(
+            f"horizon in the header needs one law per step, got {horizon} and {law.horizon} laws"
+        )
     if not np.all((law.blocks >= 0) & (law.blocks < n_blocks)):
         raise ModelFileError(f"the law needs blocks from 0 to {n_blocks - 1}")
     return law
@@ -226,51 +232,56 @@ def _assure(fitted: Fitted) -> dict[str, AnyArray]:
     return arrays
 
 
+def _excess(arrays: Mapping[str, AnyArray]) -> FloatArray:
+    excess = flat_array(arrays, "excess", np.float64)
+    if not np.all((excess >= 0.0) & (excess <= 0.5)):
+        raise ModelFileError("excess needs numbers from 0 to 0.5")
+    if "lengths" not in arrays and excess.size:
+        raise ModelFileError("excess needs assure episodes")
+    return excess
+
+
 def _episodes(
-    arrays: Mapping[str, AnyArray], header: Mapping[str, Any], schema: Schema, behavior: Behavior
+    arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
 ) -> Episodes | None:
     if "lengths" not in arrays:
         return None
-    lengths, horizon = arrays["lengths"].astype(np.intp), _whole(header["horizon"])
-    if lengths.min() < 1 or lengths.max() > horizon:
-        raise ModelFileError(f"assure episodes need 1 to {horizon} steps")
-    alive = [int(np.count_nonzero(lengths > t)) for t in range(int(lengths.max()))]
-    rows, n = sum(alive), lengths.size
-    shapes = {
-        "states": (len(schema), rows),
-        "before": (rows,),
-        "outcomes": (n,),
-        "groups": (n,),
-        "excess": (n,),
-    }
-    if "ahead" in arrays:
+    lengths, codes = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
+    if not lengths.size or lengths.min() < 1 or lengths.max() > about.horizon:
+        raise ModelFileError(f"assure episodes need 1 to {about.horizon} steps")
+    if codes.size and (codes.min() < 0 or codes.max() >= about.n_groups):
+        raise ModelFileError(f"assure groups need numbers from 0 to {about.n_groups - 1}")
+    ended = np.cumsum(np.bincount(lengths))[:-1]  # by each step; all lengths are steps by now
+    offsets = np.concatenate([[0], np.cumsum(lengths.size - ended)]).astype(np.intp)
+    rows, n = int(offsets[-1]), lengths.size
+    shapes = {"states": (len(about.schema), rows), "before": (rows,), "outcomes": (n,)}
+    if behavior.translation in (Translation.FLOOR, Translation.CEILING):
         shapes["ahead"] = (rows,)
     for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ModelFileError(f"assure array {name!r} needs shape {shape}")
-    groups = header["groups"]
+        if arrays[name].shape != shape or arrays[name].dtype != np.float64:
+            raise ModelFileError(f"assure array {name!r} needs numbers of shape {shape}")
+    if codes.size != n or arrays["excess"].size != n or not np.isfinite(arrays["outcomes"]).all():
+        raise ModelFileError("assure episodes need a group, an excess and an outcome each")
+    before = arrays["before"]
+    unknown = np.isinf(before) if behavior.reads_so_far else ~np.isfinite(before)
+    if unknown.any():
+        raise ModelFileError("assure array 'before' needs finite numbers")
     store = Store(
-        schema=schema,
+        schema=about.schema,
         behavior=behavior,
-        horizon=horizon,
-        horizon_declared=bool(header["horizon_declared"]),
+        horizon=about.horizon,
+        horizon_declared=about.horizon_declared,
         roles=Roles(reward=None),
         ids=np.arange(n),
-        groups=None if groups is None else np.array(groups)[arrays["groups"]],
+        groups=None if about.groups is None else np.array(about.groups)[codes],
         truncated=None,
         terminated=None,
-        lengths=lengths,
-        offsets=np.concatenate([[0], np.cumsum(alive)]).astype(np.intp),
+        lengths=lengths.astype(np.intp),
+        offsets=offsets,
         states=arrays["states"],
         rewards=None,
-        before=arrays["before"],
-        ahead=arrays.get("ahead"),
+        before=before,
+        ahead=arrays["ahead"] if "ahead" in shapes else None,
         outcomes=arrays["outcomes"],
     )
-    return Episodes(store, grid=float(header["grid"]))
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        raise ModelFileError(f"the header needs a whole number, got {value!r}")
-    return value
+    return Episodes(store, grid=about.grid)

@@ -23,7 +23,15 @@ from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
 from ontarget.models.pipeline import PipelineDistribution
 
-__all__ = ["check_model", "fit_model", "fresh_model", "live_model", "model_arrays", "takes_missing"]
+__all__ = [
+    "check_model",
+    "check_width",
+    "fit_model",
+    "fresh_model",
+    "live_model",
+    "model_arrays",
+    "takes_missing",
+]
 
 _METHODS = ("fit", "cdf_limits", "quantile")
 
@@ -52,6 +60,20 @@ def takes_missing(model: object) -> bool:
         return bool(get_tags(_distribution(model)).input_tags.allow_nan)
     except (AttributeError, TypeError, ValueError):
         return False  # it has no tags: nothing says so
+
+
+def check_width(model: object, width: int) -> None:
+    """Raise a `ModelFileError` if a fitted model says that it reads another number of features.
+
+    Models that are asked live do not check their rows, so this is done once, before.
+    """
+    reads = getattr(model, "n_features_in_", width)
+    if reads != width:
+        raise ModelFileError(
+            f"{type(model).__name__} reads {reads} numbers of a run where the monitor has {width}: "
+            "its features, the behavior so far unless it adds up, and the step if several share "
+            "a model; restore the file from a copy, or fit the monitor anew"
+        )
 
 
 def fresh_model(

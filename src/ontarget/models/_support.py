@@ -11,6 +11,8 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
+from ontarget.models._stored import flat_array
+from ontarget.models.base import LARGEST_OUTCOME
 
 __all__ = ["Support", "find_atoms"]
 
@@ -42,8 +44,9 @@ class Support:
 
     def __post_init__(self) -> None:
         values, atoms, tail = self.values, self.atoms, self.tail
-        if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-            raise ModelFileError("support needs at least one finite outcome")
+        # Beyond that the distance of two outcomes is no number. NaN fails the comparison too.
+        if values.ndim != 1 or values.size == 0 or not (np.abs(values) <= LARGEST_OUTCOME).all():
+            raise ModelFileError("support needs at least one outcome, none beyond 1e300 in size")
         if (values[1:] <= values[:-1]).any():
             raise ModelFileError("support needs outcomes in strictly ascending order")
         if atoms.shape != values.shape or atoms.dtype != np.bool_:
@@ -77,15 +80,10 @@ class Support:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The support that gave these arrays."""
-        try:
-            parts = (arrays["support"], arrays["atoms"], arrays["tail"])
-        except KeyError as error:
-            raise ModelFileError(f"the model's arrays lack {error.args[0]!r}") from error
-        values, atoms, tail = parts
         return cls(
-            read_only(np.asarray(values, np.float64)),
-            read_only(np.asarray(atoms, np.bool_)),
-            read_only(np.asarray(tail, np.float64)),
+            flat_array(arrays, "support", np.float64),
+            flat_array(arrays, "atoms", np.bool_),
+            flat_array(arrays, "tail", np.float64),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArr
 from ontarget.errors import InputError
 
 __all__ = [
+    "LARGEST_OUTCOME",
     "ConditionalDistribution",
     "LiveModel",
     "Side",
@@ -37,7 +38,7 @@ __all__ = [
 Side: TypeAlias = Literal["left", "right"]
 
 # Far enough from the largest float that the distance of two outcomes is still a number.
-_LARGEST_OUTCOME = 1e300
+LARGEST_OUTCOME = 1e300
 
 
 @runtime_checkable
@@ -231,7 +232,7 @@ def _check_outcomes(y: FloatArray, n_rows: int) -> None:
     if n_rows == 0:
         raise InputError("a fit needs at least one row, got none")
     # NaN fails every comparison, so this catches it too.
-    bad = ~(np.abs(y) <= _LARGEST_OUTCOME)
+    bad = ~(np.abs(y) <= LARGEST_OUTCOME)
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(f"y needs finite outcomes up to 1e300 in size, got {y[row]} in row {row}")

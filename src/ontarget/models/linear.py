@@ -10,10 +10,11 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import InputError
 from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models._knots_kernel import linear_knots
 from ontarget.models._pinball_kernel import pinball_fit
+from ontarget.models._stored import flat_array, require, stored_width
 from ontarget.models.base import check_categorical
 
 __all__ = ["LinearQuantiles"]
@@ -145,32 +146,30 @@ class LinearQuantiles(KnotEstimator):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The fitted model that gave these arrays."""
-        names = ("levels", "coef", "intercept", "floor", "categories", "n_features")
-        missing = [name for name in (*names, "category_sizes") if name not in arrays]
-        if missing:
-            raise ModelFileError(f"the model's arrays lack {missing[0]!r}")
         levels, coef, intercept, floor, codes = (
-            np.asarray(arrays[name], dtype=np.float64) for name in names[:5]
+            flat_array(arrays, name, np.float64)
+            for name in ("levels", "coef", "intercept", "floor", "categories")
         )
-        if any(a.ndim != 1 or not np.isfinite(a).all() for a in (levels, coef, intercept, codes)):
-            raise ModelFileError("a linear model needs flat arrays of finite numbers")
-        rising = levels.size >= 3 and np.all(np.diff(np.concatenate(([0.0], levels, [1.0]))) > 0.0)
-        if not rising or intercept.shape != levels.shape:
-            raise ModelFileError("levels need to rise inside (0, 1), with one intercept each")
-        if floor.shape != (1,) or not 0.0 < floor[0] < np.inf:
-            raise ModelFileError("floor needs one positive number")
+        finite = all(np.isfinite(a).all() for a in (levels, coef, intercept, codes))
+        require(finite, "a linear model needs finite numbers")
+        rising = levels.size >= 3 and levels[0] > 0.0 and levels[-1] < 1.0
+        rising = rising and bool((levels[1:] > levels[:-1]).all())
+        require(rising, "levels need to rise inside (0, 1), at least three of them")
+        require(intercept.shape == levels.shape, "intercept needs one number per level")
+        require(floor.size == 1 and 0.0 < floor[0] < np.inf, "floor needs one positive number")
         model = cls(n_levels=int(levels.size))
-        model.n_features_in_ = int(np.asarray(arrays["n_features"]).reshape(-1)[0])
-        sizes = np.asarray(arrays["category_sizes"], dtype=np.int64).reshape(-1, 2)
-        width = model.n_features_in_ - len(sizes) + int(sizes[:, 1].sum())
-        if codes.size != sizes[:, 1].sum() or coef.size != levels.size * width:
-            raise ModelFileError("coef needs one number per level and column of the design")
-        bounds = np.concatenate(([0], np.cumsum(sizes[:, 1])))
+        model.n_features_in_ = n_features = stored_width(arrays)
+        sizes = _category_sizes(arrays, n_features, codes.size)
+        width = n_features - len(sizes) + codes.size
+        require(
+            coef.size == levels.size * width,
+            "coef needs one number per level and column of the design",
+        )
+        ends = np.cumsum([0, *sizes.values()])
         model.categories_ = {
-            int(column): read_only(codes[bounds[k] : bounds[k + 1]])
-            for k, column in enumerate(sizes[:, 0])
+            column: read_only(codes[ends[k] : ends[k + 1]]) for k, column in enumerate(sizes)
         }
-        model.levels_, model.intercept_ = read_only(levels), read_only(intercept)
+        model.levels_, model.intercept_ = levels, intercept
         model.coef_ = read_only(coef.reshape(levels.size, width))
         model.floor_ = float(floor[0])
         return model
@@ -199,6 +198,21 @@ def _orthonormal(
     back[0, 0] = 1.0
     back[1:, 1:] = right[:rank] / sizes[:rank, None] / unit * np.sqrt(n)
     return np.ascontiguousarray(basis), back, centre
+
+
+def _category_sizes(
+    arrays: Mapping[str, AnyArray], n_features: int, n_codes: int
+) -> dict[int, int]:
+    """How many categories each categorical column has, columns ascending, as `to_arrays` wrote."""
+    pairs = flat_array(arrays, "category_sizes", np.int64)
+    columns, sizes = pairs[0::2].tolist(), pairs[1::2].tolist()  # whole numbers that never wrap
+    require(len(columns) == len(sizes), "category_sizes needs pairs of a column and a number")
+    once = len(set(columns)) == len(columns) and columns == sorted(columns)
+    inside = not columns or (columns[0] >= 0 and columns[-1] < n_features)
+    require(once and inside, f"category_sizes needs columns below {n_features}, ascending")
+    whole = min(sizes, default=1) >= 1 and sum(sizes) == n_codes
+    require(whole, f"category_sizes needs numbers above 0 that sum to {n_codes}")
+    return dict(zip(columns, sizes, strict=True))
 
 
 def _refuse_missing(rows: FloatArray) -> None:

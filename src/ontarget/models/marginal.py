@@ -9,9 +9,9 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.errors import ModelFileError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._marginal_kernel import marginal_limits, marginal_quantiles
+from ontarget.models._stored import flat_array, require, stored_width
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import Side, check_levels, check_side, check_values
 
@@ -94,16 +94,10 @@ class Marginal(DistributionEstimator):
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The fitted model that gave these arrays."""
         model = cls()
-        support = Support.from_arrays(arrays)
-        mass, width = arrays.get("mass"), arrays.get("n_features")
-        if mass is None or mass.shape != (support.values.size + 1,):
-            raise ModelFileError("mass needs one number more than the support")
-        if width is None or width.shape != (1,) or int(width[0]) < 0:
-            raise ModelFileError("n_features needs one whole number")
-        cumulative = np.asarray(mass, dtype=np.float64)
-        rising = cumulative[0] == 0.0 and cumulative[-1] == 1.0 and (np.diff(cumulative) >= 0).all()
-        if not rising:
-            raise ModelFileError("mass needs to rise from 0 to 1")
-        model.support_, model.mass_ = support, read_only(cumulative)
-        model.n_features_in_ = int(width[0])
+        support, mass = Support.from_arrays(arrays), flat_array(arrays, "mass", np.float64)
+        require(mass.size == support.values.size + 1, "mass needs one number more than the support")
+        rising = mass[0] == 0.0 and mass[-1] == 1.0 and (mass[1:] >= mass[:-1]).all()
+        require(bool(rising), "mass needs to rise from 0 to 1")
+        model.support_, model.mass_ = support, mass
+        model.n_features_in_ = stored_width(arrays)
         return model

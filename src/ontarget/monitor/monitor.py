@@ -19,7 +19,7 @@ from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Episodes, Schema, Split
 from ontarget.episodes._store import Roles
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import Argument, CalibrationError, InputError, UnfittedError
+from ontarget.errors import Argument, CalibrationError, InputError, ModelFileError, UnfittedError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.calibrating import calibrate_target
@@ -506,14 +506,37 @@ class GoalMonitor:
         save(self.fitted, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> GoalMonitor:
+    def load(
+        cls, path: str | Path, *, copy: bool | None = None, behavior: Behavior | None = None
+    ) -> GoalMonitor:
         """The monitor that a model file holds, with the parameters that it was fitted with.
 
-        The file is memory-mapped: replace it by renaming, never copy over it.
+        Parameters
+        ----------
+        path
+            A file that `save` wrote.
+        copy
+            True reads the file into memory, False maps it, so that processes share one copy. By
+            default files up to 64 MB are copied and larger ones mapped.
+        behavior
+            The behavior it was fitted with, if that is a class of your own: a file holds its name
+            alone.
+
+        Notes
+        -----
+        To put a new file in place of one that is in use, rename it there, as `save` does. Never
+        copy over it (``cp new old``): that changes a mapped file under a running watch, and the
+        system may end the process.
         """
         from ontarget.modelfile.file import load
 
-        return cls._of(load(Path(path)))
+        fitted = load(Path(path), copy=copy, behavior=behavior)
+        try:
+            return cls._of(fitted)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{path}: its parameters are none of a GoalMonitor's: {error}"
+            ) from error
 
     @classmethod
     def _of(cls, fitted: Fitted) -> GoalMonitor:

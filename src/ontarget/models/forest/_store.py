@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IntArray
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import InputError
+from ontarget.models._stored import flat_array, partitions, require, rises_within
 from ontarget.models._support import Support
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
@@ -22,14 +22,9 @@ __all__ = [
     "check_bins",
     "check_table",
     "drop_unused_edges",
-    "flat_array",
-    "require",
     "table_from_arrays",
     "table_to_arrays",
 ]
-
-
-T = TypeVar("T", bound=np.generic)
 
 
 class Tree(NamedTuple):
@@ -152,7 +147,8 @@ def check_table(table: ForestTable) -> None:
     if shares.size:
         require(shares.shape == entries.shape, "shares need one number per entry")
         require(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares need numbers in [0, 1]")
-        require(bool((np.diff(shares) >= 0.0)[inside[1:]].all()), "shares of a leaf need to rise")
+        rising = shares[1:] >= shares[:-1]
+        require(bool(rising[inside[1:]].all()), "shares of a leaf need to rise")
         ends = np.append(starts[1:], entries.size) - 1
         require(bool((shares[ends] == 1.0).all()), "shares of a leaf need to end at 1")
 
@@ -161,7 +157,8 @@ def _check_nodes(table: ForestTable) -> IntArray:
     """The sorted starts of all leaves, once every node is known to be sound."""
     nodes, roots = table.nodes, table.roots
     require(roots.size > 0 and nodes.size > 0, "a forest needs at least one tree")
-    rising = roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < nodes.size
+    require(max(nodes.size, table.entries.size) <= LOW32, f"a forest needs up to {LOW32:,} entries")
+    rising = roots[0] == 0 and (roots[1:] > roots[:-1]).all() and roots[-1] < nodes.size
     require(bool(rising), "roots need to rise from node 0")
     splits = np.flatnonzero(nodes >= 0)
     child = nodes[splits] & LOW32
@@ -183,37 +180,16 @@ def _check_nodes(table: ForestTable) -> IntArray:
 
 def check_bins(bins: BinTable) -> None:
     """Raise a `ModelFileError` unless every feature's bins are in bounds and in order."""
-    n_features = bins.categorical.size
-    require(2 * n_features <= MAX_SLOTS, f"a forest needs at most {MAX_SLOTS // 2} features")
-    start = bins.start
+    n_features, start = bins.categorical.size, bins.start
+    most = MAX_SLOTS // 2
+    require(1 <= n_features <= most, f"a forest needs 1 to {most} features, got {n_features}")
     require(start.size == n_features + 1, "edge_start needs one number more than features")
-    bounded = start[0] == 0 and start[-1] == bins.edges.size and (np.diff(start) >= 0).all()
-    require(bool(bounded), "edge_start needs to rise from 0 to the number of edges")
-    require(bool((np.diff(start) <= MISSING).all()), f"a feature needs at most {MISSING} edges")
-    rising = np.diff(bins.edges) > 0.0
-    first_of_feature = np.zeros(bins.edges.size + 1, dtype=np.bool_)
-    first_of_feature[start] = True
-    require(bool(rising[~first_of_feature[1:-1]].all()), "edges of a feature need to rise")
+    bounded = partitions(start, bins.edges.size)
+    require(bounded, "edge_start needs to rise from 0 to the number of edges")
+    few = start[1:] <= start[:-1] + MISSING  # both lie within the edges by now
+    require(bool(few.all()), f"a feature needs at most {MISSING} edges")
+    require(rises_within(bins.edges, start), "edges of a feature need to rise")
     require(not np.isnan(bins.edges).any(), "edges need numbers, got NaN")
     if bins.categorical.any() or bins.order.size:
         require(bins.order.size == bins.edges.size, "category_order needs one code per edge")
         require(bool((bins.order < MISSING).all()), "category_order needs codes of bins")
-
-
-def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray[T]:
-    """The flat read-only array of this name and type, or a `ModelFileError`."""
-    if name not in arrays:
-        raise ModelFileError(f"the model's arrays lack {name!r}")
-    found = arrays[name]
-    if found.ndim != 1 or found.dtype != dtype:
-        raise ModelFileError(
-            f"{name} needs a flat array of {np.dtype(dtype)}, got {found.dtype} {found.shape}"
-        )
-    array: NDArray[T] = np.asarray(found, dtype=dtype)
-    return read_only(array)
-
-
-def require(rule: bool, message: str) -> None:
-    """Raise a `ModelFileError` with this message if the rule is broken."""
-    if not rule:
-        raise ModelFileError(f"{message}; the model's arrays are damaged")

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from ontarget._typing import AnyArray
+from ontarget.models._stored import flat_array, partitions, require, rises_within
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
-from ontarget.models.forest._store import check_bins, flat_array, require
+from ontarget.models.forest._store import check_bins
 from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide
 
 __all__ = ["guides_from_arrays", "guides_to_arrays", "width_of"]
+
+# Guides are in units of the outcome's spread, so theirs are small; beyond this a sum may overflow.
+_LARGEST = 1e100
 
 
 def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
@@ -72,21 +76,19 @@ def width_of(guides: Guides) -> tuple[int, int]:
 
 def _check_linear(guide: LinearGuide) -> None:
     start, categories = guide.start, guide.categories
-    bounded = start.size > 1 and start[0] == 0 and start[-1] == categories.size
     require(
-        bool(bounded and (np.diff(start) >= 0).all()),
+        start.size > 1 and partitions(start, categories.size),
         "guide_category_start needs to rise from 0 to the number of categories",
     )
     n_features = start.size - 1
     require(guide.terms.size == TERM_WIDTH * n_features + 1, "guide_terms need four per feature")
     require(bool(np.isfinite(guide.terms).all()), "guide_terms need finite numbers")
     require(guide.effects.shape == categories.shape, "guide_effects need one per category")
-    require(bool(np.isfinite(guide.effects).all()), "guide_effects need finite numbers")
+    slopes = guide.terms[2::TERM_WIDTH], guide.terms[3::TERM_WIDTH], guide.terms[-1:]
+    small = all((np.abs(part) <= _LARGEST).all() for part in (*slopes, guide.effects))
+    require(small, f"guide_terms and guide_effects need slopes and effects up to {_LARGEST:g}")
     require(bool(np.isfinite(categories).all()), "guide_categories need finite numbers")
-    first_of_feature = np.zeros(categories.size + 1, dtype=np.bool_)
-    first_of_feature[start] = True
-    rising = np.diff(categories) > 0.0
-    require(bool(rising[~first_of_feature[1:-1]].all()), "categories of a feature need to rise")
+    require(rises_within(categories, start), "categories of a feature need to rise")
 
 
 def _check_boosted(guide: BoostedGuide) -> None:
@@ -95,7 +97,8 @@ def _check_boosted(guide: BoostedGuide) -> None:
     n_leaves = values.size // n_trees if n_trees > 0 else 0
     whole = n_leaves > 1 and n_leaves & (n_leaves - 1) == 0 and n_leaves * n_trees == values.size
     require(whole, "guide_nodes and guide_values need complete trees")
-    require(bool(np.isfinite(values).all()), "guide_values need finite numbers")
+    small = bool((np.abs(values) <= _LARGEST).all())  # NaN is not
+    require(small, f"guide_values need numbers up to {_LARGEST:g} in size")
     check_bins(guide.bins)
     slot, code = nodes >> 48, (nodes >> 32) & MISSING
     inside = (nodes >= 0) & (slot < 2 * guide.bins.categorical.size) & (code < MISSING)

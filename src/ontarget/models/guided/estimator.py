@@ -11,10 +11,10 @@ from ontarget._arguments import share, whole_number
 from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
+from ontarget.models._stored import require
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import grow_forest, in_canonical_order
-from ontarget.models.forest._store import require
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GUIDES, Guide, GuidePlan, fit_guides, guide_rows

@@ -1,0 +1,194 @@
+"""What a monitor's header says of it, every field checked before anything is sized by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from ontarget._grid import scale_of
+from ontarget._readonly import read_only
+from ontarget._typing import BoolArray
+from ontarget.episodes import Schema
+from ontarget.episodes._store import Roles
+from ontarget.errors import ModelFileError
+from ontarget.fitted.blocks import Block
+from ontarget.fitted.fitted import Fitted
+from ontarget.models.registry import kind_of
+
+__all__ = ["Description"]
+
+_PARTS = ("train", "calibrate", "assure")
+_GROUP_TYPES = (str, int, float, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """The header of a monitor's file, as values; the behavior is a text still.
+
+    Only `horizon` and the number of groups size anything later on, and both are compared with the
+    lengths of arrays first.
+    """
+
+    schema: Schema
+    behavior: str
+    horizon: int
+    horizon_declared: bool
+    grid: float
+    reward_bounds: tuple[float, float]
+    blocks: tuple[Block, ...]
+    kinds: tuple[str | None, ...]
+    groups: tuple[Any, ...] | None
+    min_calibration: int
+    may_miss: BoolArray
+    parameters: dict[str, Any]
+    seed: int
+    sizes: dict[str, int]
+    roles: Roles
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any]) -> Self:
+        """The description in a file's header, or an error that says which field is wrong."""
+        schema = Schema.from_json(_list(header, "features"))
+        horizon = _whole("horizon", header["horizon"], least=1)
+        blocks = tuple(_block(i, one, horizon) for i, one in enumerate(_list(header, "blocks")))
+        kinds = tuple(_text("kinds", one, optional=True) for one in _list(header, "kinds"))
+        if len(kinds) != len(blocks) or not blocks:
+            raise ModelFileError("the header needs blocks, and one kind for each of them")
+        grid = _number("grid", header["grid"])
+        scale_of(grid)
+        parameters = _object(header, "parameters")
+        _text("policy", parameters["policy"])
+        return cls(
+            schema=schema,
+            behavior=str(_text("behavior", header["behavior"])),
+            horizon=horizon,
+            horizon_declared=_flag("horizon_declared", header["horizon_declared"]),
+            grid=grid,
+            reward_bounds=_bounds(_list(header, "reward_bounds")),
+            blocks=blocks,
+            kinds=kinds,
+            groups=None if header["groups"] is None else _groups(_list(header, "groups")),
+            min_calibration=_whole("min_calibration", header["min_calibration"], least=1),
+            may_miss=_may_miss(_list(header, "may_miss"), len(schema)),
+            parameters=parameters,
+            seed=_whole("seed", header["seed"], least=-(2**63), most=None),
+            sizes={name: _whole("sizes", _object(header, "sizes")[name]) for name in _PARTS},
+            roles=_roles(_object(header, "columns")),
+        )
+
+    @staticmethod
+    def header_of(fitted: Fitted) -> dict[str, Any]:
+        """The header of a fitted monitor, which `of` reads."""
+        models = [fitted.models[block.index] for block in fitted.blocks]
+        trained = fitted.trained
+        return {
+            "features": fitted.schema.to_json(),
+            "behavior": fitted.behavior.spec,
+            "horizon": fitted.horizon,
+            "horizon_declared": fitted.horizon_declared,
+            "grid": fitted.grid,
+            "reward_bounds": [one if math.isfinite(one) else None for one in fitted.reward_bounds],
+            "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in fitted.blocks],
+            "kinds": [None if model is None else kind_of(model) for model in models],
+            "groups": None if fitted.groups is None else list(fitted.groups),
+            "min_calibration": fitted.min_calibration,
+            "may_miss": fitted.may_miss.tolist(),
+            "parameters": dict(trained.parameters),
+            "seed": trained.seed,
+            "sizes": dict(trained.sizes),
+            "columns": asdict(trained.roles),
+        }
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups are calibrated by themselves; 1 without groups."""
+        return 1 if self.groups is None else len(self.groups)
+
+
+def _whole(name: str, value: Any, *, least: int = 0, most: int | None = 2**31 - 1) -> int:
+    if type(value) is not int or value < least or (most is not None and value > most):
+        upto = "up" if most is None else f"to {most}"
+        raise ModelFileError(
+            f"{name} in the header needs a whole number from {least} {upto}, got {value!r:.80}"
+        )
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ModelFileError(f"{name} in the header needs a number, got {value!r:.80}")
+    return float(value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ModelFileError(f"{name} in the header needs true or false, got {value!r:.80}")
+    return value
+
+
+def _text(name: str, value: Any, *, optional: bool = False) -> str | None:
+    if not isinstance(value, str) and not (optional and value is None):
+        raise ModelFileError(f"{name} in the header needs a text, got {value!r:.80}")
+    return value
+
+
+def _list(header: Mapping[str, Any], name: str) -> list[Any]:
+    if not isinstance(header[name], list):
+        raise ModelFileError(f"{name} in the header needs a list, got {header[name]!r:.80}")
+    found: list[Any] = header[name]
+    return found
+
+
+def _object(header: Mapping[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(header[name], dict):
+        raise ModelFileError(f"{name} in the header needs an object, got {header[name]!r:.80}")
+    return dict(header[name])
+
+
+def _block(index: int, ends: Any, horizon: int) -> Block:
+    start, stop, train_start, train_stop = (
+        _whole("blocks", end, most=horizon) for end in (ends if isinstance(ends, list) else [ends])
+    )
+    if start >= stop or train_start >= train_stop:
+        raise ModelFileError(f"block {index} needs steps that rise, got {ends!r:.80}")
+    return Block(index, start, stop, train_start, train_stop)
+
+
+def _bounds(ends: list[Any]) -> tuple[float, float]:
+    low, high = ends
+    least = -math.inf if low is None else _number("reward_bounds", low)
+    most = math.inf if high is None else _number("reward_bounds", high)
+    if least > most:
+        raise ModelFileError(f"reward_bounds in the header need to rise, got {ends!r:.80}")
+    return least, most
+
+
+def _groups(names: list[Any]) -> tuple[Any, ...]:
+    """The groups, of one type, so that an array of them gives each one back as it is."""
+    kinds = {type(name) for name in names}
+    if len(kinds) != 1 or not kinds <= set(_GROUP_TYPES) or len(set(names)) != len(names):
+        raise ModelFileError(f"groups in the header need different names, got {names!r:.80}")
+    if kinds == {int} and not all(-(2**63) <= name < 2**63 for name in names):
+        raise ModelFileError("groups in the header need numbers of at most 64 bits")
+    return tuple(names)
+
+
+def _may_miss(flags: list[Any], width: int) -> BoolArray:
+    if len(flags) != width:
+        raise ModelFileError(f"may_miss in the header needs {width} flags, got {len(flags)}")
+    return read_only(np.array([_flag("may_miss", one) for one in flags], dtype=np.bool_))
+
+
+def _roles(columns: dict[str, Any]) -> Roles:
+    roles = Roles(**columns)
+    for one in fields(Roles):
+        if one.name == "first_step":
+            _whole("first_step", roles.first_step, least=-(2**63), most=2**63 - 1)
+        else:
+            optional = one.name not in ("episode", "step")
+            _text(one.name, getattr(roles, one.name), optional=optional)
+    return roles

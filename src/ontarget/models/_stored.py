@@ -1,0 +1,62 @@
+"""Arrays as a model file gives them back: of the right type, and in the order they need to be in.
+
+Whoever forged a file also forged its checksums, so nothing here trusts a number. Whole numbers of a
+file are compared with their neighbours and never subtracted, since a difference may wrap around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, IntArray
+from ontarget.errors import ModelFileError
+
+__all__ = ["flat_array", "partitions", "require", "rises_within", "stored_width"]
+
+T = TypeVar("T", bound=np.generic)
+
+
+def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray[T]:
+    """The flat read-only array of this name and type, or a `ModelFileError`."""
+    if name not in arrays:
+        raise ModelFileError(f"the model's arrays lack {name!r}")
+    found = arrays[name]
+    if found.ndim != 1 or found.dtype != dtype:
+        raise ModelFileError(
+            f"{name} needs a flat array of {np.dtype(dtype)}, got {found.dtype} {found.shape}"
+        )
+    array: NDArray[T] = np.asarray(found, dtype=dtype)
+    return read_only(array)
+
+
+def stored_width(arrays: Mapping[str, AnyArray]) -> int:
+    """The number of features that a model wrote as ``n_features``; at least one."""
+    width = flat_array(arrays, "n_features", np.int64)
+    require(width.size == 1 and width[0] >= 1, "n_features needs one number from 1 up")
+    return int(width[0])
+
+
+def partitions(starts: IntArray, size: int) -> bool:
+    """Whether these numbers rise from 0 to the size, so that each span between two lies within."""
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != size:
+        return False
+    return bool((starts[1:] >= starts[:-1]).all())
+
+
+def rises_within(values: AnyArray, starts: IntArray) -> bool:
+    """Whether the values of each span are strictly ascending; the starts are a partition."""
+    first_of_span = np.zeros(values.size + 1, dtype=np.bool_)
+    first_of_span[starts] = True
+    rising = values[1:] > values[:-1]
+    return bool(rising[~first_of_span[1:-1]].all())
+
+
+def require(rule: bool, message: str) -> None:
+    """Raise a `ModelFileError` with this message if the rule is broken."""
+    if not rule:
+        raise ModelFileError(f"{message}; the model's arrays are damaged")

@@ -1,0 +1,123 @@
+"""Small monitors of every kind, as headers and arrays to be forged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ontarget import Episodes
+from ontarget._typing import AnyArray
+from ontarget.modelfile.container import Container
+from ontarget.models import GuidedForest, LinearQuantiles, Marginal, QuantileForest
+from ontarget.models.forest._node_kernel import LOW31, LOW32
+from ontarget.monitor import GoalMonitor
+
+HORIZON = 5
+Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]
+
+FOREST = QuantileForest(n_trees=4, min_leaf=4)
+GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
+# Per monitor: its model, its parameters, and what its episodes are like.
+KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "forest": (FOREST, {"steps_per_model": 2}, {"kind": "number"}),
+    "forest-by-step": (FOREST, {"steps_per_model": 1}, {"kind": "category", "missing": True}),
+    "guided": (GUIDED, {"steps_per_model": 2}, {"kind": "category", "atoms": False}),
+    "guided-max": (GUIDED, {"steps_per_model": 3}, {"behavior": "max", "ragged": True}),
+    "linear": (LinearQuantiles(5), {"steps_per_model": 2}, {"kind": "category"}),
+    "linear-plain": (LinearQuantiles(5), {"steps_per_model": 5}, {"atoms": False}),
+    "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),
+    "marginal": (Marginal(), {"reward_bounds": (-3.0, 3.0)}, {"ragged": True}),
+    "groups": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
+    "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),
+}
+
+
+def episodes(
+    n: int = 100,
+    *,
+    kind: str = "number",
+    behavior: str = "sum",
+    ragged: bool = False,
+    groups: int = 0,
+    atoms: bool = True,
+    missing: bool = False,
+) -> Episodes:
+    """Short runs whose second feature is a number or a category of three."""
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(2, HORIZON + 1, size=n) if ragged else np.full(n, HORIZON)
+    states, rewards = [], []
+    for length in lengths.tolist():
+        state = rng.normal(size=(length, 2))
+        if kind == "category":
+            state[:, 1] = rng.integers(0, 3, size=length)
+        if missing:
+            state[rng.random(length) < 0.1, 0] = np.nan
+        gain = np.nan_to_num(state[:, 0]) + rng.normal(size=length)
+        states.append(state)
+        rewards.append(np.clip(np.rint(gain * 2) / 2 if atoms else gain, -3.0, 3.0))
+    return Episodes.from_arrays(
+        states,
+        rewards,
+        groups=None if not groups else (np.arange(n) % groups).astype(str),
+        behavior=behavior,
+        horizon=HORIZON,
+        categorical=["x1"] if kind == "category" else [],
+    )
+
+
+def monitor_of(name: str) -> GoalMonitor:
+    """The fitted monitor of this kind."""
+    model, parameters, runs = KINDS[name]
+    monitor = GoalMonitor(model, min_calibration=5, **parameters)
+    return monitor.fit(episodes(**runs), progress=False)
+
+
+def contents_of(path: Path) -> Contents:
+    """Header and sections of a model file, in memory that may be changed."""
+    container = Container.open(path)
+    sections = {
+        name: {array: np.array(values) for array, values in container.section(name).items()}
+        for name in container.sections
+    }
+    return dict(container.header), sections
+
+
+def blended(contents: Contents) -> Contents:
+    """The same monitor with a law that mixes two blocks at every step."""
+    header, sections = contents
+    horizon, last = header["horizon"], len(header["blocks"]) - 1
+    law = {
+        "starts": np.arange(0, 2 * horizon + 1, 2, dtype=np.int64),
+        "blocks": np.tile(np.array([0, last], dtype=np.int64), horizon),
+        "weights": np.tile([0.25, 0.75], horizon),
+    }
+    return header, {**sections, "law": law}
+
+
+def weighted(contents: Contents) -> Contents:
+    """The same forests with a share per entry, as training rows of different weight leave them."""
+    header, sections = contents
+    found = dict(sections)
+    for name in (name for name in sections if name.startswith("block")):
+        arrays = sections[name]
+        leaves = arrays["nodes"][arrays["nodes"] < 0]
+        shares = np.empty(arrays["entries"].size)
+        for start, size in zip(leaves & LOW32, (leaves >> 32) & LOW31, strict=True):
+            shares[start : start + size] = np.arange(1, size + 1) / size
+        found[name] = {**arrays, "shares": shares}
+    return header, found
+
+
+def write_all(folder: Path) -> None:
+    """Fit every kind and write it into the folder."""
+    for name in KINDS:
+        monitor_of(name).save(folder / f"{name}.ontarget")
+
+
+def read_all(folder: Path) -> dict[str, Contents]:
+    """Every kind that `write_all` wrote, one whose law is a mixture, and one with weights."""
+    found = {path.stem: contents_of(path) for path in sorted(folder.glob("*.ontarget"))}
+    forest = found["forest"]
+    return {**found, "blended": blended(forest), "weighted": weighted(forest)}

@@ -1,0 +1,300 @@
+"""Forgeries that once crashed, hung or misled: each is refused before a kernel sees it."""
+
+from __future__ import annotations
+
+import copy
+import mmap
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ontarget import Target
+from ontarget.episodes import Feature, Schema
+from ontarget.errors import ModelFileError
+from ontarget.live import Below
+from ontarget.live.contract import Contract
+from ontarget.modelfile.container import container_bytes
+from ontarget.modelfile.file import fitted_bytes, inspect_file
+from ontarget.monitor import GoalMonitor
+from tests.attacks.monitors import Contents, contents_of, monitor_of
+
+TARGET = Target(-2.0, 1.0)
+FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+# Each rises by its wrapped differences, and leads far out of bounds.
+WRAPPING = [LAST, FIRST + 1]
+
+Forge = Callable[[dict[str, Any], dict[str, dict[str, np.ndarray]]], None]
+
+
+@cache
+def whole_bytes(kind: str) -> bytes:
+    return fitted_bytes(monitor_of(kind).fitted)
+
+
+def contents(kind: str, folder: Path) -> Contents:
+    path = folder / "whole.ontarget"
+    path.write_bytes(whole_bytes(kind))
+    return copy.deepcopy(contents_of(path))
+
+
+def asked(path: Path, **options: Any) -> None:
+    """Whatever reaches a kernel: the batch, and a live run."""
+    monitor = GoalMonitor.load(path, **options)
+    states = np.zeros((3, len(monitor.schema)))
+    group = None if monitor.groups is None else monitor.groups[0]
+    monitor.outlook(0, states, 0.0, TARGET, groups=group)
+    monitor.watch(TARGET, alarm_below=0.5, group=group).step(states[0])
+
+
+def refuse(kind: str, forge: Forge, folder: Path, match: str) -> None:
+    header, sections = contents(kind, folder)
+    forge(header, sections)
+    path = folder / "forged.ontarget"
+    path.write_bytes(container_bytes(header, sections))
+    with pytest.raises(ModelFileError, match=match):
+        asked(path)
+
+
+def set_width(header: dict[str, Any], sections: Any, width: int) -> None:
+    """Another number of features wherever the file says it, but not in the models."""
+    header["features"] = [{"name": f"x{j}", "dtype": "float64"} for j in range(width)]
+    header["may_miss"] = [False] * width
+    rows = sections["assure"]["before"].size
+    sections["assure"]["states"] = np.zeros((width, rows))
+
+
+@pytest.mark.parametrize("kind", ["forest", "guided", "linear", "marginal"])
+@pytest.mark.parametrize("width", [0, 1, 3, 40])
+def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_path: Path) -> None:
+    refuse(kind, lambda h, s: set_width(h, s, width), tmp_path, "numbers of a run")
+
+
+def test_a_contract_refuses_models_of_another_width() -> None:
+    fitted = monitor_of("forest").fitted
+    wider = Schema((*fitted.schema.features, Feature("more")))
+    forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), assure=None)
+    with pytest.raises(ModelFileError, match="reads 3 numbers of a run where the monitor has 4"):
+        Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
+
+
+@pytest.mark.parametrize("kind", ["forest-by-step", "discounted"])
+def test_blocks_that_change_whether_models_read_the_step(kind: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        pooled = kind != "forest-by-step"
+        header["blocks"] = [[a, b, a, a + 1 if pooled else b + 1] for a, b, *_ in header["blocks"]]
+        header["blocks"][-1][3] = header["horizon"]
+
+    refuse(kind, forge, tmp_path, "numbers of a run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "behavior"), [("forest", "last"), ("guided", "mean"), ("forest-mean", "sum")]
+)
+def test_a_behavior_that_changes_what_models_read(kind: str, behavior: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        header["behavior"] = behavior
+        sections["assure"]["before"][:] = 0.0  # a mean has none before its first step
+
+    refuse(kind, forge, tmp_path, "numbers of a run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("forest", np.nan), ("forest", np.inf), ("forest-mean", -np.inf)]
+)
+def test_a_behavior_so_far_that_no_run_has(kind: str, value: float, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["assure"]["before"][3] = value
+
+    refuse(kind, forge, tmp_path, "'before' needs finite numbers")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("guide_terms", 2), ("guide_terms", -1), ("guide_values", 0)]
+)
+def test_a_guide_that_overflows(name: str, place: int, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["block-00000"][name][place] = 1.7e308
+
+    refuse("guided", forge, tmp_path, r"up to 1e\+100")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("forest", "roots"),
+        ("forest", "edge_start"),
+        ("guided", "edge_start"),
+        ("guided", "guide_edge_start"),
+        ("guided", "guide_category_start"),
+    ],
+)
+def test_places_whose_differences_wrap_around(kind: str, name: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        arrays = sections["block-00000"]
+        kept = arrays[name]
+        arrays[name] = np.array([0, *WRAPPING, *kept[3:]], dtype=np.int64)
+        arrays[name][-1] = kept[-1]
+
+    refuse(kind, forge, tmp_path, "need")
+
+
+@pytest.mark.parametrize("section", ["law", "ranks"])
+def test_ends_and_starts_that_wrap_around(section: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections[section]["starts" if section == "law" else "ends"][1:3] = WRAPPING
+
+    refuse("forest", forge, tmp_path, "need")
+
+
+def test_a_linear_model_that_names_a_column_twice(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        arrays = sections["block-00000"]
+        column, size = arrays["category_sizes"].tolist()
+        arrays["category_sizes"] = np.array([column, 1, column, size - 1])
+
+    refuse("linear", forge, tmp_path, "category_sizes needs columns")
+
+
+@pytest.mark.parametrize("pair", [[1, LAST], [1, FIRST], [9, 3], [-1, 3]])
+def test_a_linear_model_with_categories_it_does_not_have(pair: list[int], tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["block-00000"]["category_sizes"] = np.array(pair)
+
+    refuse("linear", forge, tmp_path, "category_sizes needs")
+
+
+def test_a_forest_without_features(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        set_width(header, sections, 0)
+        leaf = np.array([FIRST | (1 << 32)], dtype=np.int64)
+        for name in [name for name in sections if name.startswith("block")]:
+            sections[name] |= {
+                "nodes": leaf,
+                "roots": np.zeros(1, dtype=np.int64),
+                "entries": np.zeros(1, dtype=np.uint16),
+                "categorical": np.zeros(0, dtype=np.bool_),
+                "edges": np.zeros(0),
+                "edge_start": np.zeros(1, dtype=np.int64),
+                "category_order": np.zeros(0, dtype=np.uint16),
+            }
+
+    refuse("forest-by-step", forge, tmp_path, "1 to .* features, got 0")
+
+
+@pytest.mark.parametrize("width", [0, -1, 2**40])
+@pytest.mark.parametrize("kind", ["marginal", "linear"])
+def test_a_model_of_no_or_endless_features(kind: str, width: int, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["block-00000"]["n_features"] = np.array([width], dtype=np.int64)
+
+    refuse(kind, forge, tmp_path, "n_features|numbers of a run|coef")
+
+
+def test_a_horizon_without_laws(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        header["horizon"] = 2**31 - 1
+
+    refuse("marginal", forge, tmp_path, "one law per step")
+
+
+def test_lengths_that_ask_for_more_rows_than_there_are(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["assure"]["lengths"] = np.full(2_000, header["horizon"])
+
+    refuse("marginal", forge, tmp_path, "assure")
+
+
+@pytest.mark.parametrize("lengths", [[LAST, 1], [FIRST, 1], [0, 5], []])
+def test_lengths_that_are_none(lengths: list[int], tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["assure"]["lengths"] = np.array(lengths, dtype=np.int64)
+
+    refuse("marginal", forge, tmp_path, "steps")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"excess": np.zeros(3)},
+        {"excess": np.zeros((20, 1))},
+        {"groups": np.full(20, 7)},
+        {"groups": np.full(20, -1)},
+        {"outcomes": np.full(20, np.nan)},
+        {"before": np.zeros(0)},
+        {"states": np.zeros((2, 3))},
+    ],
+)
+def test_assure_arrays_of_another_shape(change: dict[str, Any], tmp_path: Path) -> None:
+    refuse("groups", lambda h, s: s["assure"].update(change), tmp_path, "assure|excess|groups")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"may_miss": [False]},
+        {"may_miss": [0, 1]},
+        {"groups": ["0"]},
+        {"groups": ["0", "0"]},
+        {"groups": ["0", 1]},
+        {"groups": []},
+        {"groups": [["0"], ["1"]]},
+        {"grid": 0},
+        {"grid": -1.0},
+        {"grid": "1e-9"},
+        {"min_calibration": 0},
+        {"reward_bounds": [1.0, -1.0]},
+        {"reward_bounds": [None]},
+        {"blocks": [[0, 1, 0, 2**31]]},
+        {"kinds": [None]},
+        {"kinds": ["pickle", "pickle", "pickle"]},
+        {"sizes": {"train": 1}},
+        {"columns": {"episode": 3}},
+        {"columns": {"os": "system"}},
+        {"parameters": {}},
+        {"parameters": {"policy": "", "model": None, "reward_bounds": None, "no": 1}},
+        {"seed": 0.5},
+        {"features": [{"name": "x", "dtype": "float64"}] * 2},
+        {"behavior": "discounted:7"},
+        {"behavior": ["sum"]},
+    ],
+    ids=repr,
+)
+def test_a_header_that_describes_no_monitor(change: dict[str, Any], tmp_path: Path) -> None:
+    refuse("groups", lambda header, sections: header.update(change), tmp_path, "forged.ontarget")
+
+
+@pytest.mark.parametrize("field", ["horizon", "features", "parameters", "sizes", "groups"])
+def test_inspecting_a_header_without_a_field(field: str, tmp_path: Path) -> None:
+    header, sections = contents("marginal", tmp_path)
+    del header[field]
+    path = tmp_path / "forged.ontarget"
+    path.write_bytes(container_bytes(header, sections))
+    with pytest.raises(ModelFileError, match=field):
+        inspect_file(path)
+
+
+def test_a_file_copied_over_a_running_watch_does_not_reach_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.ontarget"
+    path.write_bytes(whole_bytes("forest"))
+    monitor = GoalMonitor.load(path)
+    watch = monitor.watch(TARGET, alarm_below=0.1)
+    before = watch.step([0.5, 0.5]).p
+    path.write_bytes(b"")  # as `cp` does first; a mapped file would end the process
+    watch.reset()
+    assert watch.step([0.5, 0.5]).p == before
+    assert monitor.outlook(0, [[0.5, 0.5]], 0.0, TARGET).p[0] == before
+
+
+@pytest.mark.parametrize(("copy", "mapped"), [(None, False), (True, False), (False, True)])
+def test_a_file_is_copied_or_mapped_as_told(
+    copy: bool | None, mapped: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.ontarget"
+    path.write_bytes(whole_bytes("marginal"))
+    models: Any = GoalMonitor.load(path, copy=copy).fitted.models
+    assert isinstance(models._container._buffer, mmap.mmap) == mapped
