@@ -156,7 +156,8 @@ def quiet() -> Any:
 
 
 def named(value: object) -> str:
-    return object.__repr__(value) if isinstance(value, Raises) else type(value).__name__
+    name = type(value).__name__
+    return f"{name} {value.error.__name__}" if isinstance(value, Raises) else name
 
 
 @pytest.mark.parametrize("state", READ_RIGHT, ids=named)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from ontarget.cli.columns import read_runs
 
 from ontarget import Episodes
 from ontarget._plain import plain
@@ -162,10 +161,6 @@ def ending(path: Path) -> str:
         assert runs.lengths.max() <= runs.horizon < 2**31
         assert not np.isinf(runs.at(0).states).any()
         runs.describe().encode()
-    try:
-        read_runs(path, {})  # the guess of columns by the command line
-    except EpisodesError as error:
-        str(error).encode("utf-8", "backslashreplace")
     assert time.monotonic() - began < SECONDS
     return found
 
@@ -246,9 +241,8 @@ def test_twenty_thousand_columns_are_read_in_seconds(kind: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["runs.csv", "runs.parquet"])
 def test_a_pipe_is_refused_and_nobody_waits(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
-    for read in (lambda: Episodes.read(tmp_path / name), lambda: read_runs(tmp_path / name, {})):
-        with pytest.raises(EpisodesFileError, match="a pipe or a device"):
-            read()
+    with pytest.raises(EpisodesFileError, match="a pipe or a device"):
+        Episodes.read(tmp_path / name)
 
 
 def test_text_that_a_spreadsheet_would_run_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -4,56 +4,26 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast
-
-import numpy as np
+from typing import Any, cast
 
 from ontarget._arguments import whole_number
-from ontarget._grid import snap
-from ontarget._progress import progress_bar
-from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal._levels import Level
-from ontarget.conformal.results import Interval
-from ontarget.episodes import Behavior, Episodes, Schema, Split
-from ontarget.episodes._store import Roles
+from ontarget.episodes import Behavior, Episodes, Split
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import Argument, CalibrationError, InputError, ModelFileError, UnfittedError
-from ontarget.evaluation import Resampling
+from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
-from ontarget.fitted.calibrating import calibrate_target
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.guarantee import band_depth, band_interval
-from ontarget.fitted.law import StepLaw
-from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
-from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.assured import Contracts
-from ontarget.live.batch import outlooks_at
-from ontarget.live.contract import Contract
-from ontarget.live.fleet import FleetWatch
-from ontarget.live.outlook import Outlooks
-from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
-from ontarget.live.sessions import Sessions
-from ontarget.live.watch import OnBad, Watch
+from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
-from ontarget.monitor.drift import DriftGuard, guard_of
-from ontarget.report.evaluation import Evaluation, evaluate
-from ontarget.target import Target
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
 
-class AlarmOptions(RuleOptions, total=False):
-    """When to raise an alarm: a rule, or one of the shorthands; and the target's calibration."""
-
-    alarm: AlarmRule | None
-    calibration: TargetCalibration | None
-
-
-class GoalMonitor:
+class GoalMonitor(Asked):
     """The calibrated probability, at every step of a run, that it ends inside a target.
 
     Parameters
@@ -224,278 +194,6 @@ class GoalMonitor:
             f"feature{'s' * (len(found.schema) != 1)}, behavior {found.behavior.spec}; {sizes}>"
         )
 
-    @property
-    def _kept(self) -> Contracts:
-        if self._contracts is None:
-            raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
-        return self._contracts
-
-    @property
-    def fitted(self) -> Fitted:
-        """The result of the fit: the distribution of each step, ranks and assure episodes."""
-        return self._kept.fitted
-
-    @property
-    def horizon(self) -> int:
-        """The number of steps of a run."""
-        return self.fitted.horizon
-
-    @property
-    def horizon_declared(self) -> bool:
-        """Whether the horizon was declared; otherwise it is the longest recorded run."""
-        return self.fitted.horizon_declared
-
-    @property
-    def grid(self) -> float:
-        """The spacing to which outcomes, intervals and promises are rounded (M1)."""
-        return self.fitted.grid
-
-    @property
-    def schema(self) -> Schema:
-        """The features of a state; `Episodes.read` takes the monitor itself as ``like=``."""
-        return self.fitted.schema
-
-    @property
-    def behavior(self) -> Behavior:
-        """What a run is judged by."""
-        return self.fitted.behavior
-
-    @property
-    def roles(self) -> Roles:
-        """Which column of the log was used for what when the monitor was fitted."""
-        return self.fitted.trained.roles
-
-    @property
-    def groups(self) -> tuple[Any, ...] | None:
-        """The groups, each calibrated by itself; None without groups."""
-        return self.fitted.groups
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How many episodes are in each part: train, calibrate and assure."""
-        return dict(self.fitted.trained.sizes)
-
-    def outlook(
-        self,
-        t: int,
-        states: ArrayLike,
-        behavior: ArrayLike,
-        target: Target | Sequence[Target],
-        *,
-        groups: Any = None,
-        calibration: TargetCalibration | None = None,
-    ) -> Outlooks:
-        """The outlook of many runs at one step.
-
-        Parameters
-        ----------
-        t
-            The step; at a declared horizon p is exactly 0 or 1.
-        states
-            (runs, features).
-        behavior
-            The behavior so far, such as the sum of the rewards: one number, or one per run.
-        target
-            One target gives arrays of shape (runs,); a sequence of k gives (runs, k).
-        groups
-            One group for all runs, or one per run, if the monitor is calibrated by group.
-        calibration
-            The target's own calibration, from `calibrate_target`, if you made one.
-        """
-        fitted = self.fitted
-        t = whole_number("t", t, least=0)
-        if t > fitted.horizon and fitted.horizon_declared:
-            raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
-        X, so_far = self._runs(states, behavior)
-        which = fitted.groups_of(groups, len(X))
-        return outlooks_at(fitted, t, X, so_far, target, which, calibration=calibration)
-
-    def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """A calibration of this one target at every step, to be passed as ``calibration`` (M7).
-
-        Without it, p comes from the calibration of the whole distribution, which promises nothing
-        for one fixed target. With it, ``low`` and ``high`` are the Venn–Abers pair, which has a
-        guarantee, and ``p`` is a number between them, which has none.
-
-        Pass the episodes that calibrated the monitor, or new ones. Those that trained it, and its
-        assure episodes, are refused.
-        """
-        return calibrate_target(self.fitted, target, episodes)
-
-    def interval(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
-    ) -> Interval:
-        """One interval per run that contains its outcome with at least this level (M5).
-
-        The guarantee is for this one step. Use `band` if you look at several.
-        """
-
-        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
-            return step.pcqr().interval(X, level)
-
-        return self._outcomes(t, states, behavior, groups, find)
-
-    def promise(
-        self,
-        t: int,
-        states: ArrayLike,
-        behavior: ArrayLike,
-        level: Level,
-        *,
-        side: Literal["lower", "upper"] = "lower",
-        groups: Any = None,
-    ) -> FloatArray:
-        """The best one-sided bound on each run's outcome that can be promised at this level (M5).
-
-        The guarantee needs a level and a step that were fixed beforehand.
-        """
-
-        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
-            bound = step.pcqr().promise(X, level, side)
-            return Interval(bound, bound)
-
-        return self._outcomes(t, states, behavior, groups, find).lower
-
-    def band(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
-    ) -> Interval:
-        """One range of outcomes per run that holds at **all** steps together, at the level (M9)."""
-
-        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
-            depth = band_depth(self.fitted.sorted_excess[group], level)
-            return band_interval(step.pcqr(), X, depth)
-
-        return self._outcomes(t, states, behavior, groups, find)
-
-    def watch(
-        self,
-        target: Target,
-        *,
-        group: Any = None,
-        on_bad: OnBad = "unknown",
-        **alarm: Unpack[AlarmOptions],
-    ) -> Watch:
-        """A watch that follows one run live.
-
-        Everything is opened and compiled here, never in its `step`.
-
-        Parameters
-        ----------
-        target
-            What the run should end in.
-        group
-            The run's group, if the monitor is calibrated by group.
-        on_bad
-            What a bad reading does: ``"unknown"`` gives the status UNKNOWN, ``"raise"`` an error.
-        **alarm
-            When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
-            or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
-            default); ``false_alarm_rate``, the promised probability that a successful run raises
-            any alarm (M8); ``for_steps``, how many steps in a row p must stay below the threshold;
-            and ``clear_above``, where an alarm ends. ``calibration`` is the target's own
-            calibration, from `calibrate_target`, if you made one.
-        """
-        contract = self._contract(target, alarm)
-        return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
-
-    def fleet(
-        self,
-        target: Target,
-        agents: int | Iterable[Hashable] = (),
-        *,
-        groups: Any = None,
-        **alarm: Unpack[AlarmOptions],
-    ) -> FleetWatch:
-        """A watch that follows many runs live, with one call per step for all of them.
-
-        Parameters
-        ----------
-        target
-            What every run should end in.
-        agents
-            How many agents there are, or their names; more may join later.
-        groups
-            One group for all agents, or one per agent, if the monitor is calibrated by group.
-        **alarm
-            As for `watch`.
-        """
-        return FleetWatch(self._contract(target, alarm), agents, groups=groups)
-
-    def sessions(
-        self,
-        target: Target,
-        *,
-        max_agents: int = 10_000,
-        idle_seconds: float | None = None,
-        **alarm: Unpack[AlarmOptions],
-    ) -> Sessions:
-        """Watches for agents that come and go, by name; see `Sessions`.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
-        >>> monitor = GoalMonitor().fit(walks, progress=False)
-        >>> sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.1)
-        >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
-        'OK'
-        """
-        contract = self._contract(target, alarm)
-        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
-
-    def drift_guard(self, *, t: int = 0, level: Level = 0.99, group: Any = None) -> DriftGuard:
-        """A guard that tells from finished episodes whether the process has changed (M10).
-
-        It checks the calibration of step t. With probability ``level`` it never raises a false
-        alarm, however long it watches. Feed it each run once, with an id of its own, in the order
-        in which the runs started, and only runs that no alarm has changed.
-        """
-        return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
-
-    def alarm_curve(
-        self,
-        target: Target,
-        *,
-        rates: Sequence[Level] | None = None,
-        for_steps: int = 1,
-        group: Any = None,
-        calibration: TargetCalibration | None = None,
-    ) -> PromisedAlarms:
-        """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
-
-        Fix the rate before you look: a rate that was picked from this table is slightly optimistic,
-        because the same assure episodes chose it.
-        """
-        assured = self._kept.assured(target, calibration, self.fitted.group_of(group))
-        return promised_alarms(assured, rates=rates, for_steps=for_steps)
-
-    def evaluate(
-        self,
-        episodes: Episodes,
-        target: Target,
-        *,
-        calibration: TargetCalibration | None = None,
-        resamples: int = 200,
-        seed: int = 0,
-        progress: bool = False,
-    ) -> Evaluation:
-        """Measures of how good the monitor is on episodes that it has never seen.
-
-        ``resamples`` is how many times whole episodes are resampled for the intervals. If you use
-        the result to choose a seed, a preset or a target, report another evaluation, on episodes
-        that played no part in the choice.
-        """
-        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
-        with bar as reached:
-            return evaluate(
-                self._kept,
-                episodes,
-                target,
-                resampling=Resampling(resamples, seed=seed),
-                calibration=calibration,
-                reached=reached,
-            )
-
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.
 
@@ -559,43 +257,6 @@ class GoalMonitor:
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
         twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
         return twin
-
-    def _contract(self, target: Target, options: AlarmOptions) -> Contract:
-        rest: dict[str, Any] = dict(options)
-        calibration = rest.pop("calibration", None)
-        return self._kept.of(target, rule_of(**rest), calibration)
-
-    def _outcomes(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
-    ) -> Interval:
-        """What `find` says of each run's remainder, as outcomes on the grid."""
-        fitted, t = self.fitted, whole_number("t", t, least=0)
-        X, so_far = self._runs(states, behavior)
-        which = fitted.groups_of(groups, len(X))
-        lower, upper = np.empty(len(X)), np.empty(len(X))
-        for g in np.unique(which).tolist():
-            own = np.flatnonzero(which == g)
-            step = fitted.at(t, g)
-            trouble = fitted.unknown(t, g)
-            if trouble:
-                raise CalibrationError(f"step {t} is unknown: {trouble}")
-            fitted.check_readings(X[own], so_far[own])
-            found = find(step, step.inputs(X[own], so_far[own]), g)
-            lower[own], upper[own] = step.outcomes(so_far[own], found)
-        return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
-
-    def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The states as a matrix and the behavior so far of each run, on the grid."""
-        X = np.asarray(states, dtype=np.float64)
-        width = len(self.fitted.schema)
-        if X.ndim != 2 or X.shape[1] != width:
-            raise InputError(f"states need shape (runs, {width}), got {X.shape}")
-        so_far = np.asarray(behavior, dtype=np.float64)
-        if so_far.shape not in ((), (len(X),)):
-            raise InputError(
-                f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
-            )
-        return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
 
 
 def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] | None:
