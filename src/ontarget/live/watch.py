@@ -220,10 +220,12 @@ class Watch:
         elif whole[k.T] > 0 and not contract.is_told:
             updated = self._updated(earned, whole[k.T] - 1)
         texts = self._table.texts
-        # The words of a loss stand until it is repaired.
-        if text or not whole[k.LOST] or is_told > 0.0 or rule.forgets:
-            if text or trouble:
-                texts[0] = text or trouble
+        lost = not math.isfinite(told if is_told > 0.0 else earned)
+        # The words of a loss stand until it is repaired, whatever the state is like.
+        if lost or not whole[k.LOST] or is_told > 0.0 or rule.forgets:
+            words = text if lost or text else trouble
+            if words:
+                texts[0] = words
             elif texts:
                 texts.clear()
         self._news[0] = (earned, told, is_told, updated, 1.0 if trouble else 0.0, ending)

@@ -259,6 +259,8 @@ class Asked:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor, Target
         >>> rng = np.random.default_rng(0)
         >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
         >>> monitor = GoalMonitor().fit(walks, progress=False)

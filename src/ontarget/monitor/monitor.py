@@ -66,6 +66,7 @@ class GoalMonitor(Asked):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from ontarget import Episodes, GoalMonitor, Target
     >>> rng = np.random.default_rng(0)
     >>> gains = rng.normal(size=(600, 4))
