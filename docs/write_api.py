@@ -117,9 +117,9 @@ def public() -> dict[str, tuple[str, object]]:
             if not name.startswith("__") and name not in found:
                 found[name] = (package, getattr(module, name))
     errors = importlib.import_module("ontarget.errors")
-    for name, value in vars(errors).items():
-        if inspect.isclass(value) and name not in found:
-            found[name] = ("ontarget.errors", value)
+    for name in errors.__all__:
+        if name not in found:
+            found[name] = ("ontarget.errors", getattr(errors, name))
     return found
 
 

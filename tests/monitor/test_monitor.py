@@ -269,6 +269,13 @@ def test_groups_are_calibrated_by_themselves() -> None:
             "not both",
         ),
         (lambda m: m.watch(TARGETS[0], for_steps=0), InputError, "for_steps needs"),
+        (lambda m: m.watch(60), InputError, "target needs a Target, got 60; Target.at_least"),
+        (lambda m: m.evaluate(walks(20), "60:"), InputError, "target needs a Target, got '60:'"),
+        (
+            lambda m: m.watch(TARGETS[0], false_alarm=0.1),
+            InputError,
+            "no option 'false_alarm'; did you mean false_alarm_rate",
+        ),
         (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs at least"),
         (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "on_bad needs"),
         (

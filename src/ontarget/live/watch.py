@@ -123,7 +123,7 @@ class Watch:
         *,
         behavior: float | None = None,
     ) -> Outlook:
-        """The outlook before acting at this step; call k is step t = k.
+        """The outlook before acting at this step; the first call is step 0.
 
         Parameters
         ----------

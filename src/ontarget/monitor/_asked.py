@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -313,6 +314,7 @@ class Asked:
         the result to choose a seed, a preset or a target, report another evaluation, on episodes
         that played no part in the choice.
         """
+        _check_target(target)
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         with bar as reached:
             return evaluate(
@@ -325,7 +327,13 @@ class Asked:
             )
 
     def _contract(self, target: Target, options: AlarmOptions) -> Contract:
+        _check_target(target)
         rest: dict[str, Any] = dict(options)
+        known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
+        for name in rest.keys() - known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
+            raise InputError(f"there is no option {name!r}{hint}")
         calibration = rest.pop("calibration", None)
         return self._kept.of(target, rule_of(**rest), calibration)
 
@@ -360,3 +368,11 @@ class Asked:
                 f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
+
+
+def _check_target(target: object) -> None:
+    if not isinstance(target, Target):
+        raise InputError(
+            f"target needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
+            'Target.parse("60:") make one'
+        )
