@@ -115,7 +115,7 @@ class Behavior(ABC):
 
     @property
     def reads_so_far(self) -> bool:
-        """Whether models read the behavior so far beside the state (M1)."""
+        """Whether the behavior so far is given to the models as one more feature (M1)."""
         return self.translation is not Translation.SHIFT
 
     @property
@@ -182,7 +182,7 @@ class Behavior(ABC):
         return np.broadcast_arrays(had, ahead)[1]
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
-        """The closed range that holds the remainder at step t, given bounds of every reward (M18).
+        """The range in which the remainder must lie from step t on, given bounds of a reward (M18).
 
         Parameters
         ----------

@@ -122,7 +122,10 @@ class AlarmRule:
         raise NotImplementedError(f"{type(self).__name__} needs trigger or alarming")
 
     def clearing(self, outlook: Outlook) -> bool:
-        """Whether a known outlook ends it: where it is not alarming, unless you say otherwise."""
+        """Whether an outlook ends the alarm, for a rule of your own.
+
+        By default it does once it is no longer alarming; override this to wait for more.
+        """
         return not self.alarming(outlook)
 
 

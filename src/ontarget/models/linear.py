@@ -145,7 +145,7 @@ class LinearQuantiles(KnotEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model that gave these arrays."""
+        """The fitted model whose `to_arrays` gave these arrays."""
         levels, coef, intercept, floor, codes = (
             flat_array(arrays, name, np.float64)
             for name in ("levels", "coef", "intercept", "floor", "categories")

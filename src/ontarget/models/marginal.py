@@ -92,7 +92,7 @@ class Marginal(DistributionEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model that gave these arrays."""
+        """The fitted model whose `to_arrays` gave these arrays."""
         model = cls()
         support, mass = Support.from_arrays(arrays), flat_array(arrays, "mass", np.float64)
         require(mass.size == support.values.size + 1, "mass needs one number more than the support")

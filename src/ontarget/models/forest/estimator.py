@@ -185,7 +185,7 @@ class QuantileForest(ForestEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted forest that gave these arrays; a `ModelFileError` if they are damaged."""
+        """The forest whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
         table = table_from_arrays(arrays)
         return cls._of_table(table, smooth=bool(table.support[2][3] > 0.0))
 

@@ -187,7 +187,7 @@ class GuidedForest(ForestEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model that gave these arrays; a `ModelFileError` if they are damaged."""
+        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
         guides = guides_from_arrays(arrays)
         forest = QuantileForest.from_arrays(arrays)
         n_features, n_guides = width_of(guides)
