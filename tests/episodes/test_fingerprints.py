@@ -19,8 +19,8 @@ def test_an_episode_is_known_by_its_id_and_all_it_holds() -> None:
     assert not np.isin(fingerprints(renamed), words).any()
     rewards = table["reward"].to_numpy().copy()
     rewards[0] += 1.0
-    mended = Episodes.from_frame(table.with_columns(reward=rewards), horizon=runs.horizon)
-    assert np.isin(fingerprints(mended), words).sum() == 49
+    repaired = Episodes.from_frame(table.with_columns(reward=rewards), horizon=runs.horizon)
+    assert np.isin(fingerprints(repaired), words).sum() == 49
 
 
 def test_fingerprints_survive_files(tmp_path: Path) -> None:

@@ -101,12 +101,12 @@ def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
     run.step(STATE)
     assert "reward needs a number, got nan" in run.step(STATE, math.nan).reason
     assert run.step(STATE, 1.0).status is Status.UNKNOWN
-    mended = run.step(STATE, 1.0, behavior=2.0)
-    assert mended.status is Status.OK
+    repaired = run.step(STATE, 1.0, behavior=2.0)
+    assert repaired.status is Status.OK
     clean = watch()
     for t in range(3):
         clean.step(STATE, 1.0 if t else 0.0)
-    assert mended.p == clean.step(STATE, behavior=2.0).p
+    assert repaired.p == clean.step(STATE, behavior=2.0).p
     run = watch()
     run.step(STATE)
     run.step(STATE, "x")
