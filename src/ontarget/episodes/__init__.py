@@ -12,7 +12,7 @@ from ontarget.episodes.builtin_behaviors import (
     Sum,
     behavior_of,
 )
-from ontarget.episodes.episodes import Episodes, Split
+from ontarget.episodes.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.episodes.step import Step
 
@@ -26,6 +26,7 @@ __all__ = [
     "Max",
     "Mean",
     "Min",
+    "PaperSplit",
     "Schema",
     "Split",
     "Step",

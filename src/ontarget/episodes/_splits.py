@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,12 +11,33 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.errors import EpisodesError
 
-__all__ = ["ByGroup", "divide"]
+__all__ = ["ByGroup", "asked_parts", "divide"]
 
 ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
-Parts: TypeAlias = tuple[float, float, float]
+# Each part's name, and a fraction or a count of episodes; the first is what models are fitted on.
+Parts: TypeAlias = Mapping[str, float]
 
-_PARTS = ("train", "calibrate", "assure")
+_REST = "rest"
+
+
+def asked_parts(
+    learn: float | None, train: float | None, calibrate: float | None, assure: float | None
+) -> dict[str, float]:
+    """The parts of a split and their sizes, those that were left out by default."""
+    if train is None and calibrate is None:
+        if learn is None:
+            learn = 1.0 if assure == 0 else 0.8
+        return {"learn": learn, "assure": 0.2 if assure is None else assure}
+    if learn is not None:
+        raise EpisodesError(
+            "split needs either learn and assure, or the paper's train, calibrate and assure; got "
+            f"learn={learn!r} with train={train!r} and calibrate={calibrate!r}"
+        )
+    return {
+        "train": 0.4 if train is None else train,
+        "calibrate": 0.4 if calibrate is None else calibrate,
+        "assure": 0.2 if assure is None else assure,
+    }
 
 
 def divide(
@@ -27,8 +48,8 @@ def divide(
     *,
     seed: int,
     by_group: ByGroup | None,
-) -> list[IndexArray]:
-    """Positions of train, calibrate, assure and the rest; see `Episodes.split`."""
+) -> dict[str, IndexArray]:
+    """The positions of each part's episodes and of the rest; see `Episodes.split`."""
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(
             f"by_group needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
@@ -49,19 +70,21 @@ def divide(
         chosen = _keep_whole(groups, parts, seed)
     else:
         chosen = _clusters(ids, keys, groups, parts, seed)
-    for name, part, asked in zip(_PARTS, chosen, parts, strict=False):
+    for (name, asked), part in zip(parts.items(), chosen, strict=False):
         if not part.size and (asked or name != "assure"):
             raise EpisodesError(
                 f"{name} would be empty: {asked} of {ids.size} episodes; ask for more of them"
             )
-    return chosen
+    return dict(zip([*parts, _REST], chosen, strict=True))
 
 
 def _stratify(
     cut: Callable[[IndexArray], list[IndexArray]], groups: AnyArray, parts: Parts
 ) -> list[IndexArray]:
-    if any(isinstance(part, int) and part > 1 for part in parts):
-        raise EpisodesError(f"by_group='stratify' needs fractions, got counts {parts}")
+    if any(isinstance(part, int) and part > 1 for part in parts.values()):
+        raise EpisodesError(
+            f"by_group='stratify' needs fractions, got counts {tuple(parts.values())}"
+        )
     _, which = np.unique(groups, return_inverse=True)
     divided = [cut(np.flatnonzero(which == g)) for g in range(which.max() + 1)]
     return [np.concatenate(same) for same in zip(*divided, strict=True)]
@@ -73,7 +96,7 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
     sizes = np.bincount(which)
     counts = _counts(parts, groups.size)
     wanted = np.array([*counts, groups.size - sum(counts)], dtype=np.float64)
-    given: list[list[int]] = [[], [], [], []]
+    given: list[list[int]] = [[] for _ in wanted]
     lacking = wanted.copy()
     for group in np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable"):
         part = int(np.argmax(np.where(wanted > 0, lacking / np.maximum(wanted, 1.0), -np.inf)))
@@ -85,7 +108,7 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
 def _clusters(
     ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
 ) -> list[IndexArray]:
-    """Groups divided like episodes; in calibrate and assure one run stands for each (M11).
+    """Groups divided like episodes; beyond the first part one run stands for each (M11).
 
     Groups are exchangeable where their runs are not, so a run drawn from each is exchangeable with
     a run drawn from a new group.
@@ -96,26 +119,27 @@ def _clusters(
     shuffled = np.lexsort((ids, keyed_hash(keys, seed, "one of each group")))
     one = shuffled[np.unique(which[shuffled], return_index=True)[1]]
     every = [np.flatnonzero(np.isin(which, part)) for part in own]
-    return [every[0], one[own[1]], one[own[2]], every[3]]
+    return [every[0], *(one[part] for part in own[1:-1]), every[-1]]
 
 
 def _counts(parts: Parts, n: int) -> list[int]:
     """How many episodes each part gets: a fraction of n, or the count itself."""
     counts = []
-    for name, part in zip(_PARTS, parts, strict=True):
+    for name, part in parts.items():
         is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
         if not (part >= 0 and (is_count or part <= 1)):
             raise EpisodesError(
                 f"{name} needs a fraction from 0.0 to 1.0 or a count of episodes, got {part!r}"
             )
         counts.append(int(part) if is_count else None)
-    fractions = np.array([0.0 if c is not None else p for c, p in zip(counts, parts, strict=True)])
+    asked = list(zip(counts, parts.values(), strict=True))
+    fractions = np.array([0.0 if count is not None else part for count, part in asked])
     # Rounded up to the running total, so that fractions that sum to 1 use every episode.
     ends = np.rint(np.cumsum(fractions) * n).astype(int)
     shares = np.diff(ends, prepend=0)
     found = [int(s) if c is None else c for c, s in zip(counts, shares, strict=True)]
     if sum(found) > n:
         raise EpisodesError(
-            f"train, calibrate and assure ask for {sum(found)} of {n} episodes; ask for fewer"
+            f"{' and '.join(parts)} ask for {sum(found)} of {n} episodes; ask for fewer"
         )
     return found

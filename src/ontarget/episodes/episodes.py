@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ontarget._typing import ArrayLike
 from ontarget.episodes._building import Censored, RawEpisodes, build
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
 from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._splits import ByGroup, divide
+from ontarget.episodes._splits import ByGroup, asked_parts, divide
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
@@ -22,11 +22,25 @@ from ontarget.errors import EpisodesError, InputError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Episodes", "Split"]
+__all__ = ["Episodes", "PaperSplit", "Split"]
 
 
 class Split(NamedTuple):
-    """Disjoint parts of some episodes; a part that was asked to be empty is None."""
+    """Some episodes divided in two: those a monitor learns from, and those its promises rest on.
+
+    A part that was asked to be empty is None.
+    """
+
+    learn: Episodes
+    assure: Episodes | None
+    rest: Episodes | None
+
+
+class PaperSplit(NamedTuple):
+    """Some episodes divided as in the paper, with calibration episodes that no model has seen.
+
+    A part that was asked to be empty is None.
+    """
 
     train: Episodes
     calibrate: Episodes
@@ -230,21 +244,49 @@ class Episodes(Recorded):
         store = self._store if self._index is None else self._store.part(self._index)
         return Episodes(store, grid=self.grid)
 
+    @overload
     def split(
         self,
-        train: float = 0.4,
-        calibrate: float = 0.4,
-        assure: float = 0.2,
+        learn: float | None = None,
+        assure: float | None = None,
         *,
         seed: int = 0,
         by_group: ByGroup | None = None,
-    ) -> Split:
+    ) -> Split: ...
+
+    @overload
+    def split(
+        self,
+        *,
+        train: float,
+        calibrate: float | None = None,
+        assure: float | None = None,
+        seed: int = 0,
+        by_group: ByGroup | None = None,
+    ) -> PaperSplit: ...
+
+    def split(
+        self,
+        learn: float | None = None,
+        assure: float | None = None,
+        *,
+        train: float | None = None,
+        calibrate: float | None = None,
+        seed: int = 0,
+        by_group: ByGroup | None = None,
+    ) -> Split | PaperSplit:
         """Whole episodes divided by seed and id, whatever the order of the rows.
 
         Parameters
         ----------
+        learn, assure
+            Fractions (floats up to 1) or counts (whole numbers); by default 0.8 and 0.2. All that
+            is estimated comes from learn, all that is promised from assure (M16). With
+            ``assure=0`` every episode is learned from, and nothing is promised. What is left is
+            ``rest``.
         train, calibrate, assure
-            Fractions (floats up to 1) or counts (whole numbers). What is left is ``rest``.
+            The paper's three parts instead, by default 0.4, 0.4 and 0.2; they cannot be mixed with
+            ``learn``.
         seed
             A different seed divides the episodes differently.
         by_group
@@ -258,19 +300,26 @@ class Episodes(Recorded):
         Examples
         --------
         >>> walks = Episodes.from_arrays(np.zeros((10, 3, 1)), np.ones((10, 3)))
+        >>> parts = walks.split()
+        >>> len(parts.learn), len(parts.assure)
+        (8, 2)
         >>> parts = walks.split(train=5, calibrate=3, assure=0)
         >>> len(parts.train), len(parts.calibrate), parts.assure, len(parts.rest)
         (5, 3, None, 2)
         """
-        asked = (train, calibrate, assure)
+        asked = asked_parts(learn, train, calibrate, assure)
         chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
         # What is compared with a monitor is on the grid that it learns on (M1).
-        grid = grid_of(self._unsnapped_outcomes[chosen[0]]) if self._grid is None else self._grid
+        first = next(iter(chosen.values()))
+        grid = grid_of(self._unsnapped_outcomes[first]) if self._grid is None else self._grid
         whole = Episodes(self._store, self._index, grid=grid)
-        first, second, third, rest = (whole.take(np.sort(i)) if i.size else None for i in chosen)
-        assert first is not None
-        assert second is not None
-        return Split(first, second, third, rest)
+        parts = {
+            name: whole.take(np.sort(index)) if index.size else None
+            for name, index in chosen.items()
+        }
+        kind: Any = Split if "learn" in parts else PaperSplit
+        found: Split | PaperSplit = kind(**parts)
+        return found
 
     def describe(self) -> str:
         """A short summary: how many episodes, how long, their outcomes, what was left out."""

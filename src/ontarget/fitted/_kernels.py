@@ -14,6 +14,7 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._kernels import end_counts, target_row
+from ontarget.fitted._curve_kernel import on_curve, share_inside, spread_of_share
 
 __all__ = [
     "ASSURANCE",
@@ -24,6 +25,8 @@ __all__ = [
     "PLAUSIBILITY",
     "RAW",
     "SLACK",
+    "SPREAD_HIGH",
+    "SPREAD_LOW",
     "P",
     "excess_of_rows",
     "holds",
@@ -41,9 +44,11 @@ LOW: Final = 1
 HIGH: Final = 2
 PLAUSIBILITY: Final = 3
 ASSURANCE: Final = 4
-DECIDED: Final = 5
-RAW: Final = 6
-NUMBERS: Final = 7
+SPREAD_LOW: Final = 5
+SPREAD_HIGH: Final = 6
+DECIDED: Final = 7
+RAW: Final = 8
+NUMBERS: Final = 9
 
 # What rounding may make of two equal distances from ½.
 SLACK: Final = 1e-9
@@ -167,13 +172,16 @@ def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
 
 
 @inner_kernel
-def _distance(ranks: FloatArray, a_minus: float, a_plus: float) -> float:
-    """How far outside ½ a component lies: max(0, c̃(a⁻) − ½, ½ − c̃(a⁺)) (M9, M19).
+def _distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
+    """How far outside ½ a component lies: max(0, c(a⁻) − ½, ½ − c(a⁺)) (M9, M19).
 
-    At a tied rank each side takes the limit that is nearer to the component: from the left for its
-    lower end, from the right for its upper one. So the least and greatest outcome of a band are
-    in it.
+    c is the step's curve, learned without the assure episodes, or in the paper's way the
+    interpolated ranks of the calibration episodes. At a tied rank each side takes the limit that is
+    nearer to the component: from the left for its lower end, from the right for its upper one. So
+    the least and greatest outcome of a band are in it.
     """
+    if curve.size > 0:
+        return max(0.0, max(on_curve(curve, a_minus) - 0.5, 0.5 - on_curve(curve, a_plus)))
     if ranks.size == 0:
         return 0.0
     above = _interpolated(ranks, a_minus, False) - 0.5
@@ -182,14 +190,17 @@ def _distance(ranks: FloatArray, a_minus: float, a_plus: float) -> float:
 
 @inner_kernel
 def _plausibility(
-    ranks: FloatArray, excess: FloatArray, a_minus: FloatArray, a_plus: FloatArray
+    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    a_minus: FloatArray,
+    a_plus: FloatArray,
 ) -> float:
     """(1 + #{M_i ≥ s})/(m + 1) with the least distance s of the components; 0 if there is none."""
     if a_minus.size == 0:
         return 0.0
+    ranks, excess, curve = stored[0], stored[1], stored[3]
     nearest = np.inf
     for c in range(a_minus.size):
-        nearest = min(nearest, _distance(ranks, a_minus[c], a_plus[c]))
+        nearest = min(nearest, _distance(ranks, curve, a_minus[c], a_plus[c]))
     # Distances are floats: one that rounding moved by a hair must still count as reached.
     reached = excess.size - np.searchsorted(excess, nearest - SLACK)
     return (1 + reached) / (excess.size + 1)
@@ -215,6 +226,38 @@ def _venn_abers(envelope: FloatArray, score: float, out: FloatArray) -> None:
     out[P] = min(max(p1 / (1.0 - p0 + p1), p0), p1)
     out[LOW] = p0
     out[HIGH] = p1
+
+
+@inner_kernel
+def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
+    """P from the step's curve: what it gains over each component (M17)."""
+    total = 0.0
+    for c in range(a_minus.size):
+        total += max(0.0, on_curve(curve, a_plus[c]) - on_curve(curve, a_minus[c]))
+    return min(total, 1.0)
+
+
+@inner_kernel
+def _calibrate(
+    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    a_minus: FloatArray,
+    a_plus: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write p, its bounds and its spread; ``out`` holds the law's own probability already."""
+    ranks, _, envelope, curve, bounds = stored
+    if envelope.shape[1] > 0:
+        _venn_abers(envelope, out[RAW], out)
+    else:
+        whole = ranks.size + 1
+        low, mid, high = target_row(ranks, a_minus, a_plus)
+        out[P] = _estimate(curve, a_minus, a_plus) if curve.size > 0 else mid / (2 * whole)
+        out[LOW] = low / whole
+        out[HIGH] = high / whole
+    share = share_inside(ranks, a_minus, a_plus)
+    least, most = spread_of_share(bounds, share)
+    out[SPREAD_LOW] = min(least, out[P])
+    out[SPREAD_HIGH] = max(most, out[P])
 
 
 @inner_kernel
@@ -256,7 +299,7 @@ def _gather(
 
 @inner_kernel
 def outlook_of_row(
-    stored: tuple[FloatArray, FloatArray, FloatArray],
+    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray, int],
     asked: tuple[int, float, float, float],
@@ -269,8 +312,9 @@ def outlook_of_row(
     Parameters
     ----------
     stored
-        Sorted ranks of the step, sorted excesses of the assure episodes, and the target's own
-        envelopes (3, entries); without envelopes p is PCQR's.
+        Sorted ranks of the step, sorted excesses of the assure episodes, the target's own envelopes
+        (3, entries), the step's curve, and the bounds of a share of its ranks (2, entries). Without
+        envelopes p comes from the curve, and without that too it is PCQR's.
     limits
         Left and right limits of the law at each finite end.
     target
@@ -281,7 +325,6 @@ def outlook_of_row(
     room
         To work in, as long as there are components.
     """
-    ranks, excess, envelope = stored
     columns, sides, first, j = target
     kept, decided = _gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
     out[DECIDED] = decided
@@ -292,23 +335,16 @@ def outlook_of_row(
         return
     a_minus, a_plus = room[0][:kept], room[1][:kept]
     out[RAW] = _raw(a_minus, a_plus)
-    if envelope.shape[1] > 0:
-        _venn_abers(envelope, out[RAW], out)
-    else:
-        whole = ranks.size + 1
-        low, mid, high = target_row(ranks, a_minus, a_plus)
-        out[P] = mid / (2 * whole)
-        out[LOW] = low / whole
-        out[HIGH] = high / whole
-    out[PLAUSIBILITY] = _plausibility(ranks, excess, a_minus, a_plus)
+    _calibrate(stored, a_minus, a_plus, out)
+    out[PLAUSIBILITY] = _plausibility(stored, a_minus, a_plus)
     rest = (first.size - 1) // 2 + j
     kept, _ = _gather(limits, (columns, sides, first[rest], first[rest + 1]), asked, amounts, room)
-    out[ASSURANCE] = 1.0 - _plausibility(ranks, excess, room[0][:kept], room[1][:kept])
+    out[ASSURANCE] = 1.0 - _plausibility(stored, room[0][:kept], room[1][:kept])
 
 
 @kernel
 def outlook_of_rows(
-    stored: tuple[FloatArray, FloatArray, FloatArray],
+    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray],
     asked: tuple[int, FloatArray, float, float],
@@ -334,7 +370,9 @@ def outlook_of_rows(
 
 
 @kernel
-def excess_of_rows(ranks: FloatArray, left: FloatArray, right: FloatArray, out: FloatArray) -> None:
+def excess_of_rows(
+    ranks: FloatArray, curve: FloatArray, left: FloatArray, right: FloatArray, out: FloatArray
+) -> None:
     """Write d_t(y): how far outside ½ each outcome lies, from both CDF limits at it (M9)."""
     for i in range(left.size):
-        out[i] = _distance(ranks, left[i], right[i])
+        out[i] = _distance(ranks, curve, left[i], right[i])

@@ -15,9 +15,13 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 
-__all__ = ["Block", "LawTable", "StepsPerModel", "plan_blocks"]
+__all__ = ["Block", "LawTable", "StepsPerModel", "blended_blocks", "plan_blocks"]
 
 StepsPerModel: TypeAlias = int | Literal["auto"]
+
+# Centres of blocks lie at least this far apart, where the horizon is as long.
+_LEAST_SPACING = 5
+_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -107,27 +111,34 @@ class LawTable:
 def plan_blocks(
     horizon: int, *, steps_per_model: StepsPerModel = "auto", window: int = 0
 ) -> tuple[tuple[Block, ...], LawTable]:
-    """The blocks that cover ``range(horizon)``, and the law of each step: its one block.
+    """The blocks that cover ``range(horizon)``, and the law of each step.
 
     Parameters
     ----------
     horizon
         The number of steps.
     steps_per_model
-        How many steps share a model; ``"auto"`` is 5, or a hundredth of the horizon if that is
-        more.
+        ``"auto"``: long blocks that overlap, and a step's law is the mixture of the two around it,
+        so that nothing jumps from one step to the next (M16). A whole number: blocks of so many
+        steps that do not overlap, one for each step.
     window
-        How many further steps each side train it.
+        How many further steps each side train a block that does not overlap.
 
     Examples
     --------
-    >>> blocks, law = plan_blocks(12)
+    >>> blocks, law = plan_blocks(41)
+    >>> [(b.start, b.stop) for b in blocks]
+    [(0, 10), (1, 20), (11, 30), (21, 40), (31, 41)]
+    >>> law.at(20), law.at(25)
+    (((1.0, 2),), ((0.5, 2), (0.5, 3)))
+    >>> blocks, law = plan_blocks(12, steps_per_model=5)
     >>> [(b.start, b.stop) for b in blocks], law.at(7)
     ([(0, 5), (5, 10), (10, 12)], ((1.0, 1),))
     """
-    size = max(5, math.ceil(horizon / 100)) if steps_per_model == "auto" else steps_per_model
-    whole_number("steps_per_model", size, least=1)
     whole_number("window", window, least=0)
+    if steps_per_model == "auto":
+        return blended_blocks(horizon, max(math.ceil(horizon / 4), _LEAST_SPACING))
+    size = whole_number("steps_per_model", steps_per_model, least=1)
     blocks = tuple(
         Block(
             index=index,
@@ -139,3 +150,23 @@ def plan_blocks(
         for index, start in enumerate(range(0, horizon, size))
     )
     return blocks, LawTable.of([[(1.0, block.index)] for block in blocks for _ in block.steps])
+
+
+def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTable]:
+    """Overlapping blocks whose centres are at most so many steps apart, and each step's mixture.
+
+    A block reaches up to its neighbours' centres, and its weight falls evenly towards them.
+    """
+    n_gaps = math.ceil((horizon - 1) / spacing)
+    centres = np.linspace(0.0, horizon - 1.0, n_gaps + 1)
+    gap = centres[1] if n_gaps else 1.0
+    weights = np.maximum(0.0, 1.0 - np.abs(np.arange(horizon)[:, None] - centres) / gap)
+    weights[weights < _NEGLIGIBLE] = 0.0  # the centres of neighbours, up to rounding
+    weights /= weights.sum(axis=1, keepdims=True)
+    blocks = []
+    for index in range(centres.size):
+        steps = np.flatnonzero(weights[:, index])
+        start, stop = int(steps[0]), int(steps[-1]) + 1
+        blocks.append(Block(index, start, stop, start, stop))
+    lists = [[(row[j], j) for j in range(len(row)) if row[j]] for row in weights.tolist()]
+    return tuple(blocks), LawTable.of(lists)

@@ -18,7 +18,8 @@ from ontarget.episodes._store import Roles
 from ontarget.errors import EpisodesError, GroupError, InputError
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
-from ontarget.fitted.law import StepLaw
+from ontarget.fitted.curves import CurveTable
+from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.target_calibration import TargetCalibration
 
@@ -69,7 +70,8 @@ class Fitted:
     blocks: tuple[Block, ...]
     law: LawTable
     models: Models
-    ranks: RankTable
+    ranks: RankTable  # of the assure episodes; in the paper's way of the calibration episodes
+    curves: CurveTable | None  # from the learning episodes; None in the paper's way
     groups: tuple[Any, ...] | None
     min_calibration: int
     may_miss: BoolArray  # features that were missing in training, so that NaN is a reading
@@ -136,6 +138,7 @@ class Fitted:
             t=t,
             parts=tuple(weighted) if all(model is not None for _, model in weighted) else (),
             ranks=self.ranks.at(t, group),
+            curve=NO_CURVE if self.curves is None else self.curves.at(t, group),
             behavior=self.behavior,
             reads_step=self.reads_step,
             amounts=self.amounts,
@@ -145,8 +148,13 @@ class Fitted:
 
     @cached_property
     def counts(self) -> IndexArray:
-        """(steps, groups): how many calibration episodes stand behind each step."""
+        """(steps, groups): how many episodes the bounds of each step rest on."""
         return self.ranks.counts
+
+    @property
+    def learned(self) -> IndexArray:
+        """(steps, groups): how many episodes p of each step was calibrated on."""
+        return self.counts if self.curves is None else self.curves.counts
 
     def is_trained(self, t: int) -> bool:
         """Whether any episode trained the law of step t."""
@@ -156,9 +164,10 @@ class Fitted:
         """Why a step is UNKNOWN by structure; empty if it is not."""
         if not self.is_trained(t):
             return "no model was fitted for this step"
-        n = int(self.counts[t, group])
+        n = int(self.learned[t, group])
         if n < self.min_calibration:
-            return f"{n} calibration episodes reach this step, fewer than {self.min_calibration}"
+            kind = "calibration" if self.curves is None else "learning"
+            return f"{n} {kind} episodes reach this step, fewer than {self.min_calibration}"
         return ""
 
     def known_steps(

@@ -10,11 +10,12 @@ from scipy.special import betaincinv
 
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level, ceil_rank, exact_rate
-from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
+from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK
+from ontarget.fitted.law import StepLaw
 
 __all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised_threshold"]
 
@@ -87,22 +88,24 @@ def band_depth(excess: FloatArray, level: Level) -> float:
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])
 
 
-def band_interval(pcqr: PCQR, X: FloatArray, depth: float) -> Interval:
+def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
     """The outcomes y of each row with d_t(y) ≤ depth, as a closed interval (M9).
 
-    The inverse of c̃ is linear between the ranks in order (M19), ties or not: the band reaches from
-    the quantile of the law at c̃⁻¹(½ − depth) to that at c̃⁻¹(½ + depth).
+    The band reaches from the quantile of the law at c⁻¹(½ − depth) to that at c⁻¹(½ + depth), where
+    c is the step's curve, or in the paper's way its interpolated ranks, ties or not (M19).
     """
-    ranks = pcqr.ranks
-    if math.isinf(depth) or not ranks.n:
+    knots, heights = KNOTS, step.curve
+    if not heights.size:
+        knots = np.concatenate([[0.0], step.ranks.values, [1.0]])
+        heights = np.arange(knots.size) / (knots.size - 1)
+    if math.isinf(depth) or knots.size == 2:
         whole = np.full(X.shape[0], math.inf)
         return Interval(-whole, whole)
-    knots = np.concatenate([[0.0], ranks.values, [1.0]])
-    reach = np.array([0.5 - depth - SLACK, 0.5 + depth + SLACK]) * (ranks.n + 1)
-    low, high = np.interp(reach, np.arange(knots.size), knots)
+    reach = np.array([0.5 - depth - SLACK, 0.5 + depth + SLACK])
+    low, high = np.interp(reach, heights, knots)
     # Outwards by what the interpolation may have lost: a limit of the law may be met exactly.
     low, high = low - 2.0 * np.spacing(low), high + 2.0 * np.spacing(high)
     return Interval(
-        pcqr.model.quantile(X, float(max(low, 0.0)), side="left"),
-        pcqr.model.quantile(X, float(min(high, 1.0)), side="right"),
+        step.quantile(X, float(max(low, 0.0)), side="left"),
+        step.quantile(X, float(min(high, 1.0)), side="right"),
     )

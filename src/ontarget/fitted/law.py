@@ -18,13 +18,15 @@ from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
 from ontarget.fitted.question import Question
+from ontarget.fitted.spread import share_bounds
 from ontarget.models._mixture import mixture_limits, mixture_quantile
 from ontarget.models.base import Side
 
-__all__ = ["NO_ENVELOPES", "StepLaw"]
+__all__ = ["NO_CURVE", "NO_ENVELOPES", "StepLaw"]
 
 _BLOCK = 256
 NO_ENVELOPES: FloatArray = read_only(np.empty((3, 0)))
+NO_CURVE: FloatArray = read_only(np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,10 @@ class StepLaw:
     parts
         The weighted models whose mixture is the law.
     ranks
-        The calibration ranks.
+        The ranks of episodes that no model has seen: low and high rest on them.
+    curve
+        The step's calibrating curve, from which p comes; none in the paper's way, where p comes
+        from the ranks.
     behavior
         What a run is judged by.
     reads_step
@@ -57,6 +62,7 @@ class StepLaw:
     t: int
     parts: tuple[tuple[float, Any], ...]
     ranks: Ranks
+    curve: FloatArray
     behavior: Behavior
     reads_step: bool
     amounts: FloatArray
@@ -121,7 +127,13 @@ class StepLaw:
             X = self.inputs(states, so_far)
             left, right = mixture_limits(self.parts, [X] * len(self.parts), ends)
         out = np.empty((rows, len(question.targets), NUMBERS))
-        stored = (self.ranks.values, read_only(excess), self.envelopes)
+        stored = (
+            self.ranks.values,
+            read_only(excess),
+            self.envelopes,
+            self.curve,
+            share_bounds(self.ranks.n),
+        )
         run_blocks(
             lambda a, b: outlook_of_rows(
                 stored,

@@ -12,17 +12,19 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, IndexArray
-from ontarget.episodes import Episodes, Schema, Split
+from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
 from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.curves import learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
-from ontarget.fitting.calibration import Part, blended_limits, rank_table, whole_run_excess
+from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block, step_rows
+from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
+from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 
 __all__ = ["Preset", "Recipe", "fit_monitor", "preset_model"]
@@ -35,7 +37,8 @@ class Recipe:
     """What to fit: an unfitted model, the blocks and the law of each step, and how to calibrate.
 
     ``parameters`` are the monitor's own, kept so that a loaded one can be fitted anew alike.
-    ``steps`` are those that must be answered: a block without any of them is not fitted.
+    ``steps`` are those that must be answered: a block without any of them is not fitted. A block
+    learns from at most ``max_rows`` rows.
     """
 
     model: Any
@@ -48,6 +51,7 @@ class Recipe:
     parameters: Mapping[str, Any]
     steps: frozenset[int] | None = None
     unseen: Unseen = "error"
+    max_rows: int = 2**31
 
 
 def preset_model(preset: Preset) -> Any:
@@ -67,7 +71,7 @@ def preset_model(preset: Preset) -> Any:
 
 def fit_monitor(
     recipe: Recipe,
-    split: Split,
+    split: Split | PaperSplit,
     *,
     engine: Engine,
     progress: bool,
@@ -76,46 +80,53 @@ def fit_monitor(
     """The fitted monitor's contents; the same whatever the engine.
 
     Phase one fits the blocks, wherever the engine runs them. Phase two blends what they say of the
-    other parts, and forms ranks and excesses here.
+    episodes, and forms curves, ranks and excesses here: curves from the learning episodes, each
+    answered by models that have not seen it, ranks and excesses from the assure episodes (M16). In
+    the paper's way there are no curves, and the ranks are those of the calibration episodes.
     """
     check_model(recipe.model)
-    _check_parts(split, recipe.reward_bounds)
-    # The dictionary comes from train alone: no other part may add to it (M14).
-    schema = learned_schema(split.train, _unseen(recipe))
-    train, calibrate, assure = (
-        None if part is None else part.recoded(schema) for part in split[:3]
-    )
-    assert train is not None
-    assert calibrate is not None
-    split = Split(train, calibrate, assure, None)
-    _check_disjoint({"train": train, "calibrate": calibrate, "assure": assure})
-    groups, may_miss = _groups(recipe, calibrate), _may_miss(train, schema)
+    named = _named(split)
+    first = next(iter(named))
+    _check_parts(named, recipe.reward_bounds)
+    # The dictionary comes from the first part alone: no other may add to it (M14).
+    schema = learned_schema(named[first], _unseen(recipe))
+    named = {name: part.recoded(schema) for name, part in named.items()}
+    _check_disjoint(named)
+    train = named[first]
+    own, ranked = (first, "assure") if isinstance(split, Split) else (None, "calibrate")
+    groups, may_miss = _groups(recipe, named[own or ranked]), _may_miss(train, schema)
+    n_groups = 1 if groups is None else len(groups)
     kept = None
     if checkpoint is not None:
-        kept = Checkpoint(checkpoint, _digest(recipe, split))
+        kept = Checkpoint(checkpoint, _digest(recipe, named))
     results: list[BlockResult] = run_tasks(
         fit_block,
-        lambda index: _task(recipe, split, recipe.blocks[index]),
+        lambda index: _task(recipe, named, recipe.blocks[index], own),
         len(recipe.blocks),
         engine=engine,
         checkpoint=kept,
         progress=progress,
     )
-    n_groups = 1 if groups is None else len(groups)
-    ranks = rank_table(
-        blended_limits(results, recipe.law, "calibrate"),
-        Part("calibrate", calibrate, _codes(calibrate, groups), may_miss),
-        horizon=train.horizon,
-        n_groups=n_groups,
-        seed=recipe.seed,
-    )
-    excess = np.empty(0)
+
+    def ranks_of(name: str | None) -> RankTable:
+        """The ranks of a part at every step; none if there is no such part."""
+        if name not in named:
+            return RankTable.of([np.empty(0)] * (train.horizon * n_groups), n_groups)
+        return rank_table(
+            blended_limits(results, recipe.law, name),
+            Part(name, named[name], _codes(named[name], groups), may_miss),
+            horizon=train.horizon,
+            n_groups=n_groups,
+            seed=recipe.seed,
+        )
+
+    curves = None if own is None else learned_curves(ranks_of(own))
+    ranks, assure, excess = ranks_of(ranked), named.get("assure"), np.empty(0)
     if assure is not None:
         limits = blended_limits(results, recipe.law, "assure")
-        excess = whole_run_excess(
-            limits, Part("assure", assure, _codes(assure, groups), may_miss), ranks
-        )
-    seen = [np.sort(fingerprints(part)) for part in split[:3] if part is not None]
+        part = Part("assure", assure, _codes(assure, groups), may_miss)
+        excess = whole_run_excess(limits, part, ranks, curves)
+    sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
         schema=schema,
         behavior=train.behavior,
@@ -127,6 +138,7 @@ def fit_monitor(
         law=recipe.law,
         models=tuple(result.model for result in results),
         ranks=ranks,
+        curves=curves,
         groups=groups,
         min_calibration=recipe.min_calibration,
         may_miss=may_miss,
@@ -135,51 +147,65 @@ def fit_monitor(
         trained=Trained(
             parameters=recipe.parameters,
             seed=recipe.seed,
-            sizes={
-                "train": len(train),
-                "calibrate": len(calibrate),
-                "assure": 0 if assure is None else len(assure),
-            },
+            sizes={**sizes, "assure": 0 if assure is None else len(assure)},
             roles=train.roles,
-            fingerprints=read_only(np.concatenate(seen)),
+            fingerprints=read_only(
+                np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
+            ),
         ),
     )
 
 
-def _task(recipe: Recipe, split: Split, block: Block) -> BlockTask:
+def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
+    """The parts of a split that have episodes, by name; the first is what models are fitted on."""
+    return {
+        name: part for name, part in split._asdict().items() if part is not None and name != "rest"
+    }
+
+
+def _task(
+    recipe: Recipe, named: Mapping[str, Episodes], block: Block, own: str | None
+) -> BlockTask:
     """The task of one block: rows to learn from, and rows to answer for."""
+    train = next(iter(named.values()))
     reads_step = any(len(one.train_steps) > 1 for one in recipe.blocks)
     answers = recipe.law.steps_of(block.index)
 
-    def rows(episodes: Episodes | None, steps: Sequence[int]) -> Any:
+    def rows(episodes: Episodes, steps: Sequence[int]) -> tuple[StepRows, ...]:
         asked = steps if recipe.steps is None or recipe.steps & set(answers) else ()
-        return step_rows(episodes, asked, grid=split.train.grid, reads_step=reads_step)
+        return step_rows(episodes, asked, grid=train.grid, reads_step=reads_step)
 
+    learned = rows(train, block.train_steps)
+    every = -(-sum(map(len, learned)) // recipe.max_rows)
+    learned = thinned(learned, max(every, 1), recipe.seed)
+    n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
+    pooled = sum(map(len, learned)) / max(n_episodes, 1)
     return BlockTask(
         index=block.index,
         model=fresh_model(
-            recipe.model, seed=(recipe.seed, block.start), n_steps=len(block.train_steps)
+            recipe.model,
+            seed=(recipe.seed, block.start),
+            n_steps=max(round(pooled), 1),
         ),
-        categorical=split.train.schema.categorical,
-        train=rows(split.train, block.train_steps),
+        categorical=train.schema.categorical,
+        train=learned,
         asked={
-            "calibrate": rows(split.calibrate, answers),
-            "assure": rows(split.assure, answers),
+            name: rows(part, answers)
+            for name, part in named.items()
+            if name == own or part is not train
         },
+        own=own,
     )
 
 
-def _check_parts(split: Split, bounds: tuple[float, float]) -> None:
-    train = split.train
+def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> None:
+    train = next(iter(named.values()))
     if not len(train.schema):
         raise EpisodesError(
             "the episodes have no feature; a state needs at least one that is known before acting"
         )
-    named = {"train": train, "calibrate": split.calibrate, "assure": split.assure}
     for name, part in named.items():
-        if part is None:
-            continue
-        if name != "train":
+        if part is not train:
             _check_alike(train, part)
         earned = part.reward_range
         if earned is not None and not bounds[0] <= earned[0] <= earned[1] <= bounds[1]:
@@ -206,10 +232,9 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
             )
 
 
-def _check_disjoint(parts: dict[str, Episodes | None]) -> None:
+def _check_disjoint(named: Mapping[str, Episodes]) -> None:
     """No episode may both train and calibrate: that would void every guarantee."""
-    named = [(name, part) for name, part in parts.items() if part is not None]
-    for (name, one), (other_name, other) in combinations(named, 2):
+    for (name, one), (other_name, other) in combinations(named.items(), 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
         # Recordings may number their episodes alike: one and the same is the same throughout.
         for t in range(one.horizon):
@@ -246,20 +271,20 @@ def _unseen(recipe: Recipe) -> Unseen:
     return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 
-def _groups(recipe: Recipe, calibrate: Episodes) -> tuple[Any, ...] | None:
+def _groups(recipe: Recipe, calibrating: Episodes) -> tuple[Any, ...] | None:
     if recipe.group is None:
         return None
-    if calibrate.groups is None or calibrate.roles.group != recipe.group:
+    if calibrating.groups is None or calibrating.roles.group != recipe.group:
         raise GroupError(
             Argument("group", recipe.group),
-            f" needs episodes with that group column, these have {calibrate.roles.group!r}",
+            f" needs episodes with that group column, these have {calibrating.roles.group!r}",
         )
-    names, counts = np.unique(calibrate.groups, return_counts=True)
+    names, counts = np.unique(calibrating.groups, return_counts=True)
     small = counts < recipe.min_calibration
     if small.any():
         i = int(np.argmax(small))
         raise GroupError(
-            f"group {names[i]!s} has {counts[i]} calibration episodes, fewer than "
+            f"group {names[i]!s} has {counts[i]} episodes to calibrate it, fewer than "
             f"min_calibration={recipe.min_calibration}; record more of it, or leave it out"
         )
     return tuple(names.tolist())
@@ -284,8 +309,8 @@ def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
     return found
 
 
-def _digest(recipe: Recipe, split: Split) -> str:
-    parts = [part.compact() for part in split[:3] if part is not None]
+def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
+    parts = [part.compact() for part in named.values()]
     # What a model may do without changing what it learns has no part in the name.
     parameters: dict[str, Any] = getattr(recipe.model, "get_params", dict)()
     parameters = {name: one for name, one in parameters.items() if name != "n_jobs"}
@@ -293,6 +318,8 @@ def _digest(recipe: Recipe, split: Split) -> str:
         "model": [type(recipe.model).__name__, repr(sorted(parameters.items()))],
         "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in recipe.blocks],
         "law": [recipe.law.at(t) for t in range(recipe.law.horizon)],
+        "max_rows": recipe.max_rows,
+        "parts": list(named),
         "group": recipe.group,
         "steps": None if recipe.steps is None else sorted(recipe.steps),
         "seed": recipe.seed,

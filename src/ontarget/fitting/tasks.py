@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Episodes
 from ontarget.fitted._inputs import inputs_of
 from ontarget.models._entry import fit_model
 
-__all__ = ["BlockResult", "BlockTask", "StepLimits", "StepRows", "fit_block", "step_rows"]
+__all__ = [
+    "BlockResult",
+    "BlockTask",
+    "StepLimits",
+    "StepRows",
+    "fit_block",
+    "fold_of",
+    "step_rows",
+    "thinned",
+]
+
+# Models without trees of their own are fitted so many times more, to answer for their own episodes.
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -29,12 +43,20 @@ class StepRows:
     def __len__(self) -> int:
         return int(self.y.size)
 
+    def take(self, which: IndexArray) -> StepRows:
+        """Some of the rows."""
+        return StepRows(
+            self.step, self.X[which], self.y[which], self.keys[which], self.index[which]
+        )
+
 
 @dataclass(frozen=True)
 class BlockTask:
     """Everything that fitting one block needs, and nothing else.
 
     ``asked`` are the rows of each part that the block's model must answer for, by the part's name.
+    Those of ``own`` belong to the very episodes that train it: each is answered by what the model
+    learned from the others.
     """
 
     index: int
@@ -42,6 +64,7 @@ class BlockTask:
     categorical: tuple[int, ...]
     train: tuple[StepRows, ...]
     asked: dict[str, tuple[StepRows, ...]]
+    own: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,21 +88,84 @@ def fit_block(task: BlockTask) -> BlockResult:
     """The fitted block: phase one of a fit. The caller blends the limits and forms the ranks."""
     if not task.train:
         return BlockResult(None, dict.fromkeys(task.asked, ()))
-    model = fit_model(
-        task.model,
-        np.concatenate([rows.X for rows in task.train]),
-        np.concatenate([rows.y for rows in task.train]),
-        ids=np.concatenate([rows.keys for rows in task.train]),
-        steps=np.concatenate([np.full(len(rows), rows.step) for rows in task.train]),
+    unfitted = copy.deepcopy(task.model) if task.own else task.model
+    model = _fitted(task, task.model, task.train)
+    limits = {}
+    for part, steps in task.asked.items():
+        if part == task.own:
+            limits[part] = _own_limits(task, unfitted, model)
+        else:
+            limits[part] = tuple(_limits(model, rows) for rows in steps)
+    return BlockResult(model, limits)
+
+
+def _fitted(task: BlockTask, model: Any, train: Sequence[StepRows]) -> Any:
+    return fit_model(
+        model,
+        np.concatenate([rows.X for rows in train]),
+        np.concatenate([rows.y for rows in train]),
+        ids=np.concatenate([rows.keys for rows in train]),
+        steps=np.concatenate([np.full(len(rows), rows.step) for rows in train]),
         categorical=task.categorical,
     )
-    return BlockResult(
-        model,
-        {
-            part: tuple(StepLimits(rows.step, *model.cdf_limits(rows.X, rows.y)) for rows in steps)
-            for part, steps in task.asked.items()
-        },
-    )
+
+
+def _limits(model: Any, rows: StepRows) -> StepLimits:
+    return StepLimits(rows.step, *model.cdf_limits(rows.X, rows.y))
+
+
+def _own_limits(task: BlockTask, unfitted: Any, model: Any) -> tuple[StepLimits, ...]:
+    """Answers for the training episodes themselves, none by what has learned from it (M16).
+
+    A forest has trees that never saw an episode; any other model is fitted again without each fold.
+    """
+    steps = task.asked[task.own] if task.own else ()
+    if hasattr(model, "out_of_bag_limits"):
+        return tuple(
+            StepLimits(rows.step, *model.out_of_bag_limits(rows.X, rows.y, rows.keys))
+            for rows in steps
+        )
+    limits = [
+        StepLimits(rows.step, np.full(len(rows), np.nan), np.full(len(rows), np.nan))
+        for rows in steps
+    ]
+    for fold in range(_FOLDS):
+        train = [_of_fold(rows, fold, inside=False) for rows in task.train]
+        if not any(len(rows) for rows in train):
+            continue
+        twin = _fitted(task, copy.deepcopy(unfitted), [rows for rows in train if len(rows)])
+        for rows, found in zip(steps, limits, strict=True):
+            held_out = _of_fold(rows, fold, inside=True)
+            if len(held_out):
+                here = fold_of(rows.keys) == fold
+                answered = _limits(twin, held_out)
+                found.left[here], found.right[here] = answered.left, answered.right
+    return tuple(limits)
+
+
+def fold_of(keys: KeyArray) -> IndexArray:
+    """Each episode's fold, by a hash of its key."""
+    return (keyed_hash(keys, 0, "fold") % np.uint64(_FOLDS)).astype(np.intp)
+
+
+def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
+    return rows.take(np.flatnonzero((fold_of(rows.keys) == fold) == inside))
+
+
+def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
+    """Of each episode only every so-many-th step, beginning at a step of its own.
+
+    Steps of one run say much the same, and all episodes remain.
+    """
+    if every == 1:
+        return tuple(steps)
+    found = []
+    for rows in steps:
+        phase = keyed_hash(rows.keys, seed, "phase") % np.uint64(every)
+        kept = rows.take(np.flatnonzero((phase + np.uint64(rows.step)) % np.uint64(every) == 0))
+        if len(kept):
+            found.append(kept)
+    return tuple(found)
 
 
 def step_rows(

@@ -16,7 +16,7 @@ from ontarget.target import Target
 
 __all__ = ["FleetOptions", "FleetRuns"]
 
-_NUMBERS = ("p", "low", "high", "plausibility", "assurance")
+_NUMBERS = ("p", "spread", "low", "high", "plausibility", "assurance")
 
 
 class FleetOptions(AlarmOptions, total=False):

@@ -175,4 +175,15 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 def unknown(t: int, reason: str) -> Outlook:
     """The outlook where nothing is known."""
     nothing = math.nan
-    return Outlook(t, nothing, nothing, nothing, nothing, nothing, 0, Status.UNKNOWN, reason)
+    return Outlook(
+        t,
+        nothing,
+        (nothing, nothing),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        0,
+        Status.UNKNOWN,
+        reason,
+    )

@@ -70,12 +70,14 @@ READING: Final = 4
 ENDING: Final = 5
 N_NEWS: Final = 6
 
-# Columns of a step's table: why it is UNKNOWN by structure or 0, how many calibration episodes
-# stand behind it, and where its ranks, excesses and envelopes are.
+# Columns of a step's table: why it is UNKNOWN by structure or 0, how many episodes its bounds rest
+# on, and how many p was calibrated on; then where its ranks, excesses, envelopes, curve and bounds
+# of shares are.
 UNKNOWN_CODE: Final = 0
 COUNT: Final = 1
-SPANS: Final = 2
-N_STEP: Final = 8
+LEARNED: Final = 2
+SPANS: Final = 3
+N_STEP: Final = 13
 
 # What is the same for a whole contract.
 HORIZON: Final = 0
@@ -227,7 +229,7 @@ def _advance(
     step = steps[t, whole[GROUP]]
     if step[UNKNOWN_CODE] != 0:
         # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
-        _know_nothing(whole, real, step[UNKNOWN_CODE], step[COUNT], 0.0)
+        _know_nothing(whole, real, step[UNKNOWN_CODE], step[LEARNED], 0.0)
         return SETTLED
     return LOOK
 
@@ -303,7 +305,7 @@ def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None
 def look_rows(
     runs: tuple[IndexArray, FloatArray],
     at: IndexArray,
-    stored: tuple[FloatArray, FloatArray, FloatArray],
+    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
     limits: tuple[FloatArray, FloatArray],
     steps: IndexArray,
     scales: FloatArray,
@@ -314,8 +316,8 @@ def look_rows(
 ) -> None:
     """Write the outlook of the runs in rows ``at`` from the law's limits, and judge them.
 
-    ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, all excesses
-    and all envelopes; ``steps`` say which part belongs to a step and group.
+    ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, excesses,
+    envelopes, curves and bounds of shares; ``steps`` say which part belongs to a step and group.
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
@@ -327,6 +329,8 @@ def look_rows(
             stored[0][spans[SPANS] : spans[SPANS + 1]],
             stored[1][spans[SPANS + 2] : spans[SPANS + 3]],
             stored[2][:, spans[SPANS + 4] : spans[SPANS + 5]],
+            stored[3][spans[SPANS + 6] : spans[SPANS + 7]],
+            stored[4][:, spans[SPANS + 8] : spans[SPANS + 9]],
         )
         outlook_of_row(
             own,

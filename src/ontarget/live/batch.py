@@ -12,7 +12,18 @@ from ontarget._progress import Reached
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, NUMBERS, PLAUSIBILITY, RAW, P
+from ontarget.fitted._kernels import (
+    ASSURANCE,
+    DECIDED,
+    HIGH,
+    LOW,
+    NUMBERS,
+    PLAUSIBILITY,
+    RAW,
+    SPREAD_HIGH,
+    SPREAD_LOW,
+    P,
+)
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.fitted.question import Question
@@ -64,6 +75,11 @@ class Answers:
     def high(self) -> FloatArray:
         """Their upper bounds."""
         return self._panel(HIGH)
+
+    @property
+    def spread(self) -> FloatArray:
+        """(steps, episodes, 2): the range that the finite number of episodes leaves to p (M20)."""
+        return np.stack([self._panel(SPREAD_LOW), self._panel(SPREAD_HIGH)], axis=-1)
 
     @property
     def raw(self) -> FloatArray:
@@ -207,7 +223,7 @@ def outlooks_at(
             some = np.flatnonzero(own & ~bad & ~lost)
             if fitted.unknown(t, g):
                 codes[some] = Reason.FEW if fitted.is_trained(t) else Reason.UNTRAINED
-                details[some, 0] = fitted.counts[t, g]
+                details[some, 0] = fitted.learned[t, g]
             elif some.size:
                 step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
                 numbers[some] = step.outlook(states[some], so_far[some], question, excess)
@@ -217,6 +233,7 @@ def outlooks_at(
     return Outlooks(
         t=np.full(rows, t, dtype=np.intp),
         p=fields[..., P],
+        spread=fields[..., SPREAD_LOW : SPREAD_HIGH + 1],
         low=fields[..., LOW],
         high=fields[..., HIGH],
         plausibility=fields[..., PLAUSIBILITY],
@@ -228,5 +245,6 @@ def outlooks_at(
 
 
 def _outlook(t: int, numbers: FloatArray, n: int) -> Outlook:
-    p, low, high, plausibility, assurance = numbers[:DECIDED].tolist()
-    return Outlook(t, p, low, high, plausibility, assurance, n, Status.OK, "")
+    p, low, high, plausibility, assurance, *spread = numbers[:DECIDED].tolist()
+    pair = (spread[0], spread[1])
+    return Outlook(t, p, pair, low, high, plausibility, assurance, n, Status.OK, "")

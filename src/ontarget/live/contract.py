@@ -16,9 +16,11 @@ from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import InputError
+from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.law import NO_ENVELOPES
+from ontarget.fitted.law import NO_CURVE, NO_ENVELOPES
 from ontarget.fitted.question import Question
+from ontarget.fitted.spread import spread_table
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
@@ -69,7 +71,8 @@ class Contract:
         self.calibration = calibration
         behavior = fitted.behavior
         self.question = Question.of(target, fitted.grid)
-        self.steps = _steps(fitted, calibration)
+        bounds, bound_spans = spread_table(fitted.counts)
+        self.steps = _steps(fitted, calibration, bound_spans)
         self.scales: FloatArray = read_only(
             np.column_stack([[behavior.scale(t) for t in range(fitted.horizon)], fitted.ahead])
         )
@@ -85,6 +88,8 @@ class Contract:
             fitted.ranks.values,
             read_only(np.concatenate(fitted.sorted_excess)),
             NO_ENVELOPES if calibration is None else calibration.table,
+            NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
+            bounds,
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         self.laws = _laws(fitted)
@@ -271,19 +276,26 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
     return found
 
 
-def _steps(fitted: Fitted, calibration: TargetCalibration | None) -> IndexArray:
+def _steps(
+    fitted: Fitted, calibration: TargetCalibration | None, bound_spans: IndexArray
+) -> IndexArray:
     """The table of steps and groups that the kernels read."""
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
-    few = fitted.counts < fitted.min_calibration
+    few = fitted.learned < fitted.min_calibration
     found[few, k.UNKNOWN_CODE] = Reason.FEW
     for t in range(fitted.horizon):
         if not fitted.is_trained(t):
             found[t, :, k.UNKNOWN_CODE] = Reason.UNTRAINED
-    found[:, :, k.COUNT] = fitted.counts
+    found[:, :, k.COUNT], found[:, :, k.LEARNED] = fitted.counts, fitted.learned
     found[:, :, k.SPANS : k.SPANS + 2] = fitted.ranks.spans
     sizes = [own.size for own in fitted.sorted_excess]
     found[:, :, k.SPANS + 3] = np.cumsum(sizes)
     found[:, :, k.SPANS + 2] = found[:, :, k.SPANS + 3] - sizes
     if calibration is not None:
         found[:, :, k.SPANS + 4 : k.SPANS + 6] = calibration.spans
+    if fitted.curves is not None:
+        ends = np.arange(1, fitted.horizon * fitted.n_groups + 1).reshape(found.shape[:2])
+        found[:, :, k.SPANS + 7] = ends * KNOTS.size
+        found[:, :, k.SPANS + 6] = found[:, :, k.SPANS + 7] - KNOTS.size
+    found[:, :, k.SPANS + 8 : k.SPANS + 10] = bound_spans
     return read_only(found)

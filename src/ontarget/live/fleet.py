@@ -12,7 +12,7 @@ from ontarget._arguments import whole_number
 from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import EpisodesError, InputError
-from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, P
+from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, SPREAD_HIGH, SPREAD_LOW, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live._turns import Turn
@@ -280,6 +280,7 @@ class FleetWatch:
         return Outlooks(
             t=whole[:, k.LAST_T],
             p=real[:, P],
+            spread=real[:, SPREAD_LOW : SPREAD_HIGH + 1],
             low=real[:, LOW],
             high=real[:, HIGH],
             plausibility=real[:, PLAUSIBILITY],

@@ -40,16 +40,20 @@ class Outlook(NamedTuple):
     t
         The step.
     p
-        The calibrated probability that the run ends inside the target.
+        The calibrated probability that the run ends inside the target: the best estimate.
+    spread
+        A range around p that allows for the finite number of assure episodes behind it (M20): the
+        calibrated share itself lies in it in 9 of 10 cases.
     low, high
-        Bounds around p that allow for the finite number of calibration episodes; not an error bar.
+        The paper's bounds, for programs: exact on average over assure sets. They come from other
+        episodes than p does, so p may lie outside them.
     plausibility
         If this is at most δ, you may call the target ruled out. The chance that a run ever gets
         such a call wrongly is at most δ, at all steps and for all targets together.
     assurance
         If this is at least 1 − δ, you may call the target assured; the same δ covers both calls.
     n
-        How many calibration episodes reach this step; 0 once the run is over.
+        How many episodes the bounds and the spread rest on at this step; 0 once the run is over.
     status
         PENDING, OK, ALARM, UNKNOWN or DONE.
     reason
@@ -58,6 +62,7 @@ class Outlook(NamedTuple):
 
     t: int
     p: float
+    spread: tuple[float, float]
     low: float
     high: float
     plausibility: float
@@ -79,7 +84,7 @@ class Outlook(NamedTuple):
     @property
     def decided(self) -> bool:
         """Whether arithmetic alone settles the outcome, so that p is exactly 0 or 1."""
-        return self.low == self.high
+        return self.spread[0] == self.spread[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +103,7 @@ class Outlooks:
 
     t: IndexArray
     p: FloatArray
+    spread: FloatArray  # (..., 2)
     low: FloatArray
     high: FloatArray
     plausibility: FloatArray
@@ -113,6 +119,7 @@ class Outlooks:
         return cls(
             t=np.zeros(n, dtype=np.intp),
             p=p,
+            spread=np.full((n, 2), np.nan),
             low=low,
             high=high,
             plausibility=plausibility,
@@ -147,6 +154,7 @@ class Outlooks:
         return Outlook(
             t=int(self.t[run]),
             p=float(self.p[run]),
+            spread=(float(self.spread[run, 0]), float(self.spread[run, 1])),
             low=float(self.low[run]),
             high=float(self.high[run]),
             plausibility=float(self.plausibility[run]),

@@ -11,7 +11,16 @@ import numpy as np
 from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import ArrayLike
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import ASSURANCE, DECIDED, HIGH, LOW, PLAUSIBILITY, P
+from ontarget.fitted._kernels import (
+    ASSURANCE,
+    DECIDED,
+    HIGH,
+    LOW,
+    PLAUSIBILITY,
+    SPREAD_HIGH,
+    SPREAD_LOW,
+    P,
+)
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live._turns import Turn
@@ -298,6 +307,7 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
     return Outlook(
         whole[k.LAST_T],
         real[P],
+        (real[SPREAD_LOW], real[SPREAD_HIGH]),
         real[LOW],
         real[HIGH],
         real[PLAUSIBILITY],

@@ -21,7 +21,7 @@ from ontarget.models.registry import kind_of
 
 __all__ = ["Description"]
 
-_PARTS = ("train", "calibrate", "assure")
+_PARTS, _PAPER_PARTS = ("learn", "assure"), ("train", "calibrate", "assure")
 _GROUP_TYPES = (str, int, float, bool)
 
 
@@ -76,7 +76,7 @@ class Description:
             may_miss=_may_miss(_list(header, "may_miss"), len(schema)),
             parameters=parameters,
             seed=_whole("seed", header["seed"], least=-(2**63), most=None),
-            sizes={name: _whole("sizes", _object(header, "sizes")[name]) for name in _PARTS},
+            sizes=_sizes(_object(header, "sizes")),
             roles=_roles(_object(header, "columns")),
         )
 
@@ -181,6 +181,12 @@ def _may_miss(flags: list[Any], width: int) -> BoolArray:
     if len(flags) != width:
         raise ModelFileError(f"may_miss in the header needs {width} flags, got {len(flags)}")
     return read_only(np.array([_flag("may_miss", one) for one in flags], dtype=np.bool_))
+
+
+def _sizes(sizes: dict[str, Any]) -> dict[str, int]:
+    """The parts of the split in their order: learn and assure, or the paper's."""
+    names = _PARTS if "learn" in sizes else _PAPER_PARTS
+    return {name: _whole("sizes", sizes[name]) for name in names}
 
 
 def _roles(columns: dict[str, Any]) -> Roles:

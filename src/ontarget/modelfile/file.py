@@ -15,6 +15,7 @@ from ontarget.episodes import Behavior, Episodes, Translation, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted.blocks import LawTable
+from ontarget.fitted.curves import CurveTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.modelfile._description import Description
@@ -136,11 +137,13 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "episodes": {"fingerprints": fitted.trained.fingerprints},
         "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
         "ranks": fitted.ranks.to_arrays(),
+        "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
     }
 
 
 def _opened(container: Container, given: Behavior | None) -> Fitted:
-    sections = {name: container.section(name) for name in ("assure", "episodes", "law", "ranks")}
+    named = ("assure", "curves", "episodes", "law", "ranks")
+    sections = {name: container.section(name) for name in named}
     with _forged(container.name):
         about = Description.of(container.header)
         behavior = _behavior(about.behavior, given)
@@ -157,6 +160,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             law=law,
             models=(),
             ranks=RankTable.from_arrays(sections["ranks"], about.horizon, about.n_groups),
+            curves=_curves(sections["curves"], about),
             groups=about.groups,
             min_calibration=about.min_calibration,
             may_miss=about.may_miss,
@@ -171,6 +175,13 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             ),
         )
         return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
+
+
+def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
+    """The calibrating curves; a monitor fitted in the paper's way has none."""
+    if "learn" not in about.sizes:
+        return None
+    return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:

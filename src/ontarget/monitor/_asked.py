@@ -190,7 +190,7 @@ class Asked:
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
             depth = band_depth(self.fitted.sorted_excess[group], level)
-            return band_interval(step.pcqr(), X, depth)
+            return band_interval(step, X, depth)
 
         return self._outcomes(t, states, behavior, groups, find)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ontarget._arguments import whole_number
-from ontarget.episodes import Behavior, Episodes, Split
+from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
+from ontarget.episodes._splits import ByGroup
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
@@ -21,6 +22,11 @@ from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
+
+# The leaves of all forests of a monitor hold about so many entries at most (100 trees a block).
+_LEAF_ENTRIES = 15_000_000
+# A block's rows are numbered by two bytes; below the least a forest would be too coarse.
+_MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
 
 
 class GoalMonitor(Asked):
@@ -132,7 +138,7 @@ class GoalMonitor(Asked):
         self,
         episodes: Episodes | None = None,
         *,
-        split: Split | None = None,
+        split: Split | PaperSplit | None = None,
         seed: int = 0,
         engine: Engine = "local",
         progress: bool = True,
@@ -163,9 +169,15 @@ class GoalMonitor(Asked):
         if split is None:
             if episodes is None:
                 raise InputError("fit needs episodes, or a split of them")
-            split = episodes.split(seed=seed, by_group=None if self.group is None else "stratify")
+            split = self._split(episodes, seed)
+        if self.preset == "paper" and isinstance(split, Split):
+            raise InputError(
+                "preset='paper' needs the paper's parts, got learn and assure; split with "
+                "split(train=0.4, calibrate=0.4, assure=0.2)"
+            )
+        horizon = split[0].horizon
         blocks, law = plan_blocks(
-            split.train.horizon,
+            horizon,
             steps_per_model=self.steps_per_model or (1 if self.preset == "paper" else "auto"),
             window=self.window,
         )
@@ -178,12 +190,19 @@ class GoalMonitor(Asked):
             reward_bounds=_bounds(self.reward_bounds),
             seed=seed,
             parameters=kept_parameters(self.get_params(deep=False)),
-            steps=_asked_steps(steps, split.train.horizon),
+            steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
+            max_rows=_rows_per_block(len(blocks)),
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         self._contracts = Contracts(fitted)
         return self
+
+    def _split(self, episodes: Episodes, seed: int) -> Split | PaperSplit:
+        by_group: ByGroup | None = None if self.group is None else "stratify"
+        if self.preset == "paper":
+            return episodes.split(train=0.4, seed=seed, by_group=by_group)
+        return episodes.split(seed=seed, by_group=by_group)
 
     def __repr__(self) -> str:
         if self._contracts is None:
@@ -258,6 +277,11 @@ class GoalMonitor(Asked):
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
         twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
         return twin
+
+
+def _rows_per_block(n_blocks: int) -> int:
+    """How many rows a block learns from at most, so that the file keeps to its budget."""
+    return min(_MOST_ROWS, max(_LEAST_ROWS, _LEAF_ENTRIES // (100 * n_blocks)))
 
 
 def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] | None:

@@ -252,7 +252,7 @@ class Measured:
         for t, g, rows, own in fitted.known_steps(self.episodes, self.groups):
             step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
             inputs = step.inputs(rows.states[own], rows.behavior[own])
-            band: Interval = band_interval(step.pcqr(), inputs, depth)
+            band: Interval = band_interval(step, inputs, depth)
             held[rows.index[own][~band.contains(rows.response[own])]] = False
         return Rate.of(int(held.sum()), held.size)
 

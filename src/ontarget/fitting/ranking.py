@@ -14,6 +14,8 @@ from ontarget.episodes import Episodes
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.blocks import LawTable
+from ontarget.fitted.curves import CurveTable
+from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.tasks import BlockResult
 from ontarget.models._mixture import weighted
@@ -65,15 +67,20 @@ def rank_table(
     sets: list[FloatArray] = [np.empty(0)] * (horizon * n_groups)
     for t, (left, right) in limits.items():
         rows = part.episodes.at(t)
-        ranks = draw_ranks(left, right, rows.keys, seed=seed, step=t)
-        good = part.good(t)
+        # An episode that every tree has seen has no honest answer of its own.
+        good = part.good(t) & ~np.isnan(left)
+        ranks = np.full(len(rows), np.nan)
+        ranks[good] = draw_ranks(left[good], right[good], rows.keys[good], seed=seed, step=t)
         for g in range(n_groups):
             sets[t * n_groups + g] = np.sort(ranks[good & (part.groups[rows.index] == g)])
     return RankTable.of(sets, n_groups)
 
 
 def whole_run_excess(
-    limits: dict[int, tuple[FloatArray, FloatArray]], part: Part, ranks: RankTable
+    limits: dict[int, tuple[FloatArray, FloatArray]],
+    part: Part,
+    ranks: RankTable,
+    curves: CurveTable | None,
 ) -> FloatArray:
     """M_i: the farthest that each episode's outcome ever lay from the middle of its law (M9)."""
     excess = np.zeros(len(part.episodes))
@@ -84,7 +91,8 @@ def whole_run_excess(
         for g in range(ranks.spans.shape[1]):
             own = good & (groups[rows.index] == g)
             found = np.empty(int(own.sum()))
-            excess_of_rows(ranks.at(t, g).values, left[own], right[own], found)
+            curve = NO_CURVE if curves is None else curves.at(t, g)
+            excess_of_rows(ranks.at(t, g).values, curve, left[own], right[own], found)
             distance[own] = found
         excess[rows.index] = np.maximum(excess[rows.index], distance)
     return read_only(excess)

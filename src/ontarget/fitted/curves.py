@@ -1,0 +1,107 @@
+"""p, the best estimate: the map of every step, learned from out-of-bag ranks (M17)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.errors import ModelFileError
+from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted.ranks import RankTable
+
+__all__ = ["CurveTable", "calibrating_curve", "learned_curves"]
+
+# So many episodes make the ranks count as much as the law itself (M17).
+_PRIOR = 300.0
+# Neighbours up to this share of the horizon away help to calibrate a step.
+_REACH = 1.0 / 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class CurveTable:
+    """The calibrating curve of each step and group, and how many episodes it was learned from.
+
+    Attributes
+    ----------
+    values
+        (steps, groups, knots): the curve at `KNOTS`, rising from 0 to 1.
+    counts
+        (steps, groups): the learning episodes with a good reading at each step.
+    """
+
+    values: FloatArray
+    counts: IndexArray
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> CurveTable:
+        """The table that `to_arrays` wrote, checked."""
+        values, counts = arrays["curves"], arrays["learned"]
+        shape = (horizon, n_groups, KNOTS.size)
+        if values.dtype != np.float64 or values.shape != shape:
+            raise ModelFileError(f"curves need numbers of shape {shape}")
+        if counts.dtype != np.int64 or counts.shape != shape[:2] or not np.all(counts >= 0):
+            raise ModelFileError(f"learned needs counts of shape {shape[:2]}")
+        rising = np.all(values[..., 1:] > values[..., :-1])
+        if not (rising and np.all(values[..., 0] == 0.0) and np.all(values[..., -1] == 1.0)):
+            raise ModelFileError("curves need to rise from 0 to 1")
+        return cls(read_only(values), read_only(counts.astype(np.intp)))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The table as arrays for the model file."""
+        return {"curves": self.values, "learned": self.counts.astype(np.int64)}
+
+    def at(self, t: int, group: int) -> FloatArray:
+        """The curve of one step and group; nothing is copied."""
+        found: FloatArray = self.values[t, group]
+        return found
+
+
+def calibrating_curve(ranks: FloatArray) -> FloatArray:
+    """The distribution of these sorted ranks at `KNOTS`, linear between them (M19).
+
+    Examples
+    --------
+    >>> float(np.abs(calibrating_curve(np.array([0.25, 0.5, 0.75])) - KNOTS).max())
+    0.0
+    """
+    heights = np.arange(ranks.size + 2) / (ranks.size + 1)
+    found: FloatArray = np.interp(KNOTS, np.concatenate([[0.0], ranks, [1.0]]), heights)
+    # Ranks may lie at 0 or 1 themselves; a curve begins and ends there whatever they are.
+    found[0], found[-1] = 0.0, 1.0
+    return found
+
+
+def learned_curves(ranks: RankTable) -> CurveTable:
+    """The curve of each step from the out-of-bag ranks of the learning episodes.
+
+    A step's ranks and those of its neighbours, weighted by how near they are, are averaged; the
+    fewer episodes the step has, the nearer its curve stays to the law itself.
+    """
+    horizon, n_groups = ranks.counts.shape
+    reach = max(1, math.ceil(horizon * _REACH))
+    own = np.stack(
+        [
+            [calibrating_curve(ranks.at(t, g).values) for g in range(n_groups)]
+            for t in range(horizon)
+        ]
+    )
+    known = ranks.counts > 0
+    values = np.empty_like(own)
+    for t in range(horizon):
+        near = np.arange(max(0, t - reach + 1), min(horizon, t + reach))
+        weights = (1.0 - np.abs(near - t) / reach)[:, None] * known[near]
+        total = weights.sum(axis=0)
+        for g in range(n_groups):
+            trust = ranks.counts[t, g] / (ranks.counts[t, g] + _PRIOR)
+            if total[g] > 0.0:
+                mean = weights[:, g] @ own[near, g] / total[g]
+                values[t, g] = KNOTS + trust * (mean - KNOTS)
+            else:
+                values[t, g] = KNOTS
+    values[..., 0], values[..., -1] = 0.0, 1.0
+    return CurveTable(read_only(values), read_only(ranks.counts))
