@@ -8,6 +8,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from ontarget.fitted._kernels import excess_of_rows
+from ontarget.fitted.law import NO_CURVE
 
 STEPS, N, M, DELTA = 8, 39, 59, 0.1
 UNLIKELY = 1e-8
@@ -32,7 +33,7 @@ def excesses(rng: np.random.Generator, *, shift: float, atoms: bool) -> np.ndarr
         left, right = ndtr((g - half) / scale), ndtr((g + half) / scale)
         ranks = np.sort(left[:N] + rng.random(N) * (right - left)[:N])
         distance = np.empty(M + 1)
-        excess_of_rows(ranks, left[N:].copy(), right[N:].copy(), distance)
+        excess_of_rows(ranks, NO_CURVE, left[N:].copy(), right[N:].copy(), distance)
         found = np.maximum(found, distance)
     return found
 

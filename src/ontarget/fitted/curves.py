@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -83,7 +82,7 @@ def learned_curves(ranks: RankTable) -> CurveTable:
     fewer episodes the step has, the nearer its curve stays to the law itself.
     """
     horizon, n_groups = ranks.counts.shape
-    reach = max(1, math.ceil(horizon * _REACH))
+    reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
     own = np.stack(
         [
             [calibrating_curve(ranks.at(t, g).values) for g in range(n_groups)]
@@ -93,7 +92,7 @@ def learned_curves(ranks: RankTable) -> CurveTable:
     known = ranks.counts > 0
     values = np.empty_like(own)
     for t in range(horizon):
-        near = np.arange(max(0, t - reach + 1), min(horizon, t + reach))
+        near = np.flatnonzero(np.abs(np.arange(horizon) - t) < reach)
         weights = (1.0 - np.abs(near - t) / reach)[:, None] * known[near]
         total = weights.sum(axis=0)
         for g in range(n_groups):

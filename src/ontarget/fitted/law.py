@@ -15,6 +15,7 @@ from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Translation
+from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
 from ontarget.fitted.question import Question
@@ -147,6 +148,16 @@ class StepLaw:
             block=_BLOCK,
         )
         return out
+
+    def level_of(self, share: float) -> float:
+        """The law's level below which this share of outcomes falls, as far as calibration knows.
+
+        Never 0 or 1, so that the quantile there is no infinite end, unlike a promise.
+        """
+        if self.curve.size:
+            return float(np.interp(share, self.curve, KNOTS))
+        n = self.ranks.n
+        return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
 
     def pcqr(self) -> PCQR:
         """The step's PCQR over remainders, for intervals and promises."""

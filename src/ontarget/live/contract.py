@@ -27,7 +27,7 @@ from ontarget.live._reasons import Reason
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
 from ontarget.models._entry import check_width, live_model
-from ontarget.models._mixture import weighted
+from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
 from ontarget.target import Target
 
@@ -93,6 +93,7 @@ class Contract:
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         self.laws = _laws(fitted)
+        self.weights = [read_only(np.array([w for w, _ in law])) for law in self.laws]
         # Asked at every step, so looked up once.
         self.behavior = behavior
         self.is_told = behavior.told
@@ -187,13 +188,10 @@ class Contract:
         if len(entries) == 1:
             entries[0][1].limits(inputs, ends, *limits)
             return
-        found = []
-        for _, live in entries:
-            found.append((np.empty_like(ends), np.empty_like(ends)))
-            live.limits(inputs, ends, *found[-1])
-        weights = [weight for weight, _ in entries]
-        for side, limit in enumerate(limits):
-            limit[...] = weighted(weights, [one[side] for one in found])
+        found = np.empty((len(entries), 2, *ends.shape))
+        for part, (_, live) in enumerate(entries):
+            live.limits(inputs, ends, found[part, 0], found[part, 1])
+        blend(found, self.weights[t], *limits)
 
     def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
         """One run's outlook, for a behavior that translates its target in Python (M18)."""

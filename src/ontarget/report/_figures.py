@@ -131,10 +131,8 @@ def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
         if fitted.unknown(t, group):
             break
         step = fitted.at(t, group)
-        X, n = step.inputs(rows.states, rows.behavior), step.ranks.n
-        # The rank itself stands for its share of outcomes: never an infinite end, unlike a promise.
-        ranks = [step.ranks.order(min(max(round(q * (n + 1)), 1), n)) for q in _LEVELS]
-        remaining = step.quantile(X, ranks)[0]
+        X = step.inputs(rows.states, rows.behavior)
+        remaining = step.quantile(X, [step.level_of(share) for share in _LEVELS])[0]
         quantiles.append(fitted.behavior.combine(rows.behavior[0], remaining))
         so_far.append(rows.behavior[0])
     return np.array(quantiles), np.array(so_far)
