@@ -64,3 +64,12 @@ def test_episodes_that_trained_the_last_step_are_refused_in_calibration() -> Non
         PCQR(model).calibrate(X[150:], Y[150:], ids=ids[150:])
     own = PipelineDistribution(make_pipeline(StandardScaler(), NearestOutcomes())).fit(X, Y)
     PCQR(own).calibrate(X, Y, ids=ids)  # a model that keeps no ids cannot tell
+
+
+def test_out_of_bag_answers_are_those_of_the_last_step() -> None:
+    ids, forest = np.arange(300) % 60, QuantileForest(20)
+    model = PipelineDistribution(make_pipeline(StandardScaler(), forest)).fit(X, Y, ids=ids)
+    scaled = StandardScaler().fit_transform(X)
+    wanted = forest.fit(scaled, Y, ids=ids).out_of_bag_limits(scaled, Y, ids)
+    assert np.array_equal(model.out_of_bag_limits(X, Y, ids), wanted)
+    assert not hasattr(PipelineDistribution(ENCODED), "out_of_bag_limits")

@@ -77,7 +77,7 @@ def check_width(model: object, width: int) -> None:
 
 
 def fresh_model(
-    model: ConditionalDistribution | Pipeline, *, seed: tuple[int, ...], n_steps: int
+    model: ConditionalDistribution | Pipeline, *, seed: tuple[int, ...], n_steps: float
 ) -> ConditionalDistribution:
     """An unfitted copy of the model for one block of steps, its randomness keyed on the seed.
 
@@ -89,7 +89,8 @@ def fresh_model(
         Becomes the model's ``seed`` if it has one. Every ``random_state``, also of estimators
         within the model, becomes a whole number derived from it.
     n_steps
-        How many steps the rows of the block pool: leaves count episodes (M14).
+        How many steps the rows of the block pool, or how many rows an episode has on average:
+        leaves count episodes (M14).
     """
     given = _distribution(model)
     fresh = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)

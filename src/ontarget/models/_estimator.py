@@ -59,7 +59,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"y needs a flat list of numbers: {error}") from error
         checked = TrainingRows.of(rows, outcomes, sample_weight, ids=ids, steps=steps)
         # So that calibration can refuse the episodes that the model has seen.
-        self.training_keys_ = checked.keys
+        self.training_keys_ = None if checked.keys is None else np.sort(checked.keys)
         return checked
 
     def _query_rows(self, X: ArrayLike) -> FloatArray:

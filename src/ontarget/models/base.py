@@ -30,6 +30,7 @@ __all__ = [
     "TrainingRows",
     "check_categorical",
     "check_features",
+    "check_labels",
     "check_levels",
     "check_side",
     "check_values",
@@ -59,7 +60,9 @@ class ConditionalDistribution(Protocol):
       episode and the step of each row, and the columns of X that hold category numbers.
     - ``get_params``: the model is copied by scikit-learn's ``clone``, otherwise by a deep copy.
     - ``seed`` or ``random_state``, an attribute or a parameter: set for every model of a monitor.
-    - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps.
+    - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps, on average.
+    - ``out_of_bag_limits(X, y, ids)``: `cdf_limits` for rows of training episodes, from parts of
+      the model that never saw the row's episode.
     - ``predict(X)``: the conditional mean of each row, for conformal methods that need it.
     - ``live()``: a `LiveModel`, for an answer without checks at every step of a run.
     - ``kind``, ``to_arrays`` and ``from_arrays``: only to save the model (`StoredDistribution`).
@@ -125,7 +128,7 @@ class TrainingRows:
     episodes: IndexArray
     steps: IndexArray
     has_ids: bool
-    keys: KeyArray | None  # of the episodes, sorted; None without ids
+    keys: KeyArray | None  # of the episodes, in their order; None without ids
 
     @classmethod
     def of(
@@ -143,8 +146,9 @@ class TrainingRows:
         _check_outcomes(y, n_rows)
         weight = _check_weight(sample_weight, n_rows)
         keep = slice(None) if weight is None else np.flatnonzero(weight > 0.0)
-        of_episode = _labels("ids", np.arange(n_rows) if ids is None else ids, n_rows)[keep]
-        of_step = _labels("steps", np.zeros(n_rows) if steps is None else steps, n_rows)[keep]
+        of_row = check_labels("ids", np.arange(n_rows) if ids is None else ids, n_rows)[keep]
+        labels, episodes = np.unique(of_row, return_inverse=True)
+        at_step = np.zeros(n_rows) if steps is None else check_labels("steps", steps, n_rows)
         if weight is not None:
             weight = weight[keep]
             weight = None if weight.min() == weight.max() else weight
@@ -152,11 +156,19 @@ class TrainingRows:
             X=X[keep],
             y=y[keep] + 0.0,  # so that -0.0 and 0.0 are one outcome
             weight=weight,
-            episodes=np.unique(of_episode, return_inverse=True)[1],
-            steps=np.unique(of_step, return_inverse=True)[1],
+            episodes=episodes,
+            steps=np.unique(at_step[keep], return_inverse=True)[1],
             has_ids=ids is not None,
-            keys=None if ids is None else np.unique(keys_of(of_episode)),
+            keys=None if ids is None else keys_of(labels),
         )
+
+    @property
+    def units(self) -> IndexArray:
+        """The episode of each row, as trees and folds divide them.
+
+        Without ids each row is an episode; its place in the order is what identifies it.
+        """
+        return self.episodes if self.has_ids else np.arange(self.y.size)
 
     def take(self, order: IndexArray) -> Self:
         """The same rows in this order."""
@@ -179,6 +191,18 @@ def check_features(X: FloatArray) -> None:
             f"features need finite numbers or NaN for missing, got {X[row, column]} "
             f"in row {row}, column {column}"
         )
+
+
+def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
+    """The episode or the step of each row, or an `InputError` that says what is wrong with it."""
+    array = np.asarray(labels)
+    if array.shape != (n_rows,):
+        raise InputError(
+            f"{name} needs one value per row of X ({n_rows} rows), got shape {array.shape}"
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError(f"{name} needs a value in every row, got NaN in row {_first_nan(array)}")
+    return array
 
 
 def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
@@ -257,17 +281,6 @@ def _check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | 
     if not (weight > 0.0).any():
         raise InputError("sample_weight needs at least one number above 0, got zero everywhere")
     return weight
-
-
-def _labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
-    array = np.asarray(labels)
-    if array.shape != (n_rows,):
-        raise InputError(
-            f"{name} needs one value per row of X ({n_rows} rows), got shape {array.shape}"
-        )
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"{name} needs a value in every row, got NaN in row {_first_nan(array)}")
-    return array
 
 
 def _first_nan(values: FloatArray) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
 
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import UnfittedError
@@ -59,7 +60,7 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
         """The unfitted model at the end of the pipeline, or None if the pipeline is empty."""
         return self.pipeline.steps[-1][1] if self.pipeline.steps else None
 
-    def pooled_over(self, n_steps: int) -> Self:
+    def pooled_over(self, n_steps: float) -> Self:
         """An unfitted copy for rows that pool this many steps, as the last step asks for it."""
         copy: Self = clone(self)
         name, model = copy.pipeline.steps[-1]
@@ -99,6 +100,18 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
         rows = self._rows(X)
         limits: tuple[FloatArray, FloatArray] = self.model_.cdf_limits(rows, y)
+        return limits
+
+    @available_if(lambda self: hasattr(self.last_step, "out_of_bag_limits"))  # type: ignore[untyped-decorator]
+    def out_of_bag_limits(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """`cdf_limits` for rows of training episodes, if the last step can leave episodes out.
+
+        The transformers have seen every training row.
+        """
+        rows = self._rows(X)
+        limits: tuple[FloatArray, FloatArray] = self.model_.out_of_bag_limits(rows, y, ids)
         return limits
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:

@@ -223,6 +223,22 @@ def test_bad_options_are_refused(options: dict[str, object], message: str) -> No
         QuantileForest(**options).fit(X, Y)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("min_leaf", "n_steps", "rows"),
+    [(7, 5, 35), (1, 2, 2), (7, 1.0, 7), (3, 1.0, 3), (7, 2.5, 18), (3, 1.2, 5), (7, 5.0, 35)],
+)
+def test_pooled_leaves_count_episodes(min_leaf: int, n_steps: float, rows: int) -> None:
+    forest = QuantileForest(min_leaf=min_leaf)
+    assert forest.pooled_over(n_steps).min_leaf == rows
+    assert forest.min_leaf == min_leaf
+
+
+@pytest.mark.parametrize("n_steps", [0, 0.5, np.nan, np.inf, True, "2"])
+def test_pooling_needs_at_least_one_step(n_steps: object) -> None:
+    with pytest.raises(InputError, match="n_steps needs a"):
+        QuantileForest().pooled_over(n_steps)  # type: ignore[arg-type]
+
+
 def test_categorical_needs_columns_of_the_table() -> None:
     with pytest.raises(InputError, match="categorical needs columns from 0 to 4, got 5"):
         QuantileForest(2).fit(X, Y, categorical=[5])

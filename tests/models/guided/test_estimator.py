@@ -106,7 +106,8 @@ def test_training_rows_are_guided_by_models_that_never_saw_their_episode(
     y = np.repeat(RNG.normal(size=80), 5)
     features = np.stack([ids.astype(float), np.repeat(RNG.normal(size=80), 5)], axis=1)
     rows = TrainingRows.of(features, y, None, ids=ids, steps=None)
-    guides, guided = fit_guides(rows, plan(), categorical)
+    guides, folds = fit_guides(rows, plan(), categorical)
+    guided = folds.guide_rows(features, rows.units)
     seen = guide_rows(guides, features)
     assert np.array_equal(guided[:, :2], features)
     assert np.corrcoef(seen[:, 3], y)[0, 1] > 0.7
@@ -115,10 +116,10 @@ def test_training_rows_are_guided_by_models_that_never_saw_their_episode(
     changed = np.where(ids == 7, y + 100.0, y)
     other = TrainingRows.of(features, changed, None, ids=ids, steps=None)
     scale = y.std() / changed.std()
-    moved = fit_guides(other, plan(), categorical)[1][ids == 7, 2:]
+    moved = fit_guides(other, plan(), categorical)[1].guide_rows(features, ids)[:, 2:]
     # The change is of nine spreads; splits that gain the same may fall another way by rounding.
-    assert moved == pytest.approx(guided[ids == 7, 2:] * scale, abs=0.05)
-    assert np.ptp(fit_guides(other, plan(), categorical)[1][ids != 7, 2:], axis=0).min() > 0.1
+    assert moved[ids == 7] == pytest.approx(guided[ids == 7, 2:] * scale, abs=0.05)
+    assert np.ptp(moved[ids != 7], axis=0).min() > 0.1
 
 
 CATEGORIES = np.column_stack([np.tile([0.0, 1.0, 2.0, 1.0], 100), np.repeat([3.0, 4.0], 200)])
@@ -137,9 +138,9 @@ def test_its_forest_is_one_fitted_on_rows_that_carry_their_guides(
     model = GuidedForest(**SMALL).fit(features, y, weight, categorical=categorical, **episodes)
     parts = {"ids": None, "steps": None, **episodes}
     rows = in_canonical_order(TrainingRows.of(features, y, weight, **parts))
-    _, guided = fit_guides(rows, model._plan(), categorical)
+    _, folds = fit_guides(rows, model._plan(), categorical)
     alone = QuantileForest(10, max_features=0.5, max_bins=255).fit(
-        guided,
+        folds.guide_rows(rows.X, rows.units),
         rows.y,
         rows.weight,
         ids=rows.episodes if rows.has_ids else None,
@@ -152,7 +153,7 @@ def test_its_forest_is_one_fitted_on_rows_that_carry_their_guides(
 def test_features_that_say_nothing_give_guides_that_say_nothing() -> None:
     # Not even which fold a row was in, by the mean of the others or by rounding.
     rows = TrainingRows.of(np.ones((400, 2)), Y, None, ids=None, steps=None)
-    assert np.all(fit_guides(rows, plan(), ())[1][:, 2:] == 0.0)
+    assert np.all(fit_guides(rows, plan(), ())[1].guide_rows(rows.X, rows.units)[:, 2:] == 0.0)
 
 
 def test_missing_features_and_categories_have_effects_of_their_own() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
-from ontarget._typing import FloatArray, IntArray
+from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.models._support_kernel import cdf_in_cell
 from ontarget.models.forest._asking_kernel import (
     ForestTable,
@@ -31,6 +31,7 @@ __all__ = [
     "limits_of_rows",
     "means_of_leaves",
     "means_of_rows",
+    "out_of_bag_limits_of_rows",
     "quantiles_of_rows",
 ]
 
@@ -78,11 +79,8 @@ def _limits_of_block(
     X, y = query
     below, upto = sums
     n_rows, n_values = y.shape
-    values = forest.support[0]
     _bin_block(forest, scratch, X)
-    for k in range(n_values):
-        for i in range(n_rows):
-            ranks[k, i] = np.searchsorted(values, y[i, k])
+    _rank_block(forest, y, ranks)
     n_trees = forest.roots.size
     for t in range(n_trees):
         _block_to_leaves(forest, scratch, t, n_rows)
@@ -101,12 +99,19 @@ def _add_shares(
 ) -> None:
     """Add to each row's sums what its leaf holds below its rank, and up to it."""
     below, upto = sums
-    n_values = forest.support[0].size
     for i in range(leaves.size):
-        # Entries of two bytes cannot be compared with the rank beyond the last one.
-        less, no_more = shares_of_leaf(forest, leaves[i], min(ranks[i], n_values - 1))
-        below[i] += less if ranks[i] < n_values else 1.0
-        upto[i] += no_more if ranks[i] < n_values else 1.0
+        less, no_more = _shares(forest, leaves[i], ranks[i])
+        below[i] += less
+        upto[i] += no_more
+
+
+@inner_kernel
+def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
+    """As `shares_of_leaf`, for the rank beyond the last outcome too."""
+    n_values = forest.support[0].size
+    # Entries of two bytes cannot be compared with that rank.
+    less, no_more = shares_of_leaf(forest, leaf, min(rank, n_values - 1))
+    return less if rank < n_values else 1.0, no_more if rank < n_values else 1.0
 
 
 @inner_kernel
@@ -125,6 +130,69 @@ def _block_to_leaves(forest: ForestTable, scratch: Scratch, tree: int, n_rows: i
     for i in range(n_rows):
         scratch.at[i] = forest.roots[tree]
     find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
+
+
+@kernel
+def out_of_bag_limits_of_rows(
+    forest: ForestTable,
+    query: tuple[FloatArray, FloatArray, IntArray],
+    held: BoolArray,
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write both limits of the CDF at each row's values, from the trees that omit its episode.
+
+    The query is X, y and the episode of each row; ``held[t, e]`` says whether the bag of tree t
+    holds episode e. A row whose episode is in every bag gets NaN.
+    """
+    n_rows, n_values = query[1].shape
+    scratch = _new_block(forest, n_rows)
+    ranks = np.empty((n_values, n_rows), dtype=np.uint32)
+    sums = np.zeros((n_values, n_rows)), np.zeros((n_values, n_rows))
+    n_trees = np.zeros(n_rows, dtype=np.int64)
+    _out_of_bag_limits((forest, scratch, ranks, n_trees), query, (held, sums), out)
+
+
+@inner_kernel
+def _out_of_bag_limits(
+    asked: tuple[ForestTable, Scratch, IntArray, IntArray],
+    query: tuple[FloatArray, FloatArray, IntArray],
+    found: tuple[BoolArray, tuple[FloatArray, FloatArray]],
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    forest, scratch, ranks, n_trees = asked
+    X, y, episodes = query
+    held, (below, upto) = found
+    n_rows, n_values = y.shape
+    _bin_block(forest, scratch, X)
+    _rank_block(forest, y, ranks)
+    for t in range(forest.roots.size):
+        for i in range(n_rows):
+            # The last node is always a leaf: a descent that nobody asks about ends there at once.
+            scratch.at[i] = forest.nodes.size - 1 if held[t, episodes[i]] else forest.roots[t]
+        find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
+        for i in range(n_rows):
+            if held[t, episodes[i]]:
+                continue
+            n_trees[i] += 1
+            for k in range(n_values):
+                less, no_more = _shares(forest, scratch.leaves[i], ranks[k, i])
+                below[k, i] += less
+                upto[k, i] += no_more
+    for i in range(n_rows):
+        for k in range(n_values):
+            left = right = np.nan
+            if n_trees[i] > 0:
+                a, b = below[k, i] / n_trees[i], upto[k, i] / n_trees[i]
+                left, right = cdf_in_cell(y[i, k], ranks[k, i], a, b, forest.support)
+            out[0][i, k], out[1][i, k] = left, right
+
+
+@inner_kernel
+def _rank_block(forest: ForestTable, y: FloatArray, ranks: IntArray) -> None:
+    """Write how many outcomes are smaller than each value: (values, rows)."""
+    for k in range(y.shape[1]):
+        for i in range(y.shape[0]):
+            ranks[k, i] = np.searchsorted(forest.support[0], y[i, k])
 
 
 @kernel

@@ -8,15 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._binning import bin_features, choose_bins
-from ontarget.models.forest._draw_kernel import draw_with_replacement, draw_without_replacement
 from ontarget.models.forest._growing_kernel import grow_tree
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble
@@ -28,22 +27,20 @@ __all__ = ["SPLIT_SCORES", "GrowthPlan", "grow_forest", "in_canonical_order"]
 class GrowthPlan:
     """Everything that decides how a forest grows, checked by the estimator."""
 
-    n_trees: int
+    sampling: Sampling
     rules: GrowthRules
     split: str
-    bootstrap: bool
-    sample_share: float
     max_bins: int
-    seed: tuple[int, ...]
     smooth: bool
 
 
-def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]) -> ForestTable:
-    """The fitted forest of rows in their canonical order, whatever the number of threads."""
+def grow_forest(
+    rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]
+) -> tuple[ForestTable, Bags]:
+    """The forest of rows in their canonical order, whatever the number of threads, and its bags."""
     X, y = rows.X, rows.y
     weight = np.empty(0) if rows.weight is None else rows.weight
-    # Without ids each row is an episode; its place in the sorted order is what identifies it.
-    episodes = rows.episodes if rows.has_ids else np.arange(y.size)
+    episodes = rows.units
     values, ranks = np.unique(y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
     bins = choose_bins(X, y, categorical, max_bins=plan.max_bins)
@@ -57,34 +54,27 @@ def grow_forest(rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]
         weight=read_only(weight),
         ranks=read_only(ranks.astype(np.uint32)),
     )
-    trees = _grow_trees(table, episodes if rows.has_ids else None, plan)
+    bags = Bags.of(rows, plan.sampling)
+    trees = _grow_trees(table, bags, episodes, plan.rules)
     atoms = find_atoms(ranks, episodes, rows.steps)
     support = Support.of(values, atoms, mass, smooth=plan.smooth)
-    return assemble(trees, bins, support)
+    return assemble(trees, bins, support), bags
 
 
-def _grow_trees(table: TrainingTable, episodes: IndexArray | None, plan: GrowthPlan) -> list[Tree]:
-    n_rows = table.ranks.size
-    n_units = n_rows if episodes is None else int(episodes.max()) + 1
-    n_draws = max(1, round(plan.sample_share * n_units))
-    states = keyed_hash(keys_of(np.arange(plan.n_trees)), plan.seed[0], *plan.seed[1:], "tree")
+def _grow_trees(
+    table: TrainingTable, bags: Bags, episodes: IndexArray, rules: GrowthRules
+) -> list[Tree]:
     small = int(table.ranks[-1]) <= np.iinfo(np.uint16).max
-    trees: list[Tree | None] = [None] * plan.n_trees
+    trees: list[Tree | None] = [None] * bags.sampling.n_trees
 
     def grow(start: int, stop: int) -> None:
         for t in range(start, stop):
-            state = states[t : t + 1].copy()
-            drawn = np.zeros(n_units, dtype=np.int64)
-            if plan.bootstrap:
-                draw_with_replacement(state, n_draws, drawn)
-            else:
-                draw_without_replacement(state, n_draws, drawn)
-            counts = drawn if episodes is None else drawn[episodes]
-            nodes, entries, shares = grow_tree(table, counts, plan.rules, state)
+            drawn, state = bags.draw(t)
+            nodes, entries, shares = grow_tree(table, drawn[episodes], rules, state)
             ranks = entries.astype(np.uint16) if small else entries
             trees[t] = Tree(nodes, ranks, shares)
 
-    run_blocks(grow, plan.n_trees, block=1)
+    run_blocks(grow, len(trees), block=1)
     return [tree for tree in trees if tree is not None]
 
 

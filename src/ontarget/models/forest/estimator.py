@@ -10,15 +10,17 @@ import numpy as np
 
 from ontarget._arguments import share, whole_number
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
 from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._batch_kernel import (
     leaves_of_rows,
     limits_of_rows,
     means_of_leaves,
     means_of_rows,
+    out_of_bag_limits_of_rows,
     quantiles_of_rows,
 )
 from ontarget.models.forest._binning import MAX_BINS
@@ -109,6 +111,7 @@ class QuantileForest(ForestEstimator):
     kind: ClassVar[str] = "quantile_forest"
 
     table_: ForestTable
+    _learned_: Bags
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class QuantileForest(ForestEstimator):
         plan = self._plan(rows.X.shape[1])
         columns = check_categorical(categorical, rows.X.shape[1])
         with threads_at_most(self.n_jobs):
-            self.table_ = grow_forest(in_canonical_order(rows), plan, columns)
+            self.table_, self._learned_ = grow_forest(in_canonical_order(rows), plan, columns)
         return self
 
     @classmethod
@@ -206,6 +209,60 @@ class QuantileForest(ForestEstimator):
 
         def answer(a: int, b: int) -> None:
             limits_of_rows(table, rows[a:b], values[a:b], (left[a:b], right[a:b]))
+
+        self._answer(answer, rows.shape[0])
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def out_of_bag_limits(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
+
+        A row is answered by the trees whose bag leaves its episode out, about 37 of 100, so that
+        its answer is honest although the episode is one of those that the forest learned from.
+
+        Parameters
+        ----------
+        X
+            Any rows of training episodes, also of steps that `fit` did not get.
+        y
+            The values, as in `cdf_limits`.
+        ids
+            The episode of each row, as in `fit`.
+
+        Returns
+        -------
+        left, right
+            As `cdf_limits`; NaN where every tree drew the episode.
+
+        Notes
+        -----
+        Only right after `fit`, and only if it got ids: arrays and copies do not keep the episodes.
+
+        Examples
+        --------
+        Where outcomes are noise, only trees that saw them can tell which ones are below 0:
+
+        >>> rng = np.random.default_rng(0)
+        >>> X, y, ids = rng.random((500, 2)), rng.normal(size=500), np.arange(500)
+        >>> forest = QuantileForest(min_leaf=1).fit(X, y, ids=ids)
+        >>> seen, unseen = forest.cdf(X, 0.0), forest.out_of_bag_limits(X, 0.0, ids)[1]
+        >>> print(seen[y < 0].mean().round(1), unseen[y < 0].mean().round(1))
+        0.8 0.5
+        """
+        rows, bags = self._query_rows(X), self._learned()
+        return self._out_of_bag(rows, y, bags.episodes_of(ids, rows.shape[0]))
+
+    def _out_of_bag(
+        self, rows: FloatArray, y: ArrayLike, episodes: IndexArray
+    ) -> tuple[FloatArray, FloatArray]:
+        values, flat = check_values(y, rows.shape[0])
+        left, right = np.empty(values.shape), np.empty(values.shape)
+        table, held = self.table_, self._learned().held()
+
+        def answer(a: int, b: int) -> None:
+            query = rows[a:b], values[a:b], episodes[a:b]
+            out_of_bag_limits_of_rows(table, query, held, (left[a:b], right[a:b]))
 
         self._answer(answer, rows.shape[0])
         return (left[:, 0], right[:, 0]) if flat else (left, right)
@@ -301,17 +358,19 @@ class QuantileForest(ForestEstimator):
         if not seed:
             raise InputError("seed needs a whole number or several, got none")
         return GrowthPlan(
-            n_trees=whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT),
+            sampling=Sampling(
+                n_trees=whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT),
+                bootstrap=bool(self.bootstrap),
+                share=share("max_samples", self.max_samples),
+                seed=tuple(whole_number("seed", part, least=0) for part in seed),
+            ),
             rules=GrowthRules(
                 min_leaf=whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT),
                 max_depth=whole_number("max_depth", depth, least=1, most=_NO_LIMIT),
                 n_tried=_n_tried(self.max_features, n_features),
             ),
             split=self.split,
-            bootstrap=bool(self.bootstrap),
-            sample_share=share("max_samples", self.max_samples),
             max_bins=whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS),
-            seed=tuple(whole_number("seed", part, least=0) for part in seed),
             smooth=bool(self.smooth),
         )
 

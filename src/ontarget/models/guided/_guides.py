@@ -20,7 +20,7 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules,
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
-__all__ = ["GUIDES", "Guide", "GuidePlan", "fit_guides", "guide_rows"]
+__all__ = ["GUIDES", "FoldGuides", "Guide", "GuidePlan", "fit_guides", "guide_rows"]
 
 Guide: TypeAlias = Literal["ridge", "boosted"]
 GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
@@ -43,6 +43,25 @@ class GuidePlan:
     ridge_penalty: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class FoldGuides:
+    """Guides for the training episodes: to each, those of the folds that it is not in."""
+
+    without: tuple[Guides, ...]  # each fold in turn
+    fold: IndexArray  # of each episode
+    n_guides: int
+
+    def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
+        """The rows with guides appended that never saw their episode."""
+        guided = np.concatenate([X, np.zeros((X.shape[0], self.n_guides))], axis=1)
+        folds = self.fold[episodes]
+        # One episode alone has no others to learn from: its guides say nothing.
+        for fold, guides in enumerate(self.without if len(self.without) > 1 else ()):
+            held_out = np.flatnonzero(folds == fold)
+            guided[held_out] = guide_rows(guides, X[held_out])
+        return guided
+
+
 class _Rows(NamedTuple):
     """Rows in their canonical order, with what the guides learn: the standardised outcome."""
 
@@ -54,26 +73,21 @@ class _Rows(NamedTuple):
 
 def fit_guides(
     rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]
-) -> tuple[Guides, FloatArray]:
-    """The guides of all rows, and the rows with guides appended that never saw their episode.
+) -> tuple[Guides, FoldGuides]:
+    """The guides of all rows for later ones, and those of each fold for the training episodes.
 
     The rows need to be in their canonical order, so that sums come out the same to the last bit.
     Guides predict how far the outcome lies from its mean, in units of its spread, and leave the
     mean itself out: that of the other folds is high where a row's own fold is low, and a tree
     would learn the fold from it.
     """
-    n_episodes = int(rows.episodes.max()) + 1 if rows.has_ids else rows.y.size
-    folds = _folds(n_episodes, plan)[rows.episodes if rows.has_ids else np.arange(rows.y.size)]
-    learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
-    n_folds = int(folds.max()) + 1
+    episodes = rows.units
+    fold = _folds(int(episodes.max()) + 1, plan)
+    learn = _Rows(rows.X, _standardised(rows), _weights(rows), fold[episodes])
     linear = _fit_linear(learn, plan, categorical)
     boosted = _fit_boosted(learn, plan, categorical, linear)
-    guided = np.concatenate([rows.X, np.zeros((rows.y.size, len(plan.guides)))], axis=1)
-    # One episode alone has no others to learn from: its guides say nothing.
-    for fold in range(n_folds if n_folds > 1 else 0):
-        held_out = np.flatnonzero(folds == fold)
-        guided[held_out] = guide_rows(Guides(linear[fold], boosted[fold]), rows.X[held_out])
-    return Guides(linear[-1], boosted[-1]), guided
+    *without, of_all = map(Guides, linear, boosted)
+    return of_all, FoldGuides(tuple(without), fold, len(plan.guides))
 
 
 def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:

@@ -17,7 +17,14 @@ from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import grow_forest, in_canonical_order
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._boosting_kernel import BoostingRules
-from ontarget.models.guided._guides import GUIDES, Guide, GuidePlan, fit_guides, guide_rows
+from ontarget.models.guided._guides import (
+    GUIDES,
+    FoldGuides,
+    Guide,
+    GuidePlan,
+    fit_guides,
+    guide_rows,
+)
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.guided._live import LiveGuidedForest
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
@@ -80,6 +87,7 @@ class GuidedForest(ForestEstimator):
 
     forest_: QuantileForest
     guides_: Guides
+    _learned_: FoldGuides
 
     def __init__(
         self,
@@ -146,12 +154,13 @@ class GuidedForest(ForestEstimator):
         growth = forest._plan(rows.X.shape[1] + len(plan.guides))
         rows = in_canonical_order(rows)
         with threads_at_most(self.n_jobs):
-            self.guides_, guided = fit_guides(rows, plan, columns)
-            rows = replace(rows, X=guided)
+            self.guides_, folds = fit_guides(rows, plan, columns)
+            rows = replace(rows, X=folds.guide_rows(rows.X, rows.units))
             if not rows.has_ids:
                 # Equal rows may stand in different folds; then only their guides tell them apart.
                 rows = in_canonical_order(rows)
-            self.forest_ = forest._hold(grow_forest(rows, growth, columns))
+            table, forest._learned_ = grow_forest(rows, growth, columns)
+        self.forest_, self._learned_ = forest._hold(table), folds
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -162,6 +171,20 @@ class GuidedForest(ForestEstimator):
         with threads_at_most(self.n_jobs):
             rows = self._guided(X)
             return self.forest_.cdf_limits(rows, y)
+
+    def out_of_bag_limits(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
+
+        As `QuantileForest.out_of_bag_limits`, for plain rows: each gets the guides of the folds
+        that its episode is not in.
+        """
+        folds = self._learned()
+        with threads_at_most(self.n_jobs):
+            rows = self._query_rows(X)
+            episodes = self.forest_._learned().episodes_of(ids, rows.shape[0])
+            return self.forest_._out_of_bag(folds.guide_rows(rows, episodes), y, episodes)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
         """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m); as `QuantileForest`."""

@@ -1,0 +1,86 @@
+"""Bags: which episodes each tree draws, and which trees omit an episode (M16).
+
+A bag depends on the seed, the tree and the number of episodes alone, so none is ever kept: it is
+drawn again where it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._typing import ArrayLike, BoolArray, IndexArray, IntArray, KeyArray
+from ontarget.errors import InputError
+from ontarget.models.base import TrainingRows, check_labels
+from ontarget.models.forest._draw_kernel import draw_with_replacement, draw_without_replacement
+
+__all__ = ["Bags", "Sampling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How each tree draws its episodes, checked by the estimator."""
+
+    n_trees: int
+    bootstrap: bool
+    share: float
+    seed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bags:
+    """The bags of a forest's trees, over the episodes that it was fitted on."""
+
+    sampling: Sampling
+    n_episodes: int
+    keys: KeyArray | None  # of the episodes, in their order; None without ids
+
+    @classmethod
+    def of(cls, rows: TrainingRows, sampling: Sampling) -> Self:
+        """The bags that trees on these rows draw; without ids each row is an episode."""
+        return cls(sampling, int(rows.units.max()) + 1, rows.keys)
+
+    def draw(self, tree: int) -> tuple[IntArray, KeyArray]:
+        """How often the tree draws each episode, and the state for its further random choices."""
+        seed = self.sampling.seed
+        state = keyed_hash(keys_of(np.array([tree])), seed[0], *seed[1:], "tree")
+        counts = np.zeros(self.n_episodes, dtype=np.int64)
+        draw = draw_with_replacement if self.sampling.bootstrap else draw_without_replacement
+        draw(state, self._n_draws, counts)
+        return counts, state
+
+    def held(self) -> BoolArray:
+        """Whether each tree's bag holds each episode: (trees, episodes)."""
+        if not self.sampling.bootstrap and self._n_draws == self.n_episodes:
+            raise InputError(
+                "out-of-bag answers need trees that leave episodes out, got bootstrap=False with "
+                f"max_samples={self.sampling.share}; fit with bootstrap=True or fewer samples"
+            )
+        return np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])
+
+    def episodes_of(self, ids: ArrayLike, n_rows: int) -> IndexArray:
+        """The episode of each id, or an `InputError` that names one that was not in fit."""
+        if self.keys is None:
+            raise InputError(
+                "out-of-bag answers need a model that knows its episodes, got one fitted without "
+                "ids; pass ids= to fit"
+            )
+        labels, place = np.unique(check_labels("ids", ids, n_rows), return_inverse=True)
+        asked, order = keys_of(labels), np.argsort(self.keys)
+        last = self.keys.size - 1
+        found = order[np.minimum(np.searchsorted(self.keys, asked, sorter=order), last)]
+        unknown = np.flatnonzero(self.keys[found] != asked)
+        if unknown.size:
+            row = int(np.argmax(place == unknown[0]))
+            raise InputError(
+                f"ids needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
+                f"{row}; ask cdf_limits about other episodes"
+            )
+        return np.asarray(found[place], dtype=np.intp)
+
+    @property
+    def _n_draws(self) -> int:
+        return max(1, round(self.sampling.share * self.n_episodes))

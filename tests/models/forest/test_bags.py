@@ -1,0 +1,187 @@
+"""Out-of-bag answers: honest about episodes that the model learned from."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from ontarget.errors import InputError, UnfittedError
+from ontarget.models import GuidedForest, QuantileForest
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.guided._guides import fit_guides
+
+RNG = np.random.default_rng(0)
+IDS = np.repeat(np.arange(80), 5)
+X = RNG.normal(size=(400, 4))
+X[RNG.random(X.shape) < 0.05] = np.nan
+Y = np.nan_to_num(X[:, 0]) + RNG.normal(size=400)
+VALUES = np.column_stack([Y, Y + 0.3, np.full(400, 99.0)])
+MODELS = {"forest": QuantileForest(12, min_leaf=3), "guided": GuidedForest(12, n_boosted=10)}
+
+
+def masses_by_tree(
+    forest: QuantileForest, rows: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What each tree's own leaf says of the values, and which outcomes its bag holds."""
+    arrays = forest.to_arrays()
+    nodes, n_values = arrays["nodes"], arrays["support"].size
+    answers, held = [], []
+    for first, last in pairwise([*arrays["roots"], nodes.size]):
+        leaves = nodes[first:last][nodes[first:last] < 0]
+        start = (leaves & 0xFFFF_FFFF).min()
+        size = ((leaves >> 32) & 0x7FFF_FFFF).sum()
+        own = nodes[first:last] - np.where(nodes[first:last] < 0, start, first)
+        tree = {"roots": arrays["roots"][:1], "nodes": own}
+        tree["entries"] = arrays["entries"][start : start + size]
+        tree["shares"] = arrays["shares"][start : start + size]
+        weights = QuantileForest.from_arrays(arrays | tree).leaf_weights(rows).toarray()
+        upto = np.cumsum(np.column_stack([np.zeros(len(rows)), weights]), axis=1)
+        at = [np.searchsorted(arrays["support"], values, side=side) for side in ("left", "right")]
+        answers.append([np.take_along_axis(upto, one, axis=1) for one in at])
+        held.append(np.bincount(tree["entries"], minlength=n_values) > 0)
+    return np.array(answers), np.array(held)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"bootstrap": False, "max_samples": 0.6}])
+@pytest.mark.parametrize("weight", [None, RNG.random(400) + 0.1], ids=["even", "weighted"])
+def test_answers_are_those_of_the_trees_that_omit_the_episode(
+    weight: np.ndarray | None, sampling: dict
+) -> None:
+    forest = QuantileForest(6, min_leaf=3, smooth=False, **sampling).fit(X, Y, weight, ids=IDS)
+    answers, held = masses_by_tree(forest, X, VALUES)
+    of_outcome = IDS[np.argsort(Y)]  # outcomes differ, so each stands for a row
+    bags = np.array([np.isin(np.arange(80), of_outcome[one]) for one in held])
+    omits = ~bags[:, IDS][:, None, :, None]
+    n_omitting = omits.sum(axis=0)
+    assert n_omitting.min() == 0
+    with np.errstate(invalid="ignore"):
+        wanted = (answers * omits).sum(axis=0) / n_omitting
+    found = forest.out_of_bag_limits(X, VALUES, IDS)
+    assert np.allclose(found, wanted, atol=1e-12, equal_nan=True)
+    assert np.array_equal(np.isnan(found), np.isnan(wanted))
+    flat = forest.out_of_bag_limits(X, Y, IDS)
+    assert np.array_equal(flat, np.array(found)[:, :, 0], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_an_episode_that_no_tree_drew_has_the_very_bits_of_the_cdf(name: str) -> None:
+    forest = copy.deepcopy(MODELS[name]).set_params(n_trees=3).fit(X, Y, ids=IDS)
+    inner = forest if name == "forest" else forest.forest_
+    untouched = ~inner._learned_.held().any(axis=0)[IDS]
+    assert 5 <= untouched.sum() < 100
+    rows = X if name == "forest" else forest._learned_.guide_rows(X, IDS)
+    found = np.array(forest.out_of_bag_limits(X, VALUES, IDS))
+    assert np.array_equal(
+        found[:, untouched], np.array(inner.cdf_limits(rows, VALUES))[:, untouched]
+    )
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_only_in_bag_answers_tell_an_episodes_own_noise(name: str) -> None:
+    # Features name the episode and outcomes are its own noise: whoever saw it could tell.
+    rng = np.random.default_rng(1)
+    ids = np.repeat(np.arange(600), 3)
+    features = np.column_stack([ids + 0.1 * rng.random(1800), rng.normal(size=1800)])
+    noise = rng.normal(size=600)
+    model = copy.deepcopy(MODELS[name]).set_params(n_trees=100, min_leaf=20)
+    model.fit(features, noise[ids], ids=ids, steps=np.tile(np.arange(3), 600))
+    asked = np.arange(600) * 3 + np.arange(600) % 3  # one row of each episode
+    rows = features[asked]
+    honest = model.out_of_bag_limits(rows, np.column_stack([noise, np.zeros(600)]), ids[asked])[1]
+    assert kstest(honest[:, 0], "uniform").statistic < 0.055
+    told = [np.corrcoef(p, noise <= 0.0)[0, 1] for p in (honest[:, 1], model.cdf(rows, 0.0))]
+    assert told[0] < 0.05 < 0.2 < told[1]
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_steps_that_were_no_training_rows_are_answered_by_the_same_trees(name: str) -> None:
+    some = np.arange(400) % 5 < 2
+    model = copy.deepcopy(MODELS[name]).fit(X[some], Y[some], ids=IDS[some])
+    found = np.array(model.out_of_bag_limits(X, VALUES, IDS))
+    assert np.isfinite(found[:, ~some]).mean() > 0.9
+    moved = np.where(IDS[some] == 7, Y[some] + 1e-9, Y[some])
+    again = copy.deepcopy(MODELS[name]).fit(X[some], moved, ids=IDS[some])
+    near = np.array(again.out_of_bag_limits(X, VALUES, IDS))
+    assert np.allclose(near[:, IDS == 7], found[:, IDS == 7], atol=0.01, equal_nan=True)
+
+
+def test_a_guided_row_has_the_guides_of_the_folds_without_its_episode() -> None:
+    model = GuidedForest(12, n_boosted=10).fit(X, Y, ids=IDS)
+    rows = in_canonical_order(TrainingRows.of(X, Y, None, ids=IDS, steps=None))
+    guided = fit_guides(rows, model._plan(), ())[1].guide_rows(X, IDS)
+    wanted = model.forest_.out_of_bag_limits(guided, VALUES, IDS)
+    assert np.array_equal(model.out_of_bag_limits(X, VALUES, IDS), wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_order_and_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONTARGET_THREADS", "1")
+    model = copy.deepcopy(MODELS[name])
+    wanted = np.array(model.fit(X, Y, ids=IDS).out_of_bag_limits(X, VALUES, IDS))
+    order = RNG.permutation(400)
+    monkeypatch.setenv("ONTARGET_THREADS", "3")
+    model.fit(X[order], Y[order], ids=IDS[order])
+    found = np.array(model.out_of_bag_limits(X[order], VALUES[order], IDS[order]))
+    assert np.array_equal(found, wanted[:, order], equal_nan=True)
+    for i in (0, 7, 399):
+        alone = model.out_of_bag_limits(X[i : i + 1], VALUES[i : i + 1], IDS[i : i + 1])
+        assert np.array_equal(alone, wanted[:, i : i + 1], equal_nan=True)
+
+
+KINDS = {
+    "negative": np.arange(80) - 50,
+    "keys": np.arange(80, dtype=np.uint64) + np.uint64(2**64 - 100),
+    "text": np.array([f"run {i:03d}" for i in range(80)]),
+    "objects": np.array([f"run {i:03d}" for i in range(80)], dtype=object),
+    "floats": np.arange(80) / 4,
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_ids_of_any_kind_are_found_again(kind: str) -> None:
+    wanted = QuantileForest(9).fit(X, Y, ids=IDS).out_of_bag_limits(X, Y, IDS)
+    ids = KINDS[kind][IDS]
+    forest = QuantileForest(9).fit(X, Y, ids=ids)
+    found = forest.out_of_bag_limits(X, Y, ids.tolist() if kind != "keys" else ids)
+    assert np.array_equal(found, wanted, equal_nan=True)
+
+
+def test_an_episode_that_was_not_in_fit_is_named() -> None:
+    forest = QuantileForest(5).fit(X, Y, ids=KINDS["text"][IDS])
+    with pytest.raises(
+        InputError, match=r"ids needs episodes that were in fit, got 'run 9' in row 1"
+    ):
+        forest.out_of_bag_limits(X[:2], 0.0, ["run 001", "run 9"])
+    with pytest.raises(InputError, match="ids needs one value per row of X"):
+        forest.out_of_bag_limits(X[:2], 0.0, ["run 001"])
+
+
+def test_models_that_cannot_tell_say_why() -> None:
+    with pytest.raises(UnfittedError, match="not fitted yet"):
+        QuantileForest().out_of_bag_limits(X, Y, IDS)
+    with pytest.raises(InputError, match="pass ids= to fit"):
+        QuantileForest(3).fit(X, Y).out_of_bag_limits(X, Y, IDS)
+    whole = QuantileForest(3, bootstrap=False).fit(X, Y, ids=IDS)
+    with pytest.raises(
+        InputError, match=r"bootstrap=False with max_samples=1.0; fit with bootstrap"
+    ):
+        whole.out_of_bag_limits(X, Y, IDS)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_copies_and_arrays_keep_no_episodes(name: str) -> None:
+    model = copy.deepcopy(MODELS[name]).fit(X, Y, ids=IDS)
+    for copied in (
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
+        type(model).from_arrays(model.to_arrays()),
+    ):
+        assert np.array_equal(copied.cdf(X, Y), model.cdf(X, Y))
+        with pytest.raises(InputError, match="right after fit, got one that was loaded"):
+            copied.out_of_bag_limits(X, Y, IDS)
