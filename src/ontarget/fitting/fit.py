@@ -179,13 +179,13 @@ def _task(
     every = -(-sum(map(len, learned)) // recipe.max_rows)
     learned = thinned(learned, max(every, 1), recipe.seed)
     n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
-    pooled = sum(map(len, learned)) / max(n_episodes, 1)
+    pooled = max(1.0, sum(map(len, learned)) / max(n_episodes, 1))
     return BlockTask(
         index=block.index,
         model=fresh_model(
             recipe.model,
             seed=(recipe.seed, block.start),
-            n_steps=max(round(pooled), 1),
+            n_steps=pooled if len(block.train_steps) > 1 else 1,
         ),
         categorical=train.schema.categorical,
         train=learned,
