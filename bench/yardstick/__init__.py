@@ -1,0 +1,1 @@
+"""The parts of `bench/quality.py`: questions, answers from several methods, measures, tables."""

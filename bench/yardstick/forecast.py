@@ -1,0 +1,54 @@
+"""A program of its own: what the `GoalMonitor` of one checkout says about a question.
+
+Run as ``PYTHONPATH=CHECKOUT/src python forecast.py FOLDER``. Only names that every checkout since
+f7bcf78 has are used here; whatever differs between checkouts belongs into this file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+
+def main(folder: Path) -> None:
+    from ontarget import Episodes, GoalMonitor, Target
+
+    about = json.loads((folder / "question.json").read_text())
+    columns = {"episode": "episode", "step": "step", "reward": "reward"}
+    past_frame, new_frame = (
+        pl.read_parquet(folder / f"{part}.parquet") for part in ("past", "new")
+    )
+    past = Episodes.from_frame(
+        past_frame,
+        **columns,
+        features=about["features"],
+        categorical=about["categorical"],
+        horizon=about["horizon"],
+        first_step=0,
+    )
+    new = Episodes.from_frame(new_frame, **columns, like=past, first_step=0)
+    started = time.perf_counter()
+    monitor = GoalMonitor().fit(past, seed=about["seed"], progress=False)
+    fitted = time.perf_counter()
+    found = monitor.evaluate(new, Target(*about["target"]))
+    answered = time.perf_counter()
+
+    place = {str(name): k for k, name in enumerate(new.ids)}
+    run = np.array([place[str(name)] for name in new_frame["episode"].to_list()])
+    step = new_frame["step"].to_numpy()
+    np.savez(
+        folder / "answer.npz",
+        p=np.asarray(found.p)[step, run],
+        raw=np.asarray(found.raw)[step, run],
+        fit_seconds=fitted - started,
+        ask_seconds=answered - fitted,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

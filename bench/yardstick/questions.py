@@ -1,0 +1,190 @@
+"""A question: past episodes, new ones and a target; and the four real sets that ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row per (episode, step), in the order of the frame: what a classifier needs."""
+
+    X: np.ndarray  # features; text as its place in the past's dictionary, NaN where that has none
+    t: np.ndarray
+    b: np.ndarray  # the sum of the rewards before this step
+    met: np.ndarray  # whether the episode ended inside the target
+    episode: np.ndarray  # 0, 1, 2, …
+    length: np.ndarray  # of the row's episode
+
+
+@dataclass(frozen=True)
+class Question:
+    """Learn from ``past``, then answer every row of ``new``; both are sorted by episode, step."""
+
+    name: str
+    past: pl.DataFrame
+    new: pl.DataFrame
+    features: tuple[str, ...]
+    target: tuple[float, float]
+    horizon: int
+    seed: int = 0
+    categorical: tuple[str, ...] = ()  # beyond text, which always is
+
+    @cached_property
+    def learn(self) -> Rows:
+        return self._rows(self.past)
+
+    @cached_property
+    def asked(self) -> Rows:
+        return self._rows(self.new)
+
+    @cached_property
+    def is_category(self) -> np.ndarray:
+        return np.array(
+            [name in self.categorical or name in self._words for name in self.features], dtype=bool
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with anything that could change an answer."""
+        digest = blake2b(digest_size=6)
+        about = (self.features, self.categorical, self.target, self.horizon, self.seed)
+        digest.update(repr((about, self._words)).encode())
+        for rows in (self.learn, self.asked):
+            for numbers in (rows.X, rows.t, rows.b, rows.met, rows.episode):
+                digest.update(np.ascontiguousarray(numbers).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def _words(self) -> dict[str, list[str]]:
+        """The dictionary of each text column, from the past alone."""
+        text = [name for name in self.features if self.past[name].dtype == pl.String]
+        return {name: sorted(self.past[name].drop_nulls().unique().to_list()) for name in text}
+
+    def _rows(self, frame: pl.DataFrame) -> Rows:
+        episode, reward = pl.col("episode"), pl.col("reward").cast(pl.Float64)
+        frame = frame.with_columns(
+            (reward.cum_sum().over("episode") - reward).alias("_b"),
+            reward.sum().over("episode").alias("_y"),
+            pl.len().over("episode").alias("_n"),
+            (episode != episode.shift(1)).fill_null(value=False).cum_sum().alias("_i"),
+        )
+        y = frame["_y"].to_numpy().round(6)  # sums of decimals meet their bounds
+        return Rows(
+            X=np.column_stack([self._numbers(frame[name]) for name in self.features]),
+            t=frame["step"].to_numpy().astype(np.int64),
+            b=frame["_b"].to_numpy().round(6),
+            met=(y >= self.target[0]) & (y <= self.target[1]),
+            episode=frame["_i"].to_numpy().astype(np.int64),
+            length=frame["_n"].to_numpy().astype(np.int64),
+        )
+
+    def _numbers(self, column: pl.Series) -> np.ndarray:
+        words = self._words.get(column.name)
+        if words is not None:
+            places = {word: float(k) for k, word in enumerate(words)}
+            return np.array([places.get(word, np.nan) for word in column.to_list()])
+        return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+@dataclass(frozen=True)
+class RealSet:
+    """A log of real episodes, the target asked about, and how many episodes a split takes."""
+
+    file: str
+    features: tuple[str, ...]
+    target: tuple[float, float]
+    says: str
+    n_past: int
+    n_new: int
+    year: int | None = None
+
+    def read(self, folder: Path) -> pl.DataFrame:
+        frame = pl.read_parquet(folder / self.file)
+        if self.year is not None:
+            frame = frame.filter(pl.col("year") == self.year)
+        if "result" in frame.columns:  # earned in the last step
+            last = pl.col("step") == pl.col("step").max().over("episode")
+            earned = pl.when(last).then(pl.col("result")).otherwise(0.0)
+            frame = frame.with_columns(earned.alias("reward"))
+        return frame.select("episode", "step", "reward", *self.features).sort("episode", "step")
+
+    def split(self, name: str, frame: pl.DataFrame, number: int, part: float) -> Question:
+        """Split ``number``: which episodes it takes depends on their ids and the number alone."""
+        ids = frame["episode"].unique().to_list()
+        order = sorted(ids, key=lambda one: blake2b(f"{number}/{one}".encode()).digest())
+        n_past, n_new = int(part * self.n_past), int(part * self.n_new)
+        if len(order) < n_past + n_new:
+            raise SystemExit(f"{name} needs {n_past + n_new} episodes, got {len(order)}")
+        chosen = order[:n_past], order[n_past : n_past + n_new]
+        past, new = (frame.filter(pl.col("episode").is_in(own)) for own in chosen)
+        horizon = int(frame["step"].max()) + 1
+        return Question(
+            f"{name}-{number:02d}", past, new, self.features, self.target, horizon, seed=number
+        )
+
+
+INF = float("inf")
+
+REAL: dict[str, RealSet] = {
+    "boston": RealSet(
+        "boston.parquet",
+        ("age", "female", "km", "elapsed_min", "last_pace_min_per_km"),
+        (-INF, 240.0),
+        "a marathon of 2014 run in at most 240 minutes",
+        n_past=2_000,
+        n_new=1_000,
+        year=2014,
+    ),
+    "nfl": RealSet(
+        "nfl_pbp.parquet",
+        ("quarter", "seconds_left", "home_has_ball", "down", "ydstogo", "yards_to_goal", "margin"),
+        (0.5, INF),
+        "a football game won by the home team",
+        n_past=1_000,
+        n_new=600,
+    ),
+    "helpdesk": RealSet(
+        "helpdesk.parquet",
+        ("activity", "elapsed_days", "since_last_days", "hour", "weekday"),
+        (-INF, 8.0),
+        "a help-desk case closed within 8 days",
+        n_past=2_600,
+        n_new=1_200,
+    ),
+    "chess": RealSet(
+        "chess.parquet",
+        (
+            "move",
+            "white_eval",
+            "black_eval",
+            "white_ms_left",
+            "black_ms_left",
+            "depth",
+            "fifty",
+            "white_elo",
+            "black_elo",
+        ),
+        (0.9, INF),
+        "a game between chess programs won by White",
+        n_past=1_500,
+        n_new=800,
+    ),
+}
+
+
+def real_questions(
+    name: str, folder: Path, splits: int, *, part: float = 1.0
+) -> Iterator[Question]:
+    """The set's questions, one per split; the folder holds its file."""
+    log = REAL[name]
+    frame = log.read(folder)
+    for number in range(splits):
+        yield log.split(name, frame, number, part)

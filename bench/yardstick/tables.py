@@ -1,0 +1,81 @@
+"""Tables that a person understands at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from yardstick.measures import PHASES, Scores, corrected_se
+
+Found = Mapping[str, Sequence[Scores]]  # by method, one per split
+
+
+def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text: the first column to the left, the others to the right."""
+    table = [list(head), *map(list, rows)]
+    widths = [max(len(row[k]) for row in table) for k in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k == 0 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    )
+
+
+def score_table(found: Found) -> str:
+    """The mean of each measure over the splits."""
+    head = ("", "Brier", "log loss", "ECE pooled", "ECE by step", "no answer", "seconds")
+    names = ("brier", "log_loss", "ece", "ece_by_step")
+    rows = []
+    for method, each in found.items():
+        cells = [f"{_mean(each, name):.4f}" for name in names]
+        no_answer, seconds = _mean(each, "unanswered"), _mean(each, "seconds")
+        rows.append((method, *cells, f"{100 * no_answer:.1f} %", f"{seconds:.1f}"))
+    return lines(head, rows)
+
+
+def difference_table(found: Found, n_new: int, n_past: int) -> str:
+    """The first method minus each other one, · 10⁴; below 0 the first is better."""
+    first, *others = found
+    head = (f"{first} minus", "Brier", "log loss", "ECE pooled", *(f"{one}" for one in PHASES))
+    rows = []
+    for other in others:
+        pairs = list(zip(found[first], found[other], strict=True))
+        drawn = [
+            [getattr(a, name) - getattr(b, name) for a, b in pairs]
+            for name in ("brier", "log_loss", "ece")
+        ]
+        drawn += [[a.brier_by_phase[k] - b.brier_by_phase[k] for a, b in pairs] for k in range(3)]
+        rows.append((other, *(_difference(np.array(one), n_new, n_past) for one in drawn)))
+    return lines(head, rows)
+
+
+def jump_table(found: Found) -> str:
+    """How much p moves from one step to the next, and how much more where blocks begin."""
+    head = ("mean |Δp|", "every 5", "every H/4", "elsewhere", "ratio, 5", "ratio, H/4")
+    rows = []
+    for method, each in found.items():
+        old, new, rest = (float(np.mean([one.jumps[place] for one in each])) for place in head[1:4])
+        rows.append(
+            (
+                method,
+                f"{old:.4f}",
+                f"{new:.4f}",
+                f"{rest:.4f}",
+                f"{old / rest:.2f}",
+                f"{new / rest:.2f}",
+            )
+        )
+    return lines(head, rows)
+
+
+def _difference(drawn: np.ndarray, n_new: int, n_past: int) -> str:
+    mean, error = 1e4 * drawn.mean(), 1e4 * corrected_se(drawn, n_new, n_past)
+    sure = "*" if abs(mean) > 2.0 * error else " "
+    return f"{mean:+.0f} ± {error:.0f}{sure}"
+
+
+def _mean(each: Sequence[Scores], name: str) -> float:
+    return float(np.mean([getattr(one, name) for one in each]))
