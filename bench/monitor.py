@@ -17,12 +17,12 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._threads import n_threads
 from ontarget.domains import Tamarisk, simulate
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 
 TARGET = Target(-67.1, -14.5)
 
 
-def peer_seconds(parts: Split, steps: list[int]) -> float:
+def peer_seconds(parts: PaperSplit, steps: list[int]) -> float:
     """Seconds per step of the same work with quantile-forest and NumPy."""
     from quantile_forest import RandomForestQuantileRegressor
 
@@ -47,7 +47,7 @@ def peer_seconds(parts: Split, steps: list[int]) -> float:
     return (time.perf_counter() - start) / len(steps)
 
 
-def fit(parts: Split) -> GoalMonitor:
+def fit(parts: PaperSplit) -> GoalMonitor:
     GoalMonitor(preset="paper").fit(split=_first_steps(parts), progress=False)  # compiles
     start = time.perf_counter()
     monitor = GoalMonitor().fit(split=parts, progress=False)
@@ -64,9 +64,9 @@ def fit(parts: Split) -> GoalMonitor:
     return monitor
 
 
-def _first_steps(parts: Split) -> Split:
+def _first_steps(parts: PaperSplit) -> PaperSplit:
     small = [part.take(np.arange(60)) for part in parts[:3]]
-    return Split(small[0], small[1], small[2], None)
+    return PaperSplit(small[0], small[1], small[2], None)
 
 
 def file(monitor: GoalMonitor, path: Path) -> GoalMonitor:

@@ -32,8 +32,8 @@ def test_split_does_not_depend_on_the_order_of_the_rows(order: list[int]) -> Non
 
 def test_another_seed_gives_another_split() -> None:
     one, other = runs(100).split(seed=0), runs(100).split(seed=1)
-    assert one.train.ids.tolist() != other.train.ids.tolist()
-    assert one.train.ids.tolist() == runs(100).split(seed=0).train.ids.tolist()
+    assert one.learn.ids.tolist() != other.learn.ids.tolist()
+    assert one.learn.ids.tolist() == runs(100).split(seed=0).learn.ids.tolist()
 
 
 def test_counts_and_fractions_give_what_they_say() -> None:
@@ -43,20 +43,28 @@ def test_counts_and_fractions_give_what_they_say() -> None:
     parts = runs(101).split(train=0.4, calibrate=0.4, assure=0.2)
     assert parts.rest is None
     assert len(parts.train) + len(parts.calibrate) + len(parts.assure) == 101
+    parts = runs(101).split()
+    assert [len(parts.learn), len(parts.assure), parts.rest] == [81, 20, None]
+    parts = runs(101).split(assure=0)
+    assert [len(parts.learn), parts.assure, parts.rest] == [101, None, None]
+    parts = runs(101).split(learn=50, assure=0.1)
+    assert [len(parts.learn), len(parts.assure), len(parts.rest)] == [50, 10, 41]
     parts = runs(10).split(train=1.0 / 3, calibrate=1, assure=2)
     assert [len(parts.train), len(parts.calibrate), len(parts.assure)] == [3, 1, 2]
 
 
 def test_stratified_parts_hold_each_group_in_the_same_share() -> None:
     groups = np.array(["a"] * 50 + ["b"] * 10)
-    parts = runs(60, groups=groups).split(by_group="stratify")
+    parts = runs(60, groups=groups).split(train=0.4, by_group="stratify")
     assert [np.count_nonzero(part.groups == "b") for part in parts[:3]] == [4, 4, 2]
     assert [len(part) for part in parts[:3]] == [24, 24, 12]
+    parts = runs(60, groups=groups).split(by_group="stratify")
+    assert [np.count_nonzero(part.groups == "b") for part in parts[:2]] == [8, 2]
 
 
 def test_whole_groups_stay_together() -> None:
     groups = np.arange(300) // 10
-    parts = runs(300, groups=groups).split(by_group="whole", seed=2)
+    parts = runs(300, groups=groups).split(train=0.4, by_group="whole", seed=2)
     owners = [set(part.groups.tolist()) for part in parts if part is not None]
     assert sum(len(owner) for owner in owners) == 30
     assert [len(part) for part in parts[:3]] == [120, 120, 60]
@@ -66,6 +74,10 @@ def test_whole_groups_stay_together() -> None:
     ("options", "message"),
     [
         ({"train": 0}, "train would be empty"),
+        ({"learn": 0}, "learn would be empty"),
+        ({"learn": 0.9, "assure": 0.9}, "learn and assure ask for 18 of 10"),
+        ({"learn": 0.5, "train": 0.5}, "either learn and assure, or the paper's"),
+        ({"learn": 0.5, "calibrate": 0.5}, "either learn and assure, or the paper's"),
         ({"train": 0.9, "calibrate": 0.9}, "ask for 20 of 10"),
         ({"train": 20}, "ask for"),
         ({"train": -1}, "train needs a fraction"),
@@ -89,11 +101,11 @@ def test_counts_cannot_be_stratified() -> None:
 def test_a_cluster_is_in_one_part_and_one_run_stands_for_it_where_it_is_held_out() -> None:
     groups = np.repeat([f"day {g}" for g in range(30)], 5)
     runs = Episodes.from_arrays(np.zeros((150, 2, 1)), np.ones((150, 2)), groups=groups)
-    parts = runs.split(0.4, 0.3, 0.2, seed=3, by_group="cluster")
+    parts = runs.split(train=0.4, calibrate=0.3, assure=0.2, seed=3, by_group="cluster")
     assert [len(part) for part in parts if part is not None] == [60, 9, 6, 15]
     held = [set(part.groups.tolist()) for part in parts if part is not None]
     assert sum(len(one) for one in held) == len(set.union(*held)) == 30
     order = np.random.default_rng(0).permutation(150)
-    again = runs.take(order).split(0.4, 0.3, 0.2, seed=3, by_group="cluster")
+    again = runs.take(order).split(train=0.4, calibrate=0.3, assure=0.2, seed=3, by_group="cluster")
     for one, other in zip(parts, again, strict=True):
         assert set(one.ids.tolist()) == set(other.ids.tolist())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes, Promised, Target, VennAbers
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.models import Marginal, QuantileForest
@@ -20,7 +20,7 @@ NUMBERS = ("low", "p", "high", "plausibility", "assurance")
 
 def fitted(behavior: str = "sum", groups: int = 0, **options):
     episodes = walks(500, behavior=behavior, groups=groups, ragged=True, **options)
-    parts = episodes.split(seed=1, by_group="stratify" if groups else None)
+    parts = episodes.split(train=0.4, seed=1, by_group="stratify" if groups else None)
     monitor = GoalMonitor(FOREST, min_calibration=15, group="group" if groups else None)
     monitor.fit(split=parts, progress=False)
     return monitor, parts, monitor.calibrate_target(TARGET, parts.calibrate)
@@ -107,7 +107,7 @@ def test_one_target_is_calibrated_where_the_distribution_alone_is_not() -> None:
         return Episodes.from_arrays(states, gains, ids=np.arange(first, first + n))
 
     train, calibrate = runs(1000, (3.0, 0.3), 0), runs(2000, (0.3, 3.0), 1000)
-    monitor = GoalMonitor(FOREST).fit(split=Split(train, calibrate, None, None), progress=False)
+    monitor = GoalMonitor(FOREST).fit(split=PaperSplit(train, calibrate, None, None), progress=False)
     tail, new = Target.at_least(2.0), runs(4000, (0.3, 3.0), 3000)
     calibration = monitor.calibrate_target(tail, calibrate)
     met = tail.contains(new.outcomes).mean()
@@ -164,7 +164,7 @@ def test_the_report_promises_what_this_calibration_promises() -> None:
 
 @pytest.mark.parametrize("part", ["train", "assure"])
 def test_episodes_that_trained_or_assure_the_monitor_are_refused(part: str, tmp_path) -> None:
-    parts = walks(400, seed=3).split(seed=0)
+    parts = walks(400, seed=3).split(train=0.4, seed=0)
     monitor = GoalMonitor(Marginal()).fit(split=parts, progress=False)
     monitor.save(tmp_path / "m.ontarget")
     for one in (monitor, GoalMonitor.load(tmp_path / "m.ontarget")):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ontarget import Below, Episodes, GoalMonitor, Promised, RuledOut, Status, Target
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.errors import AlarmWarning, FewEpisodesError, InputError
 from ontarget.live.rules import rule_of
 from ontarget.models import Marginal
@@ -136,7 +136,7 @@ def test_ruled_out_raises_false_alarms_at_most_at_its_rate() -> None:
             ids = rng.integers(0, 2**60, size=n)
             return Episodes.from_arrays(np.sign(rewards)[:, :, None], rewards, ids=ids)
 
-        parts = Split(runs(30, 2.0), runs(30, 0.0), runs(19, 0.0), None)
+        parts = PaperSplit(runs(30, 2.0), runs(30, 0.0), runs(19, 0.0), None)
         monitor = GoalMonitor(Marginal(), min_calibration=1).fit(split=parts, progress=False)
         new = runs(1, 0.0)
         itself = Target(new.outcomes[0], new.outcomes[0])  # the worst target of all, chosen after

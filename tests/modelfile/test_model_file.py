@@ -105,7 +105,7 @@ def test_a_behavior_of_ones_own_is_passed_to_load(tmp_path: Path) -> None:
 def test_inspect_tells_what_a_file_holds(tmp_path: Path) -> None:
     fitted().save(tmp_path / "a.ontarget")
     found = inspect_file(tmp_path / "a.ontarget")
-    assert found["sizes"] == {"train": 48, "calibrate": 48, "assure": 24}
+    assert found["sizes"] == {"learn": 96, "assure": 24}
     assert found["horizon"] == 6
     assert found["bytes"] == (tmp_path / "a.ontarget").stat().st_size
 

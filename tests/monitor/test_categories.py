@@ -35,9 +35,9 @@ def split_with_one_odd_run_in_each_part():
     train, calibrate, assure = (np.append(part, 120 + k) for k, part in enumerate(parts))
     assure = np.append(assure, 123)
     take = recorded.take
-    from ontarget.episodes import Split
+    from ontarget.episodes import PaperSplit
 
-    return Split(take(train), take(calibrate), take(assure), None), recorded
+    return PaperSplit(take(train), take(calibrate), take(assure), None), recorded
 
 
 def test_the_dictionary_is_that_of_the_training_episodes_alone() -> None:

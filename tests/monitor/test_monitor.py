@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget._grid import snap
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.errors import (
     CalibrationError,
     EpisodesError,
@@ -138,13 +138,13 @@ def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:
 
 
 def test_calibration_episodes_with_a_bad_reading_do_not_stand_behind_good_ones() -> None:
-    parts = walks(300).split(seed=0)
+    parts = walks(300).split(train=0.4, seed=0)
     states = [np.stack([parts.calibrate.at(t).states[i] for t in range(6)]) for i in range(120)]
     rewards = [[parts.calibrate.rewards_at(t)[i] for t in range(6)] for i in range(120)]
     for i in range(40):
         states[i][3, 0] = math.nan
     broken = Episodes.from_arrays(states, rewards, ids=parts.calibrate.ids)
-    split = Split(parts.train, broken, parts.assure, None)
+    split = PaperSplit(parts.train, broken, parts.assure, None)
     monitor = GoalMonitor(FOREST, min_calibration=5).fit(split=split, progress=False)
     whole = GoalMonitor(FOREST, min_calibration=5).fit(split=parts, progress=False)
     assert [monitor.fitted.at(t).ranks.n for t in range(6)] == [120, 120, 120, 80, 120, 120]
@@ -304,7 +304,7 @@ def test_an_unfitted_monitor_says_so() -> None:
 
 def test_an_episode_in_two_parts_of_a_split_is_refused() -> None:
     runs = walks(200, ragged=True)
-    leaky = Split(runs.take(np.arange(80)), runs.take(np.arange(75, 200)), None, None)
+    leaky = PaperSplit(runs.take(np.arange(80)), runs.take(np.arange(75, 200)), None, None)
     with pytest.raises(CalibrationError, match=r"5 episodes are both in train and in calibrate"):
         GoalMonitor(Marginal()).fit(split=leaky, progress=False)
 
@@ -314,7 +314,7 @@ def test_other_recordings_may_number_their_episodes_alike() -> None:
         rng = np.random.default_rng(seed)
         return Episodes.from_arrays(np.zeros((60, 3, 1)), rng.integers(0, 2, size=(60, 3)))
 
-    parts = Split(recording(0), recording(1), recording(2), None)
+    parts = PaperSplit(recording(0), recording(1), recording(2), None)
     with pytest.raises(CalibrationError, match="both in train and in calibrate"):
         # Sixty runs of coin flips: some are the same by chance, and nobody could tell.
         GoalMonitor(Marginal()).fit(split=parts, progress=False)
@@ -323,10 +323,10 @@ def test_other_recordings_may_number_their_episodes_alike() -> None:
         Episodes.from_arrays(rng.normal(size=(60, 3, 1)), rng.integers(0, 2, size=(60, 3)))
         for _ in range(3)
     ]
-    assert GoalMonitor(Marginal()).fit(split=Split(*noisy, None), progress=False).horizon == 3
+    assert GoalMonitor(Marginal()).fit(split=PaperSplit(*noisy, None), progress=False).horizon == 3
 
 
 def test_parts_of_a_split_need_to_be_alike() -> None:
-    split = walks(100).split()._replace(calibrate=walks(50, horizon=4))
+    split = walks(100).split(train=0.4)._replace(calibrate=walks(50, horizon=4))
     with pytest.raises(EpisodesError, match="need one horizon, got 6 and 4"):
         GoalMonitor(Marginal()).fit(split=split, progress=False)

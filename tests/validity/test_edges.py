@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Status, Target
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor.drift import DriftBet
@@ -27,7 +27,7 @@ def at_most(count: int, of: int, rate: float) -> bool:
 
 
 def fitted(train: Episodes, calibrate: Episodes, assure: Episodes | None = None) -> GoalMonitor:
-    split = Split(train, calibrate, assure, None)
+    split = PaperSplit(train, calibrate, assure, None)
     return GoalMonitor(Marginal(), min_calibration=1).fit(split=split, progress=False)
 
 
@@ -111,7 +111,7 @@ def test_missing_readings_leave_alarms_their_rate_and_their_power(for_steps: int
     target, false, met, caught, lost = Target.at_least(0.0), 0, 0, 0, 0
     for replicate in range(60):
         rng = np.random.default_rng([8, replicate])
-        split = Split(
+        split = PaperSplit(
             readings(200, rng, missing=0.0),
             readings(60, rng, missing=0.2),
             readings(60, rng, missing=0.2),
@@ -225,7 +225,7 @@ def test_categories_unseen_in_training_count_alike_in_calibration_and_live() -> 
         recorded = with_rare_modes(80, rng)
         model = QuantileForest(n_trees=3, min_leaf=5)
         monitor = GoalMonitor(model, min_calibration=1).fit(
-            split=recorded.split(0.5, 0.5, 0), seed=replicate, progress=False
+            split=recorded.split(train=0.5, calibrate=0.5, assure=0), seed=replicate, progress=False
         )
         new = with_rare_modes(1, rng, like=monitor)
         step = new.at(0)

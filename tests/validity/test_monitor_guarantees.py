@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ontarget import Episodes, GoalMonitor, Status, Target
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.models import Marginal
 from ontarget.monitor.drift import DriftBet
 
@@ -39,7 +39,7 @@ def monitors() -> Iterator[tuple[GoalMonitor, Episodes]]:
     """
     for replicate in range(REPLICATES):
         rng = np.random.default_rng([7, replicate])
-        split = Split(
+        split = PaperSplit(
             process(30, rng, drift=3.0),
             process(40, rng, drift=-1.0),
             process(39, rng, drift=-1.0),

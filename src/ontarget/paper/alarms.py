@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ontarget import Below, Evaluation, GoalMonitor
-from ontarget.episodes import Split, uniform_by_id
+from ontarget.episodes import PaperSplit, uniform_by_id
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan, Preset
 from ontarget.paper.summary import mean_sd
@@ -63,11 +63,11 @@ def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _with_assure(plan: Plan, partition: Partition) -> Split:
+def _with_assure(plan: Plan, partition: Partition) -> PaperSplit:
     kept = partition.calibrate
     order = np.argsort(uniform_by_id(kept.ids, plan.seed, "assure"))
     half = len(kept) // 2
-    return Split(
+    return PaperSplit(
         partition.train,
         kept.take(np.sort(order[half:])),
         kept.take(np.sort(order[:half])),

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ontarget import GoalMonitor, GuidedForest, QuantileForest
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.evaluation import absolute_error, excess_brier
 from ontarget.paper.arrays import FloatArray
 from ontarget.paper.cases import Case
@@ -209,7 +209,7 @@ def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[st
     return found
 
 
-def _split(plan: Plan, case: Case, partition: int) -> Split:
+def _split(plan: Plan, case: Case, partition: int) -> PaperSplit:
     return case.episodes.split(
         train=plan.train,
         calibrate=plan.calibrate,

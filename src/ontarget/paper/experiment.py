@@ -9,7 +9,7 @@ from typing import Final, Self
 import numpy as np
 
 from ontarget import PCQR, GoalMonitor, Interval, RawInverse
-from ontarget.episodes import Split
+from ontarget.episodes import PaperSplit
 from ontarget.evaluation import bin_of, brier, coverage, log_loss, width
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.paper.partitions import Partition
@@ -145,7 +145,7 @@ def _default_monitor(
     plan: Plan, partition: Partition, tick: Callable[[], object]
 ) -> tuple[FloatArray, Interval]:
     """The same of a goal monitor; it is fitted and asked as a whole."""
-    split = Split(partition.train, partition.calibrate, None, None)
+    split = PaperSplit(partition.train, partition.calibrate, None, None)
     monitor = GoalMonitor(plan.guided_forest()).fit(split=split, seed=plan.seed, progress=False)
     found = monitor.evaluate(partition.test, partition.target)
     for _ in range(partition.test.horizon):

@@ -17,7 +17,7 @@ import numpy as np
 
 from ontarget import Target
 from ontarget.domains import simulate
-from ontarget.episodes import Episodes, Split, uniform_by_id
+from ontarget.episodes import Episodes, PaperSplit, uniform_by_id
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.plan import Mode, Plan
 
@@ -93,7 +93,7 @@ def simulated(plan: Plan, domain: str) -> Episodes:
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
     """One of the plan's partitions; the same division in both modes."""
-    parts: Split = episodes.split(
+    parts: PaperSplit = episodes.split(
         # A thousand partitions per seed, so that no two seeds share one.
         train=plan.train,
         calibrate=plan.calibrate,
