@@ -109,7 +109,9 @@ def test_parts_of_a_split_share_the_grid_of_train() -> None:
         rewards[:] = 1.0
         rewards[large] = 5000.0
         runs = Episodes.from_arrays(np.zeros((20, 1, 1)), rewards)
-        parts = [part for part in runs.split(train=0.4, calibrate=0.3, assure=0.2) if part is not None]
+        parts = [
+            part for part in runs.split(train=0.4, calibrate=0.3, assure=0.2) if part is not None
+        ]
         learned = grid_of(parts[0].outcomes)
         assert {part.grid for part in parts} == {learned}
         assert parts[1].take([0]).grid == parts[1].compact().grid == learned

@@ -25,9 +25,7 @@ def test_bounds_of_many_episodes_are_at_most_a_little_wider(n) -> None:
     places = shares * (bounds.shape[1] - 1)
     low, high = (np.interp(places, np.arange(bounds.shape[1]), bound) for bound in bounds)
     exact_low = np.where(inside > 0, beta.ppf(tail, np.maximum(inside, 1e-9), n - inside + 1), 0.0)
-    exact_high = np.where(
-        inside < n, beta.isf(tail, inside + 1, np.maximum(n - inside, 1e-9)), 1.0
-    )
+    exact_high = np.where(inside < n, beta.isf(tail, inside + 1, np.maximum(n - inside, 1e-9)), 1.0)
     assert np.all(np.abs(low - exact_low) <= 0.002 + 0.03 * (exact_high - exact_low))
     assert np.all(np.abs(high - exact_high) <= 0.002 + 0.03 * (exact_high - exact_low))
 

@@ -15,7 +15,7 @@ from tests.walks import replay, walks
 
 FOREST = QuantileForest(n_trees=12, min_leaf=5)
 TARGET = Target(-0.3, 0.1) | Target(0.6, closed="neither")
-NUMBERS = ("low", "p", "high", "plausibility", "assurance")
+NUMBERS = ("low", "p", "spread", "high", "plausibility", "assurance")
 
 
 def fitted(behavior: str = "sum", groups: int = 0, **options):
@@ -107,7 +107,9 @@ def test_one_target_is_calibrated_where_the_distribution_alone_is_not() -> None:
         return Episodes.from_arrays(states, gains, ids=np.arange(first, first + n))
 
     train, calibrate = runs(1000, (3.0, 0.3), 0), runs(2000, (0.3, 3.0), 1000)
-    monitor = GoalMonitor(FOREST).fit(split=PaperSplit(train, calibrate, None, None), progress=False)
+    monitor = GoalMonitor(FOREST).fit(
+        split=PaperSplit(train, calibrate, None, None), progress=False
+    )
     tail, new = Target.at_least(2.0), runs(4000, (0.3, 3.0), 3000)
     calibration = monitor.calibrate_target(tail, calibrate)
     met = tail.contains(new.outcomes).mean()

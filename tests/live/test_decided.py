@@ -49,7 +49,7 @@ def test_a_running_extreme_decides_what_it_decides_and_nothing_else(
     assert outlook.decided is (len(possible) == 1)
     if len(possible) == 1:
         p = float(possible.pop())
-        assert outlook[1:6] == (p, p, p, p, p)
+        assert outlook[1:7] == (p, (p, p), p, p, p, p)
         assert outlook.alarm is (p == 0.0)
 
 

@@ -23,8 +23,13 @@ def same(one, other) -> bool:
     """Two outlooks, field by field; NaN is itself."""
     return all(
         a == b or (isinstance(a, float) and math.isnan(a) and math.isnan(b))
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(flat(one), flat(other), strict=True)
     )
+
+
+def flat(outlook) -> list:
+    """The fields of an outlook, the spread's two ends by themselves."""
+    return [*outlook.spread, *(field for field in outlook if field is not outlook.spread)]
 
 
 def live_at_random(

@@ -55,6 +55,7 @@ def test_live_equals_batch_bit_for_bit(behavior: str, ragged: bool) -> None:
                 for name in ("low", "p", "high", "plausibility", "assurance"):
                     one, other = getattr(outlook, name), getattr(batch, name)[0]
                     assert one == other or (math.isnan(one) and math.isnan(other))
+                assert np.array_equal(outlook.spread, batch.spread[0], equal_nan=True)
                 assert outlook.n == batch.n[0]
                 assert outlook.known == batch.known[0]
             met = float(target.contains(new.outcomes[i], monitor.fitted.grid))
@@ -83,23 +84,23 @@ def test_horizon_of_one_and_of_a_thousand() -> None:
         Status.DONE,
     ]
     monitor, new = fitted(Marginal(), horizon=1000, n=30)
-    assert len(monitor.fitted.blocks) == 100
+    assert len(monitor.fitted.blocks) == 5
     outlooks = replay(monitor.watch(Target.at_least(0), alarm_below=0), new, 3)
     assert len(outlooks) == 1001
     assert outlooks[-1].status is Status.DONE
 
 
 def test_late_steps_that_few_episodes_reach_are_unknown_and_say_so() -> None:
-    episodes = walks(60, ragged=True)
+    episodes = walks(30, ragged=True)
     monitor = GoalMonitor(FOREST, min_calibration=10).fit(episodes, progress=False)
     new = walks(20, seed=3)
     live = replay(monitor.watch(Target.at_least(0)), new, 0)
     assert live[0].known
     assert live[5].status is Status.UNKNOWN
-    assert "calibration episodes reach this step, fewer than 10" in live[5].reason
+    assert "learning episodes reach this step, fewer than 10" in live[5].reason
     batch = monitor.outlook(5, new.at(5).states, new.at(5).behavior, Target.at_least(0))
     assert not batch.known.any()
-    assert 0 < batch.n[0] < 10
+    assert 0 < monitor.fitted.learned[5, 0] < 10
     assert np.isnan(batch.p).all()
 
 
@@ -114,7 +115,8 @@ def test_a_step_that_no_training_episode_reaches_is_unknown() -> None:
 
 
 def test_steps_that_are_fitted_alone_answer_as_in_a_whole_fit() -> None:
-    parts, target = walks(300).split(seed=0), Target.at_least(0)
+    # Curves would lean on neighbouring steps, which one fit has and the other has not.
+    parts, target = walks(300).split(train=0.4, seed=0), Target.at_least(0)
     whole = GoalMonitor(FOREST, steps_per_model=2).fit(split=parts, progress=False)
     some = GoalMonitor(FOREST, steps_per_model=2).fit(split=parts, steps=[2], progress=False)
     for t in range(6):
@@ -233,7 +235,8 @@ def test_groups_are_calibrated_by_themselves() -> None:
     monitor, new = fitted(groups=3, group="group", n=600)
     step = new.at(1)
     found = monitor.outlook(1, step.states, step.behavior, TARGETS[0], groups=step.groups)
-    assert found.n.tolist() == [80] * 40
+    assert found.n.tolist() == [40] * 40
+    assert (monitor.fitted.learned == 160).all()
     alone = monitor.outlook(1, step.states[:1], step.behavior[:1], TARGETS[0], groups=["0"])
     assert alone.p[0] == found.p[0]
     with pytest.raises(GroupError, match="one of the calibrated groups '0', '1', '2', got '7'"):
@@ -245,7 +248,7 @@ def test_groups_are_calibrated_by_themselves() -> None:
     with pytest.raises(GroupError, match="needs episodes with that group column"):
         GoalMonitor(group="team").fit(walks(groups=2), progress=False)
     with pytest.raises(GroupError, match="fewer than min_calibration=20"):
-        GoalMonitor(group="group").fit(walks(60, groups=3), progress=False)
+        GoalMonitor(group="group").fit(walks(30, groups=3), progress=False)
 
 
 @pytest.mark.parametrize(

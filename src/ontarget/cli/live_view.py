@@ -38,7 +38,7 @@ _MOST = 1_000  # so many agents are kept; more, and only the latest that still r
 
 @dataclass
 class Track:
-    """What was seen of one agent: points (low, p, high) of the present run, and its status."""
+    """What was seen of one agent: points (p and the ends of its spread) of the present run, and its status."""
 
     agent: str
     points: deque[tuple[float, float, float]] = field(
@@ -59,7 +59,8 @@ class Track:
             self.changes.clear()
             self.over, self.status, self.shown = False, "PENDING", "PENDING"
         status, self.step = str(answer["status"]), int(answer.get("t", self.step))
-        numbers = tuple(answer.get(name) for name in ("low", "p", "high"))
+        least, most = answer.get("spread") or (None, None)
+        numbers = (least, answer.get("p"), most)
         known = [math.nan if number is None else float(number) for number in numbers]
         self.points.append((known[0], known[1], known[2]))
         shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
@@ -192,7 +193,7 @@ class LiveView:
         table.add_column("now", justify="right", header_style="dim", no_wrap=True)
         wide = width >= 100
         if wide:
-            table.add_column("band", justify="right", header_style="dim", no_wrap=True)
+            table.add_column("spread", justify="right", header_style="dim", no_wrap=True)
         table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
         # Who needs a look comes first; the others keep their place, so that rows do not jump.
         ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.status, 2))

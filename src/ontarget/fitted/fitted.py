@@ -156,6 +156,11 @@ class Fitted:
         """(steps, groups): how many episodes p of each step was calibrated on."""
         return self.counts if self.curves is None else self.curves.counts
 
+    @property
+    def calibrated_by(self) -> str:
+        """Which episodes calibrate p, in a word."""
+        return "calibration" if self.curves is None else "learning"
+
     def is_trained(self, t: int) -> bool:
         """Whether any episode trained the law of step t."""
         return all(self.models[block] is not None for _, block in self.law.at(t))
@@ -166,8 +171,10 @@ class Fitted:
             return "no model was fitted for this step"
         n = int(self.learned[t, group])
         if n < self.min_calibration:
-            kind = "calibration" if self.curves is None else "learning"
-            return f"{n} {kind} episodes reach this step, fewer than {self.min_calibration}"
+            return (
+                f"{n} {self.calibrated_by} episodes reach this step, fewer than "
+                f"{self.min_calibration}"
+            )
         return ""
 
     def known_steps(

@@ -81,7 +81,7 @@ def in_words(
             return "no model was fitted for this step"
         case Reason.FEW:
             return (
-                f"{one:.0f} calibration episodes reach this step, fewer than "
+                f"{one:.0f} {fitted.calibrated_by} episodes reach this step, fewer than "
                 f"{fitted.min_calibration}"
             )
         case Reason.OVER:

@@ -48,7 +48,7 @@ class Answers:
     broken
         (steps, episodes): where a bad reading made the step unknown.
     n
-        (steps, episodes): how many calibration episodes stand behind each answer; 1 where none is.
+        (steps, episodes): how many episodes the bounds of each answer rest on; 1 where none does.
     met
         Which episodes met the target.
     lengths

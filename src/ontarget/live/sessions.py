@@ -189,7 +189,10 @@ def _reading(state: Any) -> Any:
 
 
 def _json(outlook: Outlook) -> dict[str, Any]:
-    fields = outlook._asdict() | {"status": outlook.status.name}
+    fields = outlook._asdict() | {
+        "status": outlook.status.name,
+        "spread": list(outlook.spread) if outlook.known else None,
+    }
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value
         for name, value in fields.items()

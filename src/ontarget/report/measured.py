@@ -122,6 +122,11 @@ class Measured:
         return self.answers.assurance
 
     @property
+    def spread(self) -> FloatArray:
+        """(steps, episodes, 2): the range that few assure episodes leave to p (M20)."""
+        return self.answers.spread
+
+    @property
     def met(self) -> BoolArray:
         """Which episodes met the target."""
         return self.answers.met
@@ -133,8 +138,13 @@ class Measured:
 
     @property
     def n(self) -> IndexArray:
-        """(steps, episodes): how many calibration episodes stand behind each answer."""
+        """(steps, episodes): how many episodes the bounds of each answer rest on."""
         return self.answers.n
+
+    @property
+    def learned(self) -> IndexArray:
+        """(steps, episodes): how many episodes calibrated each p; at least 1."""
+        return np.maximum(self.fitted.learned[:, self.groups], 1)
 
     @property
     def outcomes(self) -> FloatArray:
@@ -282,7 +292,7 @@ class Measured:
         panel = self.panel(method)
         if kind == "brier":
             return squared_errors(panel, self.met)
-        return log_losses(panel, self.met, n_calibration=self.n)
+        return log_losses(panel, self.met, n_calibration=self.learned)
 
 
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
