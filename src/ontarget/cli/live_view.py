@@ -38,7 +38,7 @@ _MOST = 1_000  # so many agents are kept; more, and only the latest that still r
 
 @dataclass
 class Track:
-    """What was seen of one agent: points (p and the ends of its spread) of the present run, and its status."""
+    """What was seen of one agent: its status, and p of the present run with its spread."""
 
     agent: str
     points: deque[tuple[float, float, float]] = field(
