@@ -144,6 +144,25 @@ def test_places_whose_differences_wrap_around(kind: str, name: str, tmp_path: Pa
     refuse(kind, forge, tmp_path, "need")
 
 
+@pytest.mark.parametrize("n_rows", [2**32 - 1, 70_000])
+def test_a_forest_of_more_rows_than_it_has_origins(n_rows: int, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        arrays = sections["block-00000"]
+        arrays["row_start"][-1] = n_rows
+        arrays["entries"] = arrays["entries"].astype(np.uint32)
+        arrays["entries"][-1] = n_rows - 1
+
+    refuse("forest", forge, tmp_path, "row_episode needs one number per row")
+
+
+@pytest.mark.parametrize("name", ["row_start", "row_episode"])
+def test_rows_that_wrap_around(name: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["block-00000"][name][1:3] = [2**32 - 1, 2**31]
+
+    refuse("guided", forge, tmp_path, f"{name} needs")
+
+
 @pytest.mark.parametrize("section", ["law", "ranks"])
 def test_ends_and_starts_that_wrap_around(section: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:

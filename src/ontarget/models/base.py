@@ -127,6 +127,7 @@ class TrainingRows:
     weight: FloatArray | None
     episodes: IndexArray
     steps: IndexArray
+    step_labels: AnyArray  # the sorted steps themselves
     has_ids: bool
     keys: KeyArray | None  # of the episodes, in their order; None without ids
 
@@ -148,7 +149,8 @@ class TrainingRows:
         keep = slice(None) if weight is None else np.flatnonzero(weight > 0.0)
         of_row = check_labels("ids", np.arange(n_rows) if ids is None else ids, n_rows)[keep]
         labels, episodes = np.unique(of_row, return_inverse=True)
-        at_step = np.zeros(n_rows) if steps is None else check_labels("steps", steps, n_rows)
+        at_step = check_labels("steps", np.zeros(n_rows, int) if steps is None else steps, n_rows)
+        step_labels, of_step = np.unique(at_step[keep], return_inverse=True)
         if weight is not None:
             weight = weight[keep]
             weight = None if weight.min() == weight.max() else weight
@@ -157,7 +159,8 @@ class TrainingRows:
             y=y[keep] + 0.0,  # so that -0.0 and 0.0 are one outcome
             weight=weight,
             episodes=episodes,
-            steps=np.unique(at_step[keep], return_inverse=True)[1],
+            steps=of_step,
+            step_labels=step_labels,
             has_ids=ids is not None,
             keys=None if ids is None else keys_of(labels),
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
+from ontarget.models.forest._batch_kernel import leaves_of_rows
 from ontarget.models.forest._store import table_to_arrays
 from ontarget.models.forest.estimator import QuantileForest
 
@@ -29,7 +31,8 @@ def leaf_entries(forest: QuantileForest, row: np.ndarray) -> list[tuple[np.ndarr
             left = missing_left if np.isnan(row[feature]) else code <= ((node >> 32) & 0xFFFF)
             node = a["nodes"][(node & 0xFFFF_FFFF) + (0 if left else 1)]
         start, size = node & 0xFFFF_FFFF, (node >> 32) & 0x7FFF_FFFF
-        entries = a["support"][a["entries"][start : start + size]]
+        outcomes = np.repeat(a["support"], np.diff(a["row_start"]))
+        entries = outcomes[a["entries"][start : start + size]]
         shares = (
             a["shares"][start : start + size] if a["shares"].size else np.arange(1, size + 1) / size
         )
@@ -52,6 +55,84 @@ def test_cdf_mean_and_weights_equal_the_leaves_own(weight: np.ndarray | None) ->
         mean = np.mean([mass @ v for v, mass in leaves])
         assert forest.predict(row[None])[0] == pytest.approx(mean, abs=1e-12)
         assert weights[i].sum() == pytest.approx(1.0)
+
+
+def limits_by_ranks(
+    forest: QuantileForest, values: np.ndarray, leaves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both limits by M2's definition: entries as ranks of outcomes, shares summed tree by tree."""
+    a = table_to_arrays(forest.table_)
+    ranks = np.searchsorted(a["row_start"], a["entries"], side="right") - 1
+    limits = np.zeros((2, *values.shape))
+    for i, own in enumerate(leaves):
+        for node in a["nodes"][own]:
+            start, size = node & 0xFFFF_FFFF, (node >> 32) & 0x7FFF_FFFF
+            shares = np.arange(size + 1) / size
+            if a["shares"].size:
+                shares = np.append(0.0, a["shares"][start : start + size])
+            outcomes = a["support"][ranks[start : start + size]]
+            for k, side in enumerate(("left", "right")):
+                limits[k, i] += shares[np.searchsorted(outcomes, values[i], side=side)]
+    return limits[0] / leaves.shape[1], limits[1] / leaves.shape[1]
+
+
+@pytest.mark.parametrize("weight", [None, RNG.random(300) + 0.1], ids=["even", "weighted"])
+@pytest.mark.parametrize("source", ["ours", "scikit-learn"])
+@pytest.mark.parametrize("digits", [0, 1, 9])
+def test_row_numbers_give_the_very_bits_of_ranks(
+    source: str, digits: int, weight: np.ndarray | None
+) -> None:
+    y = np.round(Y + 1e-3 * RNG.normal(size=300), digits)
+    forest = QuantileForest(n_trees=9, min_leaf=4, smooth=False).fit(X, y, weight)
+    if source == "scikit-learn":
+        peer = RandomForestRegressor(9, min_samples_leaf=4, random_state=0).fit(X, y)
+        forest = QuantileForest.from_sklearn(peer, X, y, smooth=False)
+    leaves = np.empty((40, 9), dtype=np.uint32)
+    leaves_of_rows(forest.table_, QUERIES, leaves)
+    values = np.column_stack([RNG.choice(y, (40, 5)), RNG.normal(size=(40, 2)), np.full(40, 9e9)])
+    wanted = limits_by_ranks(forest, values, leaves)
+    assert np.array_equal(forest.cdf_limits(QUERIES, values), wanted)
+    for i in (0, 11):
+        alone = forest.cdf_limits(QUERIES[i : i + 1], values[i : i + 1])
+        assert np.array_equal(alone, np.array(wanted)[:, i : i + 1])
+
+
+def test_rows_lead_back_to_their_episodes_and_steps() -> None:
+    ids, steps = np.repeat(np.arange(75) * 7, 4), np.tile([3, 5, 70_000, 9], 75)
+    forest = QuantileForest(n_trees=7, min_leaf=3).fit(X, Y, ids=ids, steps=steps)
+    weights = forest.row_weights(QUERIES).toarray()
+    arrays = forest.to_arrays()
+    outcomes = np.repeat(arrays["support"], np.diff(arrays["row_start"]))
+    assert np.allclose(weights.sum(axis=1), 1.0)
+    assert np.allclose(weights @ outcomes, forest.predict(QUERIES))
+    recorded = {(i, t): y for i, t, y in zip(ids // 7, steps, Y, strict=True)}
+    origins = zip(forest.training_episodes_, forest.training_steps_, strict=True)
+    assert [recorded[int(i), int(t)] for i, t in origins] == outcomes.tolist()
+    by_outcome = forest.leaf_weights(QUERIES)
+    assert by_outcome.has_canonical_format
+    ends = np.column_stack([np.zeros(40), np.cumsum(weights, axis=1)])[:, arrays["row_start"]]
+    assert np.allclose(by_outcome.toarray(), np.diff(ends, axis=1))
+    again = QuantileForest.from_arrays(arrays)
+    assert np.array_equal(again.training_episodes_, forest.training_episodes_)
+    assert np.array_equal(again.training_steps_, forest.training_steps_)
+    assert forest.training_steps_.dtype == np.uint32
+
+
+@pytest.mark.parametrize("steps", [None, np.repeat(["a", "b"], 150), np.repeat([-1, 4], 150)])
+def test_steps_that_are_no_whole_numbers_are_numbered(steps: np.ndarray | None) -> None:
+    forest = QuantileForest(n_trees=2).fit(X, Y, steps=steps)
+    assert np.unique(forest.training_steps_).tolist() == ([0] if steps is None else [0, 1])
+    assert forest.training_steps_.dtype == np.uint16
+    assert np.array_equal(forest.training_episodes_, np.arange(300))
+
+
+def test_an_imported_forest_names_rows_by_their_place_in_the_table() -> None:
+    peer = RandomForestRegressor(3, random_state=0).fit(X, Y)
+    forest = QuantileForest.from_sklearn(peer, X, Y)
+    arrays = forest.to_arrays()
+    outcomes = np.repeat(arrays["support"], np.diff(arrays["row_start"]))
+    assert np.array_equal(Y[forest.training_episodes_], outcomes)
+    assert np.array_equal(np.sort(forest.training_episodes_), np.arange(300))
 
 
 def test_the_live_path_gives_the_very_bits_of_the_batch() -> None:

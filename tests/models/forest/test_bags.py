@@ -44,7 +44,7 @@ def masses_by_tree(
         upto = np.cumsum(np.column_stack([np.zeros(len(rows)), weights]), axis=1)
         at = [np.searchsorted(arrays["support"], values, side=side) for side in ("left", "right")]
         answers.append([np.take_along_axis(upto, one, axis=1) for one in at])
-        held.append(np.bincount(tree["entries"], minlength=n_values) > 0)
+        held.append(np.bincount(tree["entries"], minlength=n_values) > 0)  # each has one row
     return np.array(answers), np.array(held)
 
 

@@ -104,7 +104,7 @@ def test_every_split_is_the_best_there_is_and_every_leaf_holds_its_rows(
             assert explained(table.scores[rows], mass[rows], left) == pytest.approx(possible)
         else:
             start, size = int(nodes[at] & LOW32), int((nodes[at] >> 32) & 0x7FFF_FFFF)
-            held = np.repeat(table.ranks[rows], counts[rows])
+            held = np.repeat(rows, counts[rows])
             assert np.array_equal(entries[start : start + size], held)
             assert not possible > whole * (1 + 1e-9) + 1e-9
             if weighted:

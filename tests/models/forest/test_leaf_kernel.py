@@ -1,4 +1,4 @@
-"""A rank's place in a leaf against NumPy's own search."""
+"""An outcome's rows in a leaf against NumPy's own search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ontarget.models.forest._leaf_kernel import LANES, LONG, counts_in_leaf
 
 
 @kernel
-def count_all(entries: IntArray, leaves: IntArray, ranks: IntArray, found: IntArray) -> None:
-    for i in range(ranks.size):
+def count_all(entries: IntArray, leaves: IntArray, rows: IntArray, found: IntArray) -> None:
+    for i in range(rows.shape[0]):
         start, size = np.uint64(leaves[i, 0]), np.uint64(leaves[i, 1])
-        below, upto = counts_in_leaf(entries, start, size, np.uint64(ranks[i]))
+        span = np.uint64(rows[i, 0]), np.uint64(rows[i, 1])
+        below, upto = counts_in_leaf(entries, start, size, span)
         found[i, 0], found[i, 1] = below, upto
 
 
@@ -29,17 +30,19 @@ def test_counts_are_those_of_a_slow_search(dtype: type, highest: int) -> None:
     leaves = [np.sort(rng.integers(0, highest, size, endpoint=True)) for size in sizes]
     entries = np.concatenate(leaves).astype(dtype)
     ranks = np.unique(np.concatenate([[0, 1, highest - 1, highest], rng.choice(entries, 200)]))
-    leaf, rank = (grid.ravel() for grid in np.meshgrid(np.arange(sizes.size), ranks))
-    found = np.empty((rank.size, 2), dtype=np.int64)
-    count_all(entries, np.column_stack([starts, sizes])[leaf], rank, found)
-    for k in range(rank.size):
+    leaf, first = (grid.ravel() for grid in np.meshgrid(np.arange(sizes.size), ranks))
+    last = np.minimum(first + rng.choice([0, 0, 1, 7, 400], first.size), highest)
+    found = np.empty((first.size, 2), dtype=np.int64)
+    rows = np.column_stack([first, last])
+    count_all(entries, np.column_stack([starts, sizes])[leaf], rows, found)
+    for k in range(first.size):
         own = leaves[leaf[k]]
-        assert found[k, 0] == np.searchsorted(own, rank[k], side="left")
-        assert found[k, 1] == np.searchsorted(own, rank[k], side="right")
+        assert found[k, 0] == np.searchsorted(own, first[k], side="left")
+        assert found[k, 1] == np.searchsorted(own, last[k], side="right")
 
 
 def test_a_store_shorter_than_the_lanes_is_searched_too() -> None:
     entries = np.array([1, 4, 4, 0, 2], dtype=np.uint16)
     found = np.empty((2, 2), dtype=np.int64)
-    count_all(entries, np.array([[0, 3], [3, 2]]), np.array([4, 1]), found)
-    assert found.tolist() == [[1, 3], [1, 1]]
+    count_all(entries, np.array([[0, 3], [3, 2]]), np.array([[4, 4], [1, 2]]), found)
+    assert found.tolist() == [[1, 3], [1, 2]]

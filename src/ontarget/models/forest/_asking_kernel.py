@@ -27,6 +27,7 @@ __all__ = [
     "new_scratch",
     "quantile_of_row",
     "row_to_leaves",
+    "rows_of_rank",
     "shares_of_leaf",
 ]
 
@@ -42,7 +43,8 @@ class ForestTable(NamedTuple):
     bins: BinTable
     nodes: IntArray
     roots: IntArray
-    entries: IntArray
+    entries: IntArray  # training rows in the order of their outcomes, ascending in each leaf
+    row_start: IntArray  # (outcomes + 1,) uint32: the first row of each outcome, and of none
     shares: FloatArray  # cumulative within each leaf; empty where entries weigh the same
     support: tuple[FloatArray, BoolArray, FloatArray]
 
@@ -107,11 +109,20 @@ def row_to_leaves(forest: ForestTable, row: FloatArray, scratch: Scratch) -> Non
 
 
 @inner_kernel
-def shares_of_leaf(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
-    """The leaf's share below the outcome of this rank, and up to it."""
+def rows_of_rank(forest: ForestTable, rank: int) -> tuple[np.uint64, np.uint64]:
+    """The first and the last training row with the outcome of this rank."""
+    start, at, one = forest.row_start, np.uint64(rank), np.uint64(1)
+    return np.uint64(start[at]), np.uint64(start[at + one]) - one
+
+
+@inner_kernel
+def shares_of_leaf(
+    forest: ForestTable, leaf: int, rows: tuple[np.uint64, np.uint64]
+) -> tuple[float, float]:
+    """The leaf's share before the first of these rows, and up to the last."""
     node = forest.nodes[leaf]
     start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
-    below, upto = counts_in_leaf(forest.entries, start, size, np.uint64(rank))
+    below, upto = counts_in_leaf(forest.entries, start, size, rows)
     if forest.shares.size == 0:
         of = np.float64(np.int64(size))
         return np.float64(np.int64(below)) / of, np.float64(np.int64(upto)) / of
@@ -131,8 +142,9 @@ def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, fl
     if rank == forest.support[0].size:
         return 1.0, 1.0
     below, upto = 0.0, 0.0
+    rows = rows_of_rank(forest, rank)
     for t in range(leaves.size):
-        less, no_more = shares_of_leaf(forest, leaves[t], rank)
+        less, no_more = shares_of_leaf(forest, leaves[t], rows)
         below += less
         upto += no_more
     return below / leaves.size, upto / leaves.size
@@ -157,7 +169,7 @@ def limits_of_row(
 
 @inner_kernel
 def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> int:
-    """Write the row's mass by buckets of neighbouring ranks; return the shift from rank to bucket.
+    """Write the mass by buckets of neighbouring training rows; return the shift to a row's bucket.
 
     Summed in another order than `_masses` sums, so good for a guess only. A shift of -1 says that
     no guess is worth its cost: outcomes are few, or leaves are long.
@@ -168,7 +180,8 @@ def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> 
     if forest.support[0].size <= _FEW_VALUES or n_entries > _LONG_LEAF * leaves.size:
         return -1
     shift = 0
-    while (forest.support[0].size - 1) >> shift >= buckets.size:
+    n_rows = np.int64(forest.row_start[forest.row_start.size - 1])
+    while (n_rows - 1) >> shift >= buckets.size:
         shift += 1
     for b in range(buckets.size):
         buckets[b] = 0.0
@@ -198,13 +211,14 @@ def quantile_of_row(
     if q > 1.0 or (q == 1.0 and strictly):
         return np.inf
     buckets, shift = mass_of
-    before, end = -1, -1  # the ranks just before the bucket and at its end
+    before, end = -1, -1  # the last rank before the bucket and the first that goes to its end
     if shift >= 0:
         bucket, mass = 0, buckets[0]
         while bucket < buckets.size - 1 and mass < q:
             bucket += 1
             mass += buckets[bucket]
-        before, end = (bucket << shift) - 1, ((bucket + 1) << shift) - 1
+        before = int(np.searchsorted(forest.row_start, bucket << shift, side="right")) - 2
+        end = int(np.searchsorted(forest.row_start, (bucket + 1) << shift)) - 1
     values = forest.support[0]
     low, high = 0, values.size
     below, upto = 0.0, 1.0
@@ -225,17 +239,17 @@ def quantile_of_row(
 
 
 @inner_kernel
-def mean_of_leaf(forest: ForestTable, leaf: int) -> float:
-    """The weighted mean of a leaf's training outcomes."""
-    values, entries, shares = forest.support[0], forest.entries, forest.shares
+def mean_of_leaf(forest: ForestTable, outcomes: FloatArray, leaf: int) -> float:
+    """The weighted mean of a leaf's training outcomes, given those of all rows."""
+    entries, shares = forest.entries, forest.shares
     node = forest.nodes[leaf]
     start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
     total, before = 0.0, 0.0
     if shares.size == 0:
         for e in range(start, start + size):
-            total += values[entries[e]]
+            total += outcomes[entries[e]]
         return total / np.float64(np.int64(size))
     for e in range(start, start + size):
-        total += (shares[e] - before) * values[entries[e]]
+        total += (shares[e] - before) * outcomes[entries[e]]
         before = shares[e]
     return total

@@ -22,6 +22,7 @@ from ontarget.models.forest._asking_kernel import (
     new_scratch,
     quantile_of_row,
     row_to_leaves,
+    rows_of_rank,
     shares_of_leaf,
 )
 from ontarget.models.forest._binning_kernel import bin_values, write_code
@@ -109,8 +110,8 @@ def _add_shares(
 def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
     """As `shares_of_leaf`, for the rank beyond the last outcome too."""
     n_values = forest.support[0].size
-    # Entries of two bytes cannot be compared with that rank.
-    less, no_more = shares_of_leaf(forest, leaf, min(rank, n_values - 1))
+    # Entries of two bytes cannot be compared with the row after the last one.
+    less, no_more = shares_of_leaf(forest, leaf, rows_of_rank(forest, min(rank, n_values - 1)))
     return less if rank < n_values else 1.0, no_more if rank < n_values else 1.0
 
 
@@ -232,21 +233,23 @@ def _quantiles_of_one(
 
 
 @kernel
-def means_of_leaves(forest: ForestTable, means: FloatArray) -> None:
-    """Write the mean outcome of each node that is a leaf."""
+def means_of_leaves(forest: ForestTable, outcomes: FloatArray, means: FloatArray) -> None:
+    """Write the mean outcome of each node that is a leaf, given those of all training rows."""
     for n in range(forest.nodes.size):
         if forest.nodes[n] < 0:
-            means[n] = mean_of_leaf(forest, n)
+            means[n] = mean_of_leaf(forest, outcomes, n)
 
 
 @kernel
 def means_of_rows(
-    forest: ForestTable, X: FloatArray, of_nodes: FloatArray, means: FloatArray
+    forest: ForestTable, X: FloatArray, known: tuple[FloatArray, FloatArray], means: FloatArray
 ) -> None:
     """Write the mean outcome of each row: over trees, of its leaf's.
 
-    ``of_nodes`` holds the means of all leaves, or nothing where rows are few.
+    Known are the outcomes of all training rows, and the means of all nodes that are leaves, or of
+    none where rows are few.
     """
+    outcomes, of_nodes = known
     scratch = _new_block(forest, X.shape[0])
     _bin_block(forest, scratch, X)
     means[:] = 0.0
@@ -254,5 +257,8 @@ def means_of_rows(
         _block_to_leaves(forest, scratch, t, X.shape[0])
         for i in range(X.shape[0]):
             leaf = scratch.leaves[i]
-            means[i] += of_nodes[leaf] if of_nodes.size > 0 else mean_of_leaf(forest, leaf)
+            if of_nodes.size > 0:
+                means[i] += of_nodes[leaf]
+            else:
+                means[i] += mean_of_leaf(forest, outcomes, leaf)
     means /= forest.roots.size

@@ -18,7 +18,7 @@ from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._binning import bin_features, choose_bins
 from ontarget.models.forest._growing_kernel import grow_tree
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
-from ontarget.models.forest._store import Tree, assemble
+from ontarget.models.forest._store import Tree, assemble, entry_type
 
 __all__ = ["SPLIT_SCORES", "GrowthPlan", "grow_forest", "in_canonical_order"]
 
@@ -58,21 +58,20 @@ def grow_forest(
     trees = _grow_trees(table, bags, episodes, plan.rules)
     atoms = find_atoms(ranks, episodes, rows.steps)
     support = Support.of(values, atoms, mass, smooth=plan.smooth)
-    return assemble(trees, bins, support), bags
+    return assemble(trees, bins, support, np.bincount(ranks)), bags
 
 
 def _grow_trees(
     table: TrainingTable, bags: Bags, episodes: IndexArray, rules: GrowthRules
 ) -> list[Tree]:
-    small = int(table.ranks[-1]) <= np.iinfo(np.uint16).max
+    dtype = entry_type(table.ranks.size)
     trees: list[Tree | None] = [None] * bags.sampling.n_trees
 
     def grow(start: int, stop: int) -> None:
         for t in range(start, stop):
             drawn, state = bags.draw(t)
             nodes, entries, shares = grow_tree(table, drawn[episodes], rules, state)
-            ranks = entries.astype(np.uint16) if small else entries
-            trees[t] = Tree(nodes, ranks, shares)
+            trees[t] = Tree(nodes, entries.astype(dtype, copy=False), shares)
 
     run_blocks(grow, len(trees), block=1)
     return [tree for tree in trees if tree is not None]

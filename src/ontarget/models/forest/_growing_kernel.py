@@ -98,7 +98,8 @@ def grow_tree(
             grow_small(growth, part, (node, last - first, depth), (table.n_bins, rules, below))
             continue
         if split.feature < 0:  # many rows that nothing divides
-            of_row = OfRow(table.ranks, counts, table.weight)
+            all_rows = np.arange(counts.size).astype(np.uint32)
+            of_row = OfRow(all_rows, table.ranks, counts, table.weight)
             growth.nodes[node] = write_leaf(growth, bag.order[first:last], of_row)
             continue
         missing = table.n_bins[split.feature]
@@ -152,6 +153,7 @@ def _gather(
     weighted = table.weight.size > 0
     of_row = OfRow(
         np.empty(n_rows, dtype=np.uint32),
+        np.empty(n_rows, dtype=np.uint32),
         np.empty(n_rows, dtype=np.int64),
         np.empty(n_rows if weighted else 0),
     )
@@ -159,6 +161,7 @@ def _gather(
         part.sums[i, 0] = bag.sums[first + i, 1]
         part.sums[i, 1] = bag.sums[first + i, 2]
         part.sums[i, 2] = bag.sums[first + i, 3]
+        of_row.numbers[i] = order[i]
         of_row.ranks[i] = table.ranks[order[i]]
         of_row.counts[i] = counts[order[i]]
         if weighted:

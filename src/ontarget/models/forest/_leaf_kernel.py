@@ -1,4 +1,4 @@
-"""Where a rank falls among a leaf's sorted entries.
+"""Where the rows of an outcome fall among a leaf's sorted entries, which are rows too.
 
 Most leaves are short. To halve a short leaf costs the processor a wrong guess or two, which takes
 longer than to compare it whole, many entries in one instruction.
@@ -26,20 +26,23 @@ LONG = 256
 
 @inner_kernel
 def counts_in_leaf(
-    entries: IntArray, start: np.uint64, size: np.uint64, rank: np.uint64
+    entries: IntArray, start: np.uint64, size: np.uint64, rows: tuple[np.uint64, np.uint64]
 ) -> tuple[np.uint64, np.uint64]:
-    """How many of a leaf's entries are below this rank, and how many up to it."""
+    """How many of a leaf's entries are below the first of these rows, and how many up to the last.
+
+    Both rows are at most the largest number that an entry can hold.
+    """
     lanes, n_entries = np.uint64(LANES), np.uint64(entries.size)
     if size > np.uint64(LONG) or n_entries < lanes:
-        first = last = _place_of(entries, start, start + size, rank)
-        if first < start + size and entries[first] == rank:
-            last = _place_of(entries, first, start + size, rank + np.uint64(1))
+        first = last = _place_of(entries, start, start + size, rows[0])
+        if first < start + size and entries[first] <= rows[1]:
+            last = _place_of(entries, first, start + size, rows[1] + np.uint64(1))
         return first - start, last - start
     below, upto = np.uint64(0), np.uint64(0)
     at, left = start, size
     while True:
         read = min(at, n_entries - lanes)  # no lane lies beyond the last entry
-        less, no_more = _compare_lanes(entries, read, at - read, min(left, lanes), rank)
+        less, no_more = _compare_lanes(entries, (read, at - read, min(left, lanes)), rows)
         below += less
         upto += no_more
         if left <= lanes:
@@ -49,21 +52,21 @@ def counts_in_leaf(
 
 
 @inner_kernel
-def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, rank: np.uint64) -> np.uint64:
-    """The first place from start, before end, whose entry is not below this rank; else end."""
+def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, row: np.uint64) -> np.uint64:
+    """The first place from start, before end, whose entry is not below this row; else end."""
     one, none = np.uint64(1), np.uint64(0)
     base, size = start, end - start
     while size > one:
         half = size >> one
-        base += half if entries[base + half - one] < rank else none
+        base += half if entries[base + half - one] < row else none
         size -= half
-    return base + (one if size > none and entries[base] < rank else none)
+    return base + (one if size > none and entries[base] < row else none)
 
 
-def _comparison(typing_context: Any, entries: Any, at: Any, skip: Any, size: Any, rank: Any) -> Any:
-    """Of so many entries from ``at + skip``: how many are below the rank, how many up to it.
+def _comparison(typing_context: Any, entries: Any, span: Any, rows: Any) -> Any:
+    """Of ``size`` entries from ``at + skip``: how many are below the first row, up to the last one.
 
-    Reads `LANES` entries from ``at`` and counts only those asked for.
+    The span is at, skip and size. Reads `LANES` entries from ``at`` and counts those asked for.
     """
     lane = ir.IntType(entries.dtype.bitwidth)
     lanes = ir.VectorType(lane, LANES)
@@ -79,21 +82,21 @@ def _comparison(typing_context: Any, entries: Any, at: Any, skip: Any, size: Any
             bits = builder.bitcast(builder.and_(chosen, wanted), ir.IntType(LANES))
             return builder.ctpop(builder.zext(bits, ir.IntType(64)))
 
-        array, at, skip, size, rank = args
+        array = args[0]
+        at, skip, size = (builder.extract_value(args[1], k) for k in range(3))
+        first, last = (in_all_lanes(builder.extract_value(args[2], k)) for k in range(2))
         data = context.make_array(signature.args[0])(context, builder, array).data
         place = builder.bitcast(builder.gep(data, [at]), lanes.as_pointer())
         read = builder.load(place, align=lane.width // 8)
         # The number of a lane before those asked for wraps around and is larger than any size.
         number = builder.sub(ir.Constant(lanes, list(range(LANES))), in_all_lanes(skip))
         wanted = builder.icmp_unsigned("<", number, in_all_lanes(size))
-        ranks = in_all_lanes(rank)
-        below = count(builder.icmp_unsigned("<", read, ranks))
-        upto = count(builder.icmp_unsigned("<=", read, ranks))
+        below = count(builder.icmp_unsigned("<", read, first))
+        upto = count(builder.icmp_unsigned("<=", read, last))
         return context.make_tuple(builder, signature.return_type, (below, upto))
 
     counts = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
-    whole = types.uint64
-    return counts(entries, whole, whole, whole, whole), generate
+    return counts(entries, types.UniTuple(types.uint64, 3), counts), generate  # type: ignore[no-untyped-call]
 
 
 _compare_lanes: Any = intrinsic(_comparison)

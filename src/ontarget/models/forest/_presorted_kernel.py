@@ -64,9 +64,10 @@ class Growth(NamedTuple):
 
 
 class OfRow(NamedTuple):
-    """What a leaf stores of each row."""
+    """What a leaf stores of each row, and what decides whether it is one."""
 
-    ranks: IntArray
+    numbers: IntArray  # uint32, in the order of all training rows
+    ranks: IntArray  # place among the distinct outcomes
     counts: IntArray  # how often it was drawn
     weight: FloatArray  # empty where rows weigh the same
 
@@ -313,13 +314,13 @@ def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
 
 @inner_kernel
 def write_leaf(growth: Growth, leaf: IntArray, of_row: OfRow) -> int:
-    """Append the leaf's outcomes, each as often as it was drawn; return its node."""
+    """Append the leaf's rows, each as often as it was drawn; return its node."""
     start = growth.cursor[1]
     size = 0
     total = 0.0
     for row in leaf:
         for _ in range(of_row.counts[row]):
-            growth.entries[start + size] = of_row.ranks[row]
+            growth.entries[start + size] = of_row.numbers[row]
             if growth.shares.size > 0:
                 total += of_row.weight[row]
                 growth.shares[start + size] = total

@@ -13,13 +13,16 @@ from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning import MAX_BINS, bin_table
 from ontarget.models.forest._binning_kernel import BinTable
-from ontarget.models.forest._store import Tree, assemble, check_table
+from ontarget.models.forest._origins import RowOrigins
+from ontarget.models.forest._store import Tree, assemble, check_table, entry_type
 
 __all__ = ["table_of_sklearn"]
 
 
-def table_of_sklearn(forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool) -> ForestTable:
-    """The forest of these trees over the outcomes that their leaves hold."""
+def table_of_sklearn(
+    forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool
+) -> tuple[ForestTable, RowOrigins]:
+    """The forest of these trees over the rows that their leaves hold, and where those came from."""
     trees = _fitted_trees(forest)
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] != forest.n_features_in_:
@@ -31,16 +34,19 @@ def table_of_sklearn(forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool) -
     bins = _bins(trees, forest.n_features_in_)
     samples = _samples(forest, rows.y.size)
     as_trained = np.asarray(rows.X, dtype=np.float32)
-    dtype = np.uint16 if values.size <= np.iinfo(np.uint16).max + 1 else np.uint32
+    order = np.argsort(ranks, kind="stable")
+    numbers = np.empty(order.size, dtype=entry_type(order.size))
+    numbers[order] = np.arange(order.size)
     ours = [
-        _convert(tree, bins, tree.apply(as_trained)[sample], ranks[sample].astype(dtype))
+        _convert(tree, bins, tree.apply(as_trained)[sample], numbers[sample])
         for tree, sample in zip(trees, samples, strict=True)
     ]
     atoms = find_atoms(ranks, rows.episodes, rows.steps)
-    mass = np.bincount(ranks).astype(np.float64)
-    table = assemble(ours, bins, Support.of(values, atoms, mass, smooth=smooth))
+    counts = np.bincount(ranks)
+    support = Support.of(values, atoms, counts.astype(np.float64), smooth=smooth)
+    table = assemble(ours, bins, support, counts)
     check_table(table)
-    return table
+    return table, RowOrigins.of(rows.take(order), order)
 
 
 def _fitted_trees(forest: Any) -> list[Any]:
@@ -94,8 +100,8 @@ def _float32_edges(threshold: FloatArray) -> FloatArray:
     return np.where(middle.astype(np.float32) > low, np.nextafter(middle, -np.inf), middle)
 
 
-def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, ranks: IntArray) -> Tree:
-    """One tree with its children side by side and its leaves' outcomes sorted."""
+def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, numbers: IntArray) -> Tree:
+    """One tree with its children side by side and its leaves' rows sorted."""
     is_split = tree.children_left >= 0
     splits = np.flatnonzero(is_split)
     first_child = 1 + 2 * np.arange(splits.size, dtype=np.int64)
@@ -122,4 +128,4 @@ def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, ranks: IntArray
         raise InputError("X needs the rows that the forest was fitted on: a leaf holds none")
     start = np.cumsum(size) - size
     nodes[leaves] = (size[leaves] << 32 | start[leaves]) | np.int64(-(1 << 63))
-    return Tree(nodes, ranks[np.lexsort((ranks, place[leaf_of_row]))], np.empty(0))
+    return Tree(nodes, numbers[np.lexsort((numbers, place[leaf_of_row]))], np.empty(0))

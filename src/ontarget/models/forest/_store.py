@@ -22,6 +22,7 @@ __all__ = [
     "check_bins",
     "check_table",
     "drop_unused_edges",
+    "entry_type",
     "table_from_arrays",
     "table_to_arrays",
 ]
@@ -35,8 +36,16 @@ class Tree(NamedTuple):
     shares: FloatArray
 
 
-def assemble(trees: list[Tree], bins: BinTable, support: Support) -> ForestTable:
-    """The forest of these trees. Empties the list as it goes, so that memory holds it once."""
+def entry_type(n_rows: int) -> type[np.unsignedinteger]:
+    """The type of leaf entries, which are numbers of training rows."""
+    return np.uint16 if n_rows <= np.iinfo(np.uint16).max + 1 else np.uint32
+
+
+def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArray) -> ForestTable:
+    """The forest of these trees, over so many training rows with each outcome of the support.
+
+    Empties the list of trees as it goes, so that memory holds them once.
+    """
     n_nodes = sum(tree.nodes.size for tree in trees)
     n_entries = sum(tree.entries.size for tree in trees)
     if max(n_nodes, n_entries) > LOW32:
@@ -64,6 +73,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support) -> ForestTable
         nodes=read_only(nodes),
         roots=read_only(roots),
         entries=read_only(entries),
+        row_start=read_only(np.concatenate([[0], np.cumsum(n_rows)]).astype(np.uint32)),
         shares=read_only(shares),
         support=support.as_tuple(),
     )
@@ -108,6 +118,7 @@ def table_to_arrays(table: ForestTable) -> dict[str, AnyArray]:
         "nodes": table.nodes,
         "roots": table.roots,
         "entries": table.entries,
+        "row_start": table.row_start,
         "shares": table.shares,
     }
 
@@ -121,12 +132,18 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
         categorical=flat_array(arrays, "categorical", np.bool_),
         order=flat_array(arrays, "category_order", np.uint16),
     )
-    small = support.values.size <= np.iinfo(np.uint16).max + 1
+    row_start = flat_array(arrays, "row_start", np.uint32)
+    require(
+        row_start.size == support.values.size + 1, "row_start needs one number more than outcomes"
+    )
+    rising = row_start[0] == 0 and (row_start[1:] > row_start[:-1]).all()
+    require(bool(rising), "row_start needs to rise from 0")
     table = ForestTable(
         bins=bins,
         nodes=flat_array(arrays, "nodes", np.int64),
         roots=flat_array(arrays, "roots", np.int64),
-        entries=flat_array(arrays, "entries", np.uint16 if small else np.uint32),
+        entries=flat_array(arrays, "entries", entry_type(int(row_start[-1]))),
+        row_start=row_start,
         shares=flat_array(arrays, "shares", np.float64),
         support=support.as_tuple(),
     )
@@ -139,11 +156,11 @@ def check_table(table: ForestTable) -> None:
     check_bins(table.bins)
     starts = _check_nodes(table)
     entries, shares = table.entries, table.shares
-    require(entries.max() < table.support[0].size, "entries need ranks within the support")
+    require(entries.max() < table.row_start[-1], "entries need rows that exist")
     inside = np.ones(entries.size, dtype=np.bool_)
     inside[starts] = False  # an entry that continues its leaf
     rising = entries[1:] >= entries[:-1]
-    require(bool(rising[inside[1:]].all()), "entries of a leaf need ascending ranks")
+    require(bool(rising[inside[1:]].all()), "entries of a leaf need ascending rows")
     if shares.size:
         require(shares.shape == entries.shape, "shares need one number per entry")
         require(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares need numbers in [0, 1]")

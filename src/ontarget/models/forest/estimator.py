@@ -10,9 +10,16 @@ import numpy as np
 
 from ontarget._arguments import share, whole_number
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, IntArray
 from ontarget.errors import InputError
-from ontarget.models.base import Side, check_categorical, check_levels, check_side, check_values
+from ontarget.models.base import (
+    Side,
+    TrainingRows,
+    check_categorical,
+    check_levels,
+    check_side,
+    check_values,
+)
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._batch_kernel import (
@@ -33,6 +40,7 @@ from ontarget.models.forest._growing import (
 )
 from ontarget.models.forest._live import LiveForest
 from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
+from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest._sklearn_trees import table_of_sklearn
 from ontarget.models.forest._split_kernel import GrowthRules
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
@@ -87,6 +95,13 @@ class QuantileForest(ForestEstimator):
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number.
 
+    Attributes
+    ----------
+    training_episodes_, training_steps_
+        The episode and the step of each training row, rows in the order of `row_weights`. Episodes
+        are numbered in the order of their sorted ids. Steps other than whole numbers from 0 up are
+        numbered too.
+
     Notes
     -----
     In scikit-learn's forests n_trees is called ``n_estimators``, min_leaf ``min_samples_leaf`` and
@@ -111,6 +126,8 @@ class QuantileForest(ForestEstimator):
     kind: ClassVar[str] = "quantile_forest"
 
     table_: ForestTable
+    training_episodes_: IntArray
+    training_steps_: IntArray
     _learned_: Bags
 
     def __init__(
@@ -166,9 +183,7 @@ class QuantileForest(ForestEstimator):
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
         columns = check_categorical(categorical, rows.X.shape[1])
-        with threads_at_most(self.n_jobs):
-            self.table_, self._learned_ = grow_forest(in_canonical_order(rows), plan, columns)
-        return self
+        return self._grow(in_canonical_order(rows), plan, columns)
 
     @classmethod
     def from_sklearn(cls, forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool = True) -> Self:
@@ -183,19 +198,22 @@ class QuantileForest(ForestEstimator):
         smooth
             As in the constructor.
         """
-        table = table_of_sklearn(forest, X, y, smooth=smooth)
-        return cls._of_table(table, smooth=smooth)
+        table, origins = table_of_sklearn(forest, X, y, smooth=smooth)
+        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table, origins)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The forest whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
         table = table_from_arrays(arrays)
-        return cls._of_table(table, smooth=bool(table.support[2][3] > 0.0))
+        origins = RowOrigins.from_arrays(arrays, int(table.row_start[-1]))
+        smooth = bool(table.support[2][3] > 0.0)
+        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table, origins)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted forest needs to answer, as flat read-only arrays."""
         self._check_fitted()
-        return table_to_arrays(self.table_)
+        origins = RowOrigins(self.training_episodes_, self.training_steps_)
+        return {**table_to_arrays(self.table_), **origins.to_arrays()}
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
@@ -292,11 +310,12 @@ class QuantileForest(ForestEstimator):
         table = self.table_
         many = rows.shape[0] * table.roots.size > table.nodes.size
         of_nodes = np.empty(table.nodes.size if many else 0)
+        outcomes = np.repeat(table.support[0], np.diff(table.row_start))
         if many:
-            means_of_leaves(table, of_nodes)
+            means_of_leaves(table, outcomes, of_nodes)
 
         def answer(a: int, b: int) -> None:
-            means_of_rows(table, rows[a:b], of_nodes, means[a:b])
+            means_of_rows(table, rows[a:b], (outcomes, of_nodes), means[a:b])
 
         self._answer(answer, rows.shape[0])
         return means
@@ -305,6 +324,30 @@ class QuantileForest(ForestEstimator):
         """The mass on each distinct training outcome, (rows, outcomes), sparse; rows sum to 1.
 
         Column j belongs to ``forest.to_arrays()["support"][j]``.
+        """
+        from scipy.sparse import csr_array
+
+        of_rows, starts = self.row_weights(X), self.table_.row_start
+        columns = np.searchsorted(starts, of_rows.indices, side="right") - 1
+        shape = (of_rows.shape[0], starts.size - 1)
+        weights = csr_array((of_rows.data, columns, of_rows.indptr), shape=shape)
+        weights.sum_duplicates()
+        return weights
+
+    def row_weights(self, X: ArrayLike) -> csr_array:
+        """The mass on each training row, (rows, training rows), sparse; rows sum to 1.
+
+        Training rows come in the order of their outcomes: column j is a row of the episode
+        ``training_episodes_[j]`` at the step ``training_steps_[j]``.
+
+        Examples
+        --------
+        >>> X = np.arange(40.0).reshape(20, 2)
+        >>> ids = np.repeat(np.arange(5), 4)
+        >>> forest = QuantileForest(20, min_leaf=2).fit(X, X[:, 0], ids=ids)
+        >>> mass = forest.row_weights(X[:1]).toarray()[0]
+        >>> print(np.bincount(forest.training_episodes_, weights=mass).argmax())
+        0
         """
         from scipy.sparse import csr_array
 
@@ -324,7 +367,7 @@ class QuantileForest(ForestEstimator):
             mass = table.shares[entry] - before
         ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
         columns = table.entries[entry].astype(np.int64)
-        shape = (rows.shape[0], table.support[0].size)
+        shape = (rows.shape[0], int(table.row_start[-1]))
         weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
         weights.sum_duplicates()
         return weights
@@ -334,12 +377,15 @@ class QuantileForest(ForestEstimator):
         self._check_fitted()
         return LiveForest(self.table_)
 
-    @classmethod
-    def _of_table(cls, table: ForestTable, *, smooth: bool) -> Self:
-        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table)
+    def _grow(self, rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]) -> Self:
+        """The forest grown on rows in their canonical order."""
+        with threads_at_most(self.n_jobs):
+            table, self._learned_ = grow_forest(rows, plan, categorical)
+        return self._hold(table, RowOrigins.of(rows))
 
-    def _hold(self, table: ForestTable) -> Self:
+    def _hold(self, table: ForestTable, origins: RowOrigins) -> Self:
         self.table_ = table
+        self.training_episodes_, self.training_steps_ = origins
         self.n_features_in_ = table.bins.categorical.size
         return self
 

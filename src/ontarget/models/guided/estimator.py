@@ -14,7 +14,7 @@ from ontarget.errors import InputError
 from ontarget.models._stored import require
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.forest._estimator import ForestEstimator
-from ontarget.models.forest._growing import grow_forest, in_canonical_order
+from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import (
@@ -159,8 +159,7 @@ class GuidedForest(ForestEstimator):
             if not rows.has_ids:
                 # Equal rows may stand in different folds; then only their guides tell them apart.
                 rows = in_canonical_order(rows)
-            table, forest._learned_ = grow_forest(rows, growth, columns)
-        self.forest_, self._learned_ = forest._hold(table), folds
+            self.forest_, self._learned_ = forest._grow(rows, growth, columns), folds
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
