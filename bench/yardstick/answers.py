@@ -87,7 +87,7 @@ def kept(method: Method, question: Question, cache: Path | None) -> Answer:
         answer = method.answer(question)
         file.parent.mkdir(parents=True, exist_ok=True)
         raw = {} if answer.raw is None else {"raw": answer.raw}
-        part = file.with_suffix(".part.npz")
+        part = file.with_suffix(f".{os.getpid()}.npz")  # several runs may share a cache
         np.savez(part, p=answer.p, seconds=answer.seconds, **raw)
         part.rename(file)
     with np.load(file) as found:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from yardstick.truth import Distance
 
@@ -35,6 +36,8 @@ def draw_growth(found: Mapping[str, Grown], file: Path) -> None:
             )
         panel.set(xscale="log", yscale="log", title=process, xlabel="past episodes")
         panel.set_xticks(sizes, [f"{n:,}" for n in sizes])
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panel.yaxis.set_major_formatter("{x:g}")
         panel.minorticks_off()
         panel.grid(alpha=0.3)
     panels[0][0].set_ylabel("excess Brier score · 10⁴")
