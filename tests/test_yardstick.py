@@ -49,23 +49,23 @@ def test_unanswered_rows_count_as_the_pasts_rate_at_their_step() -> None:
     assert measures.fill(p, t, past_t, past_met).tolist() == [0.3, 0.5, 0.75]
 
 
-def test_jumps_are_within_episodes_and_sorted_by_where_blocks_begin() -> None:
-    # Two episodes of 11 steps, horizon 32: blocks of 5 begin at 5 and 10, the new ones at 8.
+def test_jumps_are_within_episodes_and_sorted_by_where_blocks_meet() -> None:
+    # Two episodes of 11 steps, horizon 33: old blocks begin at 5 and 10, a new one is centred on 8.
     p = np.zeros((2, 11))
     p[:, 5:], p[0, 8:], p[:, 10:] = 0.2, 0.5, 0.9
     t, episode = np.tile(np.arange(11), 2), np.repeat([0, 1], 11)
-    found = measures.jumps(p.ravel(), t, episode, horizon=32)
-    assert found["every 5"] == pytest.approx((0.2 + 0.2 + 0.4 + 0.7) / 4)
-    assert found["every H/4"] == pytest.approx((0.3 + 0.0) / 2)
+    found = measures.jumps(p.ravel(), t, episode, horizon=33)
+    assert found["old blocks"] == pytest.approx((0.2 + 0.2 + 0.4 + 0.7) / 4)
+    assert found["new blocks"] == pytest.approx((0.3 + 0.0 + 0.0 + 0.0) / 4)
     assert found["elsewhere"] == 0.0  # the fall from 0.9 to 0 between the episodes is no jump
 
 
 def test_jumps_leave_out_steps_without_an_answer() -> None:
     p = np.array([0.1, np.nan, 0.9, 0.9, 0.9, 0.4])
     found = measures.jumps(p, np.arange(6), np.zeros(6, dtype=int), horizon=40)
-    assert found["every 5"] == pytest.approx(0.5)
+    assert found["old blocks"] == pytest.approx(0.5)
     assert found["elsewhere"] == 0.0
-    assert np.isnan(found["every H/4"])
+    assert np.isnan(found["new blocks"])
 
 
 def _log(n_episodes: int) -> pl.DataFrame:

@@ -55,7 +55,7 @@ def difference_table(found: Found, n_new: int, n_past: int) -> str:
 
 def jump_table(found: Found) -> str:
     """How much p moves from one step to the next, and how much more where blocks begin."""
-    head = ("mean |Δp|", "every 5", "every H/4", "elsewhere", "ratio, 5", "ratio, H/4")
+    head = ("mean |Δp|", "old blocks", "new blocks", "elsewhere", "old ratio", "new ratio")
     rows = []
     for method, each in found.items():
         old, new, rest = (float(np.mean([one.jumps[place] for one in each])) for place in head[1:4])
