@@ -40,7 +40,7 @@ def score_table(found: Found) -> str:
 def difference_table(found: Found, n_new: int, n_past: int) -> str:
     """The first method minus each other one, · 10⁴; below 0 the first is better."""
     first, *others = found
-    head = (f"{first} minus", "Brier", "log loss", "ECE pooled", *(f"{one}" for one in PHASES))
+    head = (f"{first} minus", "Brier", "log loss", "ECE pooled", *PHASES)
     rows = []
     for other in others:
         pairs = list(zip(found[first], found[other], strict=True))
@@ -54,7 +54,7 @@ def difference_table(found: Found, n_new: int, n_past: int) -> str:
 
 
 def jump_table(found: Found) -> str:
-    """How much p moves from one step to the next, and how much more where blocks begin."""
+    """How much p moves from one step to the next, and how much more where blocks meet."""
     head = ("mean |Δp|", "old blocks", "new blocks", "elsewhere", "old ratio", "new ratio")
     rows = []
     for method, each in found.items():
