@@ -17,11 +17,18 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from yardstick import tables
 from yardstick.answers import Method, kept, methods
 from yardstick.measures import Scores, score
+from yardstick.pictures import draw_growth
 from yardstick.questions import REAL, real_questions
+from yardstick.truth import GROWING, MOST, PROCESSES, REPEATS, Distance, Process, told
+
+METHODS = ("ours", "before", "boosted", "logistic")  # the first is compared with the others
+
+Grown = dict[int, dict[str, list[Distance]]]  # by number of past episodes, then method
 
 
 def options() -> argparse.Namespace:
@@ -30,13 +37,15 @@ def options() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--data", type=Path, help="folder of the real sets; without it they are skipped")
-    add("--sets", nargs="+", choices=[*REAL], default=[*REAL], help="real sets; all by default")
+    every = (*REAL, *PROCESSES)
+    add("--sets", nargs="+", choices=every, default=every, help="real sets and processes; all")
     add("--splits", type=int, default=10, help="splits by whole episode (10)")
     add("--beside", type=Path, help="an older checkout, measured as 'before'")
-    add("--methods", nargs="+", help="some of ours, before, boosted, logistic; all by default")
+    add("--methods", nargs="+", choices=METHODS, default=METHODS, help="all by default")
     add("--cache", type=Path, help="folder that keeps every answer")
     add("--json", type=Path, help="file for all numbers")
-    add("--quick", action="store_true", help="2 splits of a quarter of the episodes")
+    add("--figure", type=Path, help="PNG or SVG: distance to the truth by number of past episodes")
+    add("--quick", action="store_true", help="2 splits of a quarter of the episodes, few processes")
     return parser.parse_args()
 
 
@@ -55,7 +64,8 @@ def measure_set(name: str, asked: argparse.Namespace, chosen: dict[str, Method])
     n_past, n_new = sizes
     print(
         f"\n== {name}: {REAL[name].says} (true of {100 * share:.0f} % of rows)\n"
-        f"   {n_past:,} past and {n_new:,} new episodes, {splits} splits\n"
+        f"   {n_past:,} past and {n_new:,} new episodes, {splits} splits; where a method gives no "
+        "answer, the past's rate at that step counts\n"
     )
     print(tables.score_table(found))
     print(
@@ -68,17 +78,64 @@ def measure_set(name: str, asked: argparse.Namespace, chosen: dict[str, Method])
     return {"n_past": n_past, "n_new": n_new, "scores": scores}
 
 
+def measure_process(name: str, asked: argparse.Namespace, chosen: dict[str, Method]) -> Grown:
+    """Every method on one process, by number of past episodes."""
+    with TemporaryDirectory() as folder:
+        process = Process(name, asked.cache or Path(folder))
+    sizes = [*REPEATS] if name in GROWING else [MOST]
+    if asked.quick:
+        sizes = sizes[:2]
+    found: Grown = {}
+    for size in sizes:
+        own: dict[str, list[Distance]] = found.setdefault(size, {})
+        for question in process.questions(size, REPEATS[size]):
+            for method in chosen.values():
+                answer = kept(method, question, asked.cache)
+                print(f"{question.name}: {method.name}, {answer.seconds:.1f} s", file=sys.stderr)
+                for told_by, p in told(method.name, answer).items():
+                    own.setdefault(told_by, []).append(process.distance(question, p))
+    return found
+
+
+def measure_truth(asked: argparse.Namespace, chosen: dict[str, Method]) -> dict[str, Grown]:
+    """The distance to the truth on every process; prints the tables and draws the figure."""
+    names = [name for name in PROCESSES if name in asked.sets]
+    if asked.quick:
+        names = [name for name in names if name in GROWING[:2]]
+    found = {name: measure_process(name, asked, chosen) for name in names}
+    if found:
+        print("\n== Distance to the truth: excess Brier score · 10⁴ / mean |p − p_true| · 10³")
+    most = {name: grown[MOST] for name, grown in found.items() if MOST in grown}
+    if most:
+        print(f"\n{tables.distance_table(most, f'{MOST:,} past episodes')}")
+    growing = {name: grown for name, grown in found.items() if len(grown) > 1}
+    for name, grown in growing.items():
+        by_size = {f"{size:,} past episodes": own for size, own in grown.items()}
+        print(f"\n{tables.distance_table(by_size, name)}", flush=True)
+    if asked.figure is not None and growing:
+        draw_growth(growing, asked.figure)
+    return found
+
+
 def main() -> None:
     asked = options()
     available = methods(asked.beside)
-    chosen = {name: available[name] for name in asked.methods or available}
+    chosen = {name: available[name] for name in asked.methods if name in available}
     results: dict = {"real": {}}
-    if asked.data is None or not asked.data.is_dir():
+    real = [name for name in REAL if name in asked.sets]
+    if real and (asked.data is None or not asked.data.is_dir()):
         where = "no --data" if asked.data is None else f"no folder {asked.data}"
-        print(f"{where}: the real sets are skipped")
-    else:
-        for name in asked.sets:
-            results["real"][name] = measure_set(name, asked, chosen)
+        print(f"{where}: {', '.join(real)} skipped")
+        real = []
+    for name in real:
+        results["real"][name] = measure_set(name, asked, chosen)
+    results["truth"] = {
+        name: {
+            size: {method: [one.plain() for one in each] for method, each in own.items()}
+            for size, own in grown.items()
+        }
+        for name, grown in measure_truth(asked, chosen).items()
+    }
     if asked.json is not None:
         asked.json.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -1,12 +1,14 @@
-"""The arithmetic of `bench/quality.py`; its scores are those of `ontarget.evaluation`."""
+"""The arithmetic and the questions of `bench/quality.py`; scores are `ontarget.evaluation`'s."""
 
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from ontarget.evaluation import ece
 from yardstick import measures
+from yardstick.questions import Question, RealSet
 
 
 def test_standard_error_is_the_usual_one_and_the_share_that_splits_have_in_common() -> None:
@@ -47,20 +49,55 @@ def test_unanswered_rows_count_as_the_pasts_rate_at_their_step() -> None:
     assert measures.fill(p, t, past_t, past_met).tolist() == [0.3, 0.5, 0.75]
 
 
-def test_jumps_are_within_episodes_and_sorted_by_where_blocks_begin() -> None:
-    # Two episodes of 11 steps, horizon 32: blocks of 5 begin at 5 and 10, the new ones at 8.
+def test_jumps_are_within_episodes_and_sorted_by_where_blocks_meet() -> None:
+    # Two episodes of 11 steps, horizon 33: old blocks begin at 5 and 10, a new one is centred on 8.
     p = np.zeros((2, 11))
     p[:, 5:], p[0, 8:], p[:, 10:] = 0.2, 0.5, 0.9
     t, episode = np.tile(np.arange(11), 2), np.repeat([0, 1], 11)
-    found = measures.jumps(p.ravel(), t, episode, horizon=32)
-    assert found["every 5"] == pytest.approx((0.2 + 0.2 + 0.4 + 0.7) / 4)
-    assert found["every H/4"] == pytest.approx((0.3 + 0.0) / 2)
+    found = measures.jumps(p.ravel(), t, episode, horizon=33)
+    assert found["old blocks"] == pytest.approx((0.2 + 0.2 + 0.4 + 0.7) / 4)
+    assert found["new blocks"] == pytest.approx((0.3 + 0.0 + 0.0 + 0.0) / 4)
     assert found["elsewhere"] == 0.0  # the fall from 0.9 to 0 between the episodes is no jump
 
 
 def test_jumps_leave_out_steps_without_an_answer() -> None:
     p = np.array([0.1, np.nan, 0.9, 0.9, 0.9, 0.4])
     found = measures.jumps(p, np.arange(6), np.zeros(6, dtype=int), horizon=40)
-    assert found["every 5"] == pytest.approx(0.5)
+    assert found["old blocks"] == pytest.approx(0.5)
     assert found["elsewhere"] == 0.0
-    assert np.isnan(found["every H/4"])
+    assert np.isnan(found["new blocks"])
+
+
+def _log(n_episodes: int) -> pl.DataFrame:
+    """Episode i earns i tenths in each of its three steps."""
+    i = np.repeat(np.arange(n_episodes), 3)
+    mode = np.where(i % 2 == 0, "even", "odd")
+    step = np.tile(np.arange(3), n_episodes)
+    return pl.DataFrame({"episode": i.astype(str), "step": step, "reward": i / 10, "mode": mode})
+
+
+def test_split_takes_whole_episodes_once_whatever_the_order_of_the_rows() -> None:
+    log = RealSet("", ("mode",), (0.0, 1.0), "", n_past=12, n_new=6)
+    first, shuffled, second = (
+        log.split("log", frame, number, 1.0)
+        for frame, number in ((_log(20), 0), (_log(20)[::-1], 0), (_log(20), 1))
+    )
+    past, new = set(first.past["episode"]), set(first.new["episode"])
+    assert (len(past), len(new), len(past & new)) == (12, 6, 0)
+    assert first.past.height == 36
+    assert set(shuffled.past["episode"]) == past
+    assert set(second.past["episode"]) != past
+
+
+def test_rows_hold_what_was_earned_before_and_how_the_episode_ended() -> None:
+    past = _log(5).filter(pl.col("episode") != "3")
+    question = Question("log", past, _log(5)[9:], ("mode",), (0.6, 0.9), horizon=3)
+    # Sums of 0.1, 0.2 and 0.3 three times: 0.6 and 0.9 meet their bounds in spite of rounding.
+    assert question.learn.met.tolist() == [False] * 6 + [True] * 3 + [False] * 3
+    assert question.asked.met.tolist() == [True] * 3 + [False] * 3
+    assert question.asked.b.tolist() == [0.0, 0.3, 0.6, 0.0, 0.4, 0.8]
+    assert question.asked.episode.tolist() == [0, 0, 0, 1, 1, 1]
+    assert question.asked.X.ravel().tolist() == [1.0] * 3 + [0.0] * 3
+    assert question.is_category.tolist() == [True]
+    unseen = Question("log", past.filter(pl.col("mode") == "odd"), past, ("mode",), (0, 1), 3)
+    assert np.isnan(unseen.asked.X[:3]).all()  # a word that the past never had

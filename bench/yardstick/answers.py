@@ -27,7 +27,7 @@ class Answer:
     """One probability per row of the new episodes; NaN where the method gives none."""
 
     p: np.ndarray
-    seconds: float
+    seconds: float  # of processor time
     raw: np.ndarray | None = None  # before calibration, where a method tells
 
 
@@ -51,11 +51,11 @@ def methods(before: Path | None) -> dict[str, Method]:
 
 def rival(name: str, classify: Callable[[Question], np.ndarray]) -> Method:
     def answer(question: Question) -> Answer:
-        started = time.perf_counter()
+        started = time.process_time()
         # Threads that wait for each other on a busy machine are ten times slower than one.
         with threadpool_limits(1):
             p = classify(question)
-        return Answer(p, time.perf_counter() - started)
+        return Answer(p, time.process_time() - started)
 
     return Method(name, _digest(rivals.__file__), answer)
 
@@ -74,8 +74,8 @@ def monitor(name: str, checkout: Path) -> Method:
                 seconds = float(found["fit_seconds"] + found["ask_seconds"])
                 return Answer(found["p"], seconds, found["raw"])
 
-    code = _digest(forecast.__file__, *sorted(map(str, package.rglob("*.py"))))
-    return Method(name, code, answer)
+    code = _digest(*sorted(map(str, package.rglob("*.py"))))
+    return Method(name, f"{code}-{forecast.FORM}", answer)
 
 
 def kept(method: Method, question: Question, cache: Path | None) -> Answer:
@@ -87,7 +87,7 @@ def kept(method: Method, question: Question, cache: Path | None) -> Answer:
         answer = method.answer(question)
         file.parent.mkdir(parents=True, exist_ok=True)
         raw = {} if answer.raw is None else {"raw": answer.raw}
-        part = file.with_suffix(".part.npz")
+        part = file.with_suffix(f".{os.getpid()}.npz")  # several runs may share a cache
         np.savez(part, p=answer.p, seconds=answer.seconds, **raw)
         part.rename(file)
     with np.load(file) as found:

@@ -50,14 +50,18 @@ def phase_of(t: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 
 def jumps(p: np.ndarray, t: np.ndarray, episode: np.ndarray, horizon: int) -> dict[str, float]:
-    """Mean |p_t − p_{t−1}| where t begins a block of steps, old or new, and elsewhere.
+    """Mean |p_t − p_{t−1}| where blocks of steps meet, old or new ones, and elsewhere.
 
-    Old blocks are of 5 steps. New ones overlap; they are centred max(⌈H/4⌉, 5) steps apart (M16).
+    Old blocks are of 5 steps. New ones overlap (M16): their centres are spread evenly over the
+    horizon, at most max(⌈H/4⌉, 5) steps apart, and at a centre one neighbour gives way to another.
     """
     follows = (episode[1:] == episode[:-1]) & np.isfinite(p[1:]) & np.isfinite(p[:-1])
     size, at = np.abs(np.diff(p))[follows], t[1:][follows]
-    old, new = at % 5 == 0, at % max(-(-horizon // 4), 5) == 0
-    places = {"every 5": old, "every H/4": new, "elsewhere": ~(old | new)}
+    n_gaps = -(-(horizon - 1) // max(-(-horizon // 4), 5))
+    centres = np.linspace(0.0, horizon - 1.0, n_gaps + 1)[1:-1]
+    old = at % 5 == 0
+    new = (np.abs(at[:, None] - 0.5 - centres) <= 0.5 + 1e-9).any(axis=1)
+    places = {"old blocks": old, "new blocks": new, "elsewhere": ~(old | new)}
     return {name: float(size[own].mean()) if own.any() else np.nan for name, own in places.items()}
 
 

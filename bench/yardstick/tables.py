@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from yardstick.measures import PHASES, Scores, corrected_se
+from yardstick.truth import Distance
 
 Found = Mapping[str, Sequence[Scores]]  # by method, one per split
 
@@ -26,7 +27,7 @@ def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def score_table(found: Found) -> str:
     """The mean of each measure over the splits."""
-    head = ("", "Brier", "log loss", "ECE pooled", "ECE by step", "no answer", "seconds")
+    head = ("", "Brier", "log loss", "ECE pooled", "ECE by step", "no answer", "CPU seconds")
     names = ("brier", "log_loss", "ece", "ece_by_step")
     rows = []
     for method, each in found.items():
@@ -39,7 +40,7 @@ def score_table(found: Found) -> str:
 def difference_table(found: Found, n_new: int, n_past: int) -> str:
     """The first method minus each other one, · 10⁴; below 0 the first is better."""
     first, *others = found
-    head = (f"{first} minus", "Brier", "log loss", "ECE pooled", *(f"{one}" for one in PHASES))
+    head = (f"{first} minus", "Brier", "log loss", "ECE pooled", *PHASES)
     rows = []
     for other in others:
         pairs = list(zip(found[first], found[other], strict=True))
@@ -53,8 +54,8 @@ def difference_table(found: Found, n_new: int, n_past: int) -> str:
 
 
 def jump_table(found: Found) -> str:
-    """How much p moves from one step to the next, and how much more where blocks begin."""
-    head = ("mean |Δp|", "every 5", "every H/4", "elsewhere", "ratio, 5", "ratio, H/4")
+    """How much p moves from one step to the next, and how much more where blocks meet."""
+    head = ("mean |Δp|", "old blocks", "new blocks", "elsewhere", "old ratio", "new ratio")
     rows = []
     for method, each in found.items():
         old, new, rest = (float(np.mean([one.jumps[place] for one in each])) for place in head[1:4])
@@ -69,6 +70,25 @@ def jump_table(found: Found) -> str:
             )
         )
     return lines(head, rows)
+
+
+def distance_table(found: Mapping[str, Mapping[str, Sequence[Distance]]], first: str) -> str:
+    """By process or size, then method: excess Brier score · 10⁴ and |p − p_true| · 10³."""
+    names = list(next(iter(found.values())))
+    rows = [
+        (row, *(_distance(each[name]) if name in each else "–" for name in names))
+        for row, each in found.items()
+    ]
+    return lines((first, *names), rows)
+
+
+def _distance(each: Sequence[Distance]) -> str:
+    excess, absolute = (
+        np.array([getattr(d, name) for d in each]) for name in ("excess", "absolute")
+    )
+    no_answer = np.mean([d.unanswered for d in each])
+    note = f" ({100 * no_answer:.0f} % none)" if no_answer > 0.005 else ""
+    return f"{1e4 * excess.mean():.1f} / {1e3 * absolute.mean():.0f}{note}"
 
 
 def _difference(drawn: np.ndarray, n_new: int, n_past: int) -> str:

@@ -1,0 +1,106 @@
+"""Processes whose true probabilities are known: how far each method is from the truth (M12).
+
+They are those of `ontarget paper --distance`. All seven are asked about with as many past episodes
+as most logs have; three of them with few and with many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ontarget.domains import simulate_with_snapshots
+from ontarget.episodes import Episodes
+from ontarget.evaluation import absolute_error, excess_brier
+from ontarget.paper.cases import CASES, Case, _ended, build_case
+from ontarget.paper.keeping import Keeper
+from yardstick.answers import Answer
+from yardstick.measures import fill
+from yardstick.questions import Question
+
+PROCESSES = tuple(CASES)
+GROWING = ("walk", "reservoir", "tamarisk")
+REPEATS = {40: 4, 100: 3, 400: 2, 1_600: 1}  # fewer episodes, more chance, more repeats
+MOST = max(REPEATS)
+POOL = 3_200  # episodes that repeats take from, and that give the target its ends
+
+# What the truth depends on, and models do not.
+_TRUTH_CODE = ("domains/", "paper/cases.py", "paper/processes.py")
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far one method's probabilities are from the truth, averaged over the steps asked."""
+
+    excess: float  # Brier score beyond the oracle's
+    absolute: float  # mean |p − p_true|
+    unanswered: float
+
+    def plain(self) -> dict[str, float]:
+        return asdict(self)
+
+
+class Process:
+    """One process: questions of several sizes, all about the same states of the same episodes."""
+
+    def __init__(self, name: str, cache: Path) -> None:
+        self.name, self.label = name, CASES[name].label
+        self.case = build_case(name, Keeper(cache / "truth", {}, _TRUTH_CODE), n_episodes=POOL)
+        self.domain = CASES[name].domain()
+        run = simulate_with_snapshots(self.domain, CASES[name].n_states, 1, progress=False)
+        self.past, self.new = _frame(self.case.episodes), _frame(_ended(run, self.domain))
+
+    def questions(self, size: int, repeats: int) -> Iterator[Question]:
+        """Learn from this many past episodes, others in every repeat."""
+        for k in range(repeats):
+            chosen = pl.col("episode").is_between(size * k, size * (k + 1), closed="left")
+            yield Question(
+                f"{self.name}-{size}-{k:02d}",
+                self.past.filter(chosen),
+                self.new,
+                self.case.episodes.schema.names,
+                (self.case.target.lower, self.case.target.upper),
+                self.case.episodes.horizon,
+                seed=k,
+                categorical=tuple(getattr(self.domain, "categorical", ())),
+            )
+
+    def distance(self, question: Question, p: np.ndarray) -> Distance:
+        """The distance of these probabilities, one per row of the question, from the truth."""
+        learn, asked = question.learn, question.asked
+        filled = np.clip(fill(p, asked.t, learn.t, learn.met), 0.0, 1.0)
+        at = [(asked.t == t, truth.p_true) for t, truth in sorted(self.case.tests.items())]
+        rows = np.concatenate([np.flatnonzero(own) for own, _ in at])
+        return Distance(
+            excess=float(np.mean([_excess(self.case, filled[own], truth) for own, truth in at])),
+            absolute=float(np.mean([absolute_error(filled[own], truth) for own, truth in at])),
+            unanswered=float(np.isnan(p[rows]).mean()),
+        )
+
+
+def told(name: str, answer: Answer) -> dict[str, np.ndarray]:
+    """The probabilities that a method tells: its own, and those before calibration if it does."""
+    return {name: answer.p} | ({} if answer.raw is None else {f"{name}, raw": answer.raw})
+
+
+def _excess(case: Case, p: np.ndarray, p_true: np.ndarray) -> float:
+    if case.rollouts is None:
+        return float(np.square(p - p_true).mean())
+    return excess_brier(p, p_true, rollouts=case.rollouts)
+
+
+def _frame(episodes: Episodes) -> pl.DataFrame:
+    """One row per (episode, step); an episode's id is its place."""
+    parts: list[dict[str, Any]] = []
+    for t in range(episodes.horizon):
+        step = episodes.at(t)
+        states = dict(zip(episodes.schema.names, step.states.T, strict=True))
+        own = {"episode": step.index, "step": np.full(len(step), t)}
+        parts.append({**own, "reward": episodes.rewards_at(t), **states})
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return pl.DataFrame(columns).sort("episode", "step")
