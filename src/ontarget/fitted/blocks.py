@@ -15,12 +15,12 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 
-__all__ = ["Block", "LawTable", "StepsPerModel", "blended_blocks", "plan_blocks"]
+__all__ = ["LEAST_SPACING", "Block", "LawTable", "StepsPerModel", "blended_blocks", "plan_blocks"]
 
 StepsPerModel: TypeAlias = int | Literal["auto"]
 
 # Centres of blocks lie at least this far apart, where the horizon is as long.
-_LEAST_SPACING = 5
+LEAST_SPACING = 4
 _NEGLIGIBLE = 1e-9
 
 
@@ -109,7 +109,11 @@ class LawTable:
 
 
 def plan_blocks(
-    horizon: int, *, steps_per_model: StepsPerModel = "auto", window: int = 0
+    horizon: int,
+    *,
+    steps_per_model: StepsPerModel = "auto",
+    window: int = 0,
+    spacing: int | None = None,
 ) -> tuple[tuple[Block, ...], LawTable]:
     """The blocks that cover ``range(horizon)``, and the law of each step.
 
@@ -123,6 +127,9 @@ def plan_blocks(
         steps that do not overlap, one for each step.
     window
         How many further steps each side train a block that does not overlap.
+    spacing
+        How far the centres of overlapping blocks lie apart, at most; a quarter of the horizon
+        unless a fit has chosen another.
 
     Examples
     --------
@@ -137,7 +144,7 @@ def plan_blocks(
     """
     whole_number("window", window, least=0)
     if steps_per_model == "auto":
-        return blended_blocks(horizon, max(math.ceil(horizon / 4), _LEAST_SPACING))
+        return blended_blocks(horizon, spacing or max(math.ceil(horizon / 4), LEAST_SPACING))
     size = whole_number("steps_per_model", steps_per_model, least=1)
     blocks = tuple(
         Block(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -17,19 +17,24 @@ from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
-from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitted.curves import learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
+from ontarget.fitting.spacing import Pilot, choose_spacing
 from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 
-__all__ = ["Preset", "Recipe", "fit_monitor", "preset_model"]
+__all__ = ["LEAF_ENTRIES", "Preset", "Recipe", "fit_monitor", "preset_model"]
 
 Preset: TypeAlias = Literal["default", "paper"]
+
+LEAF_ENTRIES = 15_000_000
+# A block's rows are numbered by two bytes; below the least a forest would be too coarse.
+_MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,9 @@ class Recipe:
     """What to fit: an unfitted model, the blocks and the law of each step, and how to calibrate.
 
     ``parameters`` are the monitor's own, kept so that a loaded one can be fitted anew alike.
-    ``steps`` are those that must be answered: a block without any of them is not fitted. A block
-    learns from at most ``max_rows`` rows.
+    ``steps`` are those that must be answered: a block without any of them is not fitted. If it
+    ``chooses_spacing``, overlapping blocks take the place of those given, as far apart as the
+    learning episodes suggest. The leaves of all forests hold about ``leaf_entries`` at most.
     """
 
     model: Any
@@ -51,7 +57,8 @@ class Recipe:
     parameters: Mapping[str, Any]
     steps: frozenset[int] | None = None
     unseen: Unseen = "error"
-    max_rows: int = 2**31
+    chooses_spacing: bool = False
+    leaf_entries: int = LEAF_ENTRIES
 
 
 def preset_model(preset: Preset) -> Any:
@@ -96,12 +103,16 @@ def fit_monitor(
     own, ranked = (first, "assure") if isinstance(split, Split) else (None, "calibrate")
     groups, may_miss = _groups(recipe, named[own or ranked]), _may_miss(train, schema)
     n_groups = 1 if groups is None else len(groups)
-    kept = None
+    if recipe.chooses_spacing and own is not None:
+        spacing = _chosen_spacing(recipe, train)
+        blocks, law = plan_blocks(train.horizon, spacing=spacing)
+        recipe = replace(recipe, blocks=blocks, law=law)
+    rows, kept = _rows_per_block(recipe), None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, named))
     results: list[BlockResult] = run_tasks(
         fit_block,
-        lambda index: _task(recipe, named, recipe.blocks[index], own),
+        lambda index: _task(recipe, named, recipe.blocks[index], own=own, rows=rows),
         len(recipe.blocks),
         engine=engine,
         checkpoint=kept,
@@ -163,20 +174,41 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     }
 
 
+def _chosen_spacing(recipe: Recipe, learn: Episodes) -> int:
+    """How far apart blocks are centred, chosen on the learning episodes alone."""
+
+    def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
+        return _task(replace(recipe, model=model, steps=None), {"learn": some}, block, rows=rows)
+
+    return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task))
+
+
+def _rows_per_block(recipe: Recipe) -> int:
+    """How many rows a block learns from at most, so that the leaves keep to their budget."""
+    n_trees: int = getattr(recipe.model, "n_trees", 1)
+    share = recipe.leaf_entries // (n_trees * len(recipe.blocks))
+    return min(_MOST_ROWS, max(_LEAST_ROWS, share))
+
+
 def _task(
-    recipe: Recipe, named: Mapping[str, Episodes], block: Block, own: str | None
+    recipe: Recipe,
+    named: Mapping[str, Episodes],
+    block: Block,
+    *,
+    own: str | None = None,
+    rows: int,
 ) -> BlockTask:
     """The task of one block: rows to learn from, and rows to answer for."""
     train = next(iter(named.values()))
     reads_step = any(len(one.train_steps) > 1 for one in recipe.blocks)
     answers = recipe.law.steps_of(block.index)
 
-    def rows(episodes: Episodes, steps: Sequence[int]) -> tuple[StepRows, ...]:
+    def read(episodes: Episodes, steps: Sequence[int]) -> tuple[StepRows, ...]:
         asked = steps if recipe.steps is None or recipe.steps & set(answers) else ()
         return step_rows(episodes, asked, grid=train.grid, reads_step=reads_step)
 
-    learned = rows(train, block.train_steps)
-    every = -(-sum(map(len, learned)) // recipe.max_rows)
+    learned = read(train, block.train_steps)
+    every = -(-sum(map(len, learned)) // rows)
     learned = thinned(learned, max(every, 1), recipe.seed)
     n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
     pooled = max(1.0, sum(map(len, learned)) / max(n_episodes, 1))
@@ -190,7 +222,7 @@ def _task(
         categorical=train.schema.categorical,
         train=learned,
         asked={
-            name: rows(part, answers)
+            name: read(part, answers)
             for name, part in named.items()
             if name == own or part is not train
         },
@@ -318,7 +350,7 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "model": [type(recipe.model).__name__, repr(sorted(parameters.items()))],
         "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in recipe.blocks],
         "law": [recipe.law.at(t) for t in range(recipe.law.horizon)],
-        "max_rows": recipe.max_rows,
+        "leaf_entries": recipe.leaf_entries,
         "parts": list(named),
         "group": recipe.group,
         "steps": None if recipe.steps is None else sorted(recipe.steps),

@@ -23,11 +23,6 @@ from ontarget.monitor._keeping import kept_parameters, restored_parameters
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
-# The leaves of all forests of a monitor hold about so many entries at most (100 trees a block).
-_LEAF_ENTRIES = 15_000_000
-# A block's rows are numbered by two bytes; below the least a forest would be too coarse.
-_MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
-
 
 class GoalMonitor(Asked):
     """The calibrated probability, at every step of a run, that it ends inside a target.
@@ -192,7 +187,7 @@ class GoalMonitor(Asked):
             parameters=kept_parameters(self.get_params(deep=False)),
             steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
-            max_rows=_rows_per_block(len(blocks)),
+            chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         self._contracts = Contracts(fitted)
@@ -277,11 +272,6 @@ class GoalMonitor(Asked):
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
         twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
         return twin
-
-
-def _rows_per_block(n_blocks: int) -> int:
-    """How many rows a block learns from at most, so that the file keeps to its budget."""
-    return min(_MOST_ROWS, max(_LEAST_ROWS, _LEAF_ENTRIES // (100 * n_blocks)))
 
 
 def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] | None:

@@ -1,0 +1,107 @@
+"""How far apart blocks of steps are centred: chosen on the learning episodes alone (M16)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash
+from ontarget._typing import FloatArray
+from ontarget.episodes import Episodes
+from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
+from ontarget.fitting.tasks import BlockTask, StepRows, fit_block, step_rows
+from ontarget.models._mixture import weighted
+
+__all__ = ["Pilot", "choose_spacing"]
+
+# A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
+_TREES, _BOOSTED, _ROWS = 24, 40, 8_192
+_EPISODES, _SCORED, _STEPS, _THRESHOLDS = 2_000, 500, 12, 16
+# With fewer episodes than this, chance would choose.
+_FEWEST = 100
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a trial needs of a fit: tasks for blocks, and rows as their models read them.
+
+    ``task`` makes the task of a block, given a model, the episodes and how many rows it may learn
+    from; nothing is asked of the block.
+    """
+
+    model: Any
+    learn: Episodes
+    seed: int
+    task: Callable[[Any, Episodes, Block, int], BlockTask]
+
+
+def choose_spacing(pilot: Pilot) -> int:
+    """The spacing of blocks whose law tells held-out outcomes best, by CRPS out of bag.
+
+    Spacings are halved from a quarter of the horizon on, as long as that gains more than chance
+    explains. Models without out-of-bag answers, and few episodes, keep the first.
+    """
+    horizon = pilot.learn.horizon
+    spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
+    if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
+        return spacing
+    trial = _few(pilot)
+    best = _losses(trial, *blended_blocks(horizon, spacing))
+    while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
+        losses = _losses(trial, *blended_blocks(horizon, shorter))
+        gain = np.nanmean(best - losses, axis=1)
+        gain = gain[np.isfinite(gain)]
+        if gain.mean() <= gain.std() / math.sqrt(gain.size):
+            break
+        spacing, best = shorter, losses
+    return spacing
+
+
+def _few(pilot: Pilot) -> Pilot:
+    """The pilot with a small forest, and with at most so many episodes."""
+    own = pilot.model.get_params(deep=False)
+    small = {"n_trees": _TREES, "n_boosted": _BOOSTED}
+    model = type(pilot.model)(**own).set_params(
+        **{name: min(most, own[name]) for name, most in small.items() if name in own}
+    )
+    order = np.argsort(keyed_hash(pilot.learn.keys, pilot.seed, "pilot"), kind="stable")
+    return Pilot(model, pilot.learn.take(np.sort(order[:_EPISODES])), pilot.seed, pilot.task)
+
+
+def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
+    """(episodes, steps): the CRPS of the blended law, in units of each step's own spread."""
+    learn = pilot.learn
+    asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
+    order = np.argsort(keyed_hash(learn.keys, pilot.seed, "scored"), kind="stable")
+    scored = learn.take(np.sort(order[:_SCORED]))
+    found = np.full((len(scored), len(asked)), np.nan)
+    needed = {block for t in asked for _, block in law.at(t)}
+    models = {}
+    for block in blocks:
+        if block.index in needed:
+            models[block.index] = fit_block(pilot.task(pilot.model, learn, block, _ROWS))
+    for place, t in enumerate(asked):
+        entries = [(weight, models[block].model) for weight, block in law.at(t)]
+        if any(model is None for _, model in entries):
+            continue
+        for rows in step_rows(scored, [t], grid=learn.grid, reads_step=learn.horizon > 1):
+            found[rows.index, place] = _crps(rows, entries)
+    return found
+
+
+def _crps(rows: StepRows, entries: list[tuple[float, Any]]) -> FloatArray:
+    """Each row's squared error of the CDF, averaged over thresholds at the step's outcomes."""
+    levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
+    thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))
+    panel = np.tile(thresholds, (len(rows), 1))
+    answers = [model.out_of_bag_limits(rows.X, panel, rows.keys)[1] for _, model in entries]
+    mass = weighted([weight for weight, _ in entries], answers)
+    under = rows.y[:, None] <= thresholds
+    marginal = under.mean(axis=0)
+    spread = float((marginal * (1.0 - marginal)).mean())
+    loss: FloatArray = np.square(mass - under).mean(axis=1)
+    return loss / spread if spread > 0.0 else np.zeros(len(rows))
