@@ -96,6 +96,9 @@ def test_negative_zero_is_zero() -> None:
         ([1, 2], [1, 0], [0, 0, 0, 0.5]),
         ([1, 2], [1, 0], [5, 0, 1, 0.5]),
         ([1, 2], [1, 0], [0, 0, 1, 1.5]),
+        ([1, 2], [1, 0], [0, 0, 1, 0]),
+        ([1, 2], [1, 0], [0, 0, -1, 0.5]),
+        ([1, 2], [1, 1], [0, 5, 0, 0.5]),
     ],
 )
 def test_a_damaged_support_is_refused(values: object, atoms: object, tail: object) -> None:

@@ -31,11 +31,13 @@ class Support:
     training median with the interquartile range as its scale, so that the CDF is strictly
     increasing on the whole line.
 
-    Where **all** values are atoms there is nothing to smear and no tail: the CDF is the step
-    function itself. The same goes for an unsmoothed model and for a single distinct value, which
-    leaves no gap to measure a width by.
+    Where **all** values are atoms, or there is one alone, nothing is smeared and the CDF is a step
+    function. Then the millionth follows the training outcomes as a whole, whatever the row, so
+    that no outcome ever seen has probability 0. The CDF of an unsmoothed model is the plain step
+    function.
 
-    ``tail`` holds the start of the first gap, the centre, the scale and the share.
+    ``tail`` holds the start of the first gap, the centre, the scale and the share. A scale of 0
+    says that all values are atoms; a share of 0, that nothing is mixed in.
     """
 
     values: FloatArray
@@ -53,16 +55,17 @@ class Support:
             raise ModelFileError(f"atoms needs one flag per outcome ({values.size})")
         if tail.shape != (4,) or not (np.isfinite(tail).all() and 0.0 <= tail[3] < 1.0):
             raise ModelFileError("tail needs a start, a centre, a scale and a share below 1")
-        if tail[3] > 0.0 and not (tail[2] > 0.0 and tail[0] <= values[0]):
-            raise ModelFileError("tail needs a scale above 0 and a start before the support")
-        if tail[3] == 0.0 and not atoms.all():
+        if tail[2] == 0.0 and not (atoms.all() and tail[0] == tail[1] == 0.0):
             raise ModelFileError("a support without tails needs atoms only")
+        if tail[2] != 0.0 and not (tail[2] > 0.0 and tail[3] > 0.0 and tail[0] <= values[0]):
+            raise ModelFileError("tail needs a scale and a share above 0, a start before outcomes")
 
     @classmethod
     def of(cls, values: FloatArray, atoms: BoolArray, mass: FloatArray, *, smooth: bool) -> Self:
         """The support of training outcomes with this total mass on each distinct value."""
         if not smooth or atoms.all() or values.size == 1:
-            atoms, tail = np.ones(values.size, dtype=np.bool_), np.zeros(4)
+            atoms = np.ones(values.size, dtype=np.bool_)
+            tail = np.array([0.0, 0.0, 0.0, _EXACT_MIX if smooth else 0.0])
         else:
             cumulative = np.cumsum(mass)
             spots = np.searchsorted(cumulative, np.array([0.25, 0.5, 0.75]) * cumulative[-1])

@@ -45,7 +45,7 @@ def cdf_in_cell(
             part = (y - start) / (values[j] - start)
             left = right = min(below + part * (upto - below), upto)
     mix = tail[3]
-    if mix > 0.0:
+    if tail[2] > 0.0:  # else all are atoms, and what is mixed in is part of the masses
         spread = mix / (1.0 + math.exp((tail[1] - y) / tail[2]))
         keep = 1.0 - mix
         left = keep * left + spread
@@ -75,7 +75,7 @@ def quantile_in_cell(
     """
     values, tail = support[0], support[2]
     n_values = values.size
-    if tail[3] == 0.0:  # all atoms: the CDF moves at support values only
+    if tail[2] == 0.0:  # all atoms: the CDF moves at support values only
         return float(values[j]) if j < n_values else np.inf
     step = tail[2]
     if j < n_values:

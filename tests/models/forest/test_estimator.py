@@ -184,7 +184,7 @@ def test_held_out_ranks_of_continuous_outcomes_are_distinct() -> None:
     assert np.unique(ranks).size >= 0.999 * 2000
 
 
-def test_probabilities_of_integers_are_those_of_the_leaves() -> None:
+def test_probabilities_of_integers_are_those_of_the_leaves_and_never_0() -> None:
     counts = np.random.default_rng(3).poisson(np.exp(X[:, 0] / 2)).astype(float)
     smooth = QuantileForest(20).fit(X, counts)
     grid = np.tile(np.arange(-1.0, counts.max() + 2), (50, 1))
@@ -192,7 +192,15 @@ def test_probabilities_of_integers_are_those_of_the_leaves() -> None:
     weights = smooth.leaf_weights(QUERIES).toarray()
     expected = np.zeros_like(grid)
     expected[:, np.searchsorted(grid[0], smooth.to_arrays()["support"])] = weights
-    assert np.allclose(right - left, expected, atol=1e-12)
+    share = smooth.to_arrays()["tail"][3]
+    seen = np.searchsorted(np.sort(counts), grid[0], side="right")
+    marginal = np.diff(seen, prepend=0) / counts.size
+    assert np.allclose(right - left, (1 - share) * expected + share * marginal, atol=1e-15)
+    assert np.array_equal(right - left > 0.0, np.tile(marginal > 0.0, (50, 1)))
+    assert (expected == 0.0)[:, marginal > 0.0].any()
+    assert share == pytest.approx(1e-6)
+    plain = QuantileForest(20, smooth=False).fit(X, counts)
+    assert np.allclose(plain.cdf(QUERIES, grid), expected.cumsum(axis=1), atol=1e-12)
 
 
 def test_a_pickled_forest_answers_the_same_from_read_only_arrays() -> None:
@@ -211,6 +219,8 @@ def test_a_pickled_forest_answers_the_same_from_read_only_arrays() -> None:
         ({"max_features": 0}, "max_features needs a whole number from 1 to 2147483647, got 0"),
         ({"max_depth": 0}, "max_depth needs"),
         ({"max_samples": 1.5}, "max_samples needs a share"),
+        ({"max_entries": 0}, "max_entries needs a whole number from 1 to 4294967295, got 0"),
+        ({"max_entries": 1e6}, "max_entries needs a whole number"),
         ({"max_bins": 65_536}, "max_bins needs a whole number from 2 to 65535"),
         ({"split": "gini"}, "split needs one of distribution, variance, got 'gini'"),
         ({"seed": -1}, "seed needs a whole number from 0 up, got -1"),

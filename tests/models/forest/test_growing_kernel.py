@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from ontarget.models.forest._presorted_kernel import SMALL
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 
 LOW32 = 0xFFFF_FFFF
+SIZES = np.arange(1, 21)
 
 
 def training_table(
@@ -193,10 +196,9 @@ def test_draws_are_even_and_repeat_with_their_state() -> None:
     draws = np.array([draw_below(state, 7) for _ in range(7000)])
     assert np.array_equal(np.unique(draws), np.arange(7))
     assert np.bincount(draws).min() > 850
-    counts = np.zeros(50, dtype=np.int64)
-    draw_with_replacement(np.array([5], dtype=np.uint64), 200, counts)
-    again = np.zeros(50, dtype=np.int64)
-    draw_with_replacement(np.array([5], dtype=np.uint64), 200, again)
+    counts, again = np.zeros(20, dtype=np.int64), np.zeros(20, dtype=np.int64)
+    for found in (counts, again):
+        draw_with_replacement(np.array([5], dtype=np.uint64), (200, 10**6), SIZES, found)
     assert counts.sum() == 200
     assert np.array_equal(counts, again)
 
@@ -205,8 +207,25 @@ def test_draws_without_replacement_reach_every_item() -> None:
     total = np.zeros(20, dtype=np.int64)
     for seed in range(400):
         counts = np.full(20, 9, dtype=np.int64)
-        draw_without_replacement(np.array([seed], dtype=np.uint64), 5, counts)
+        draw_without_replacement(np.array([seed], dtype=np.uint64), (5, 10**6), SIZES, counts)
         assert counts.sum() == 5
         assert counts.max() == 1
         total += counts
     assert total.min() > 60
+
+
+@pytest.mark.parametrize("draw", [draw_with_replacement, draw_without_replacement])
+@pytest.mark.parametrize("most", [1, 30, 60, 10**6])
+def test_draws_stop_before_their_sizes_exceed_the_limit(draw: Callable, most: int) -> None:
+    total = np.zeros(20, dtype=np.int64)
+    for seed in range(600):
+        free, counts = np.zeros(20, dtype=np.int64), np.zeros(20, dtype=np.int64)
+        draw(np.array([seed], dtype=np.uint64), (8, 10**6), SIZES, free)
+        draw(np.array([seed], dtype=np.uint64), (8, most), SIZES, counts)
+        assert counts.sum() >= 1
+        assert (counts <= free).all()
+        assert (counts * SIZES).sum() <= most or counts.sum() == 1
+        if (free * SIZES).sum() <= most:
+            assert np.array_equal(counts, free)
+        total += counts
+    assert total.min() > 10  # neither the first nor the last items are left out

@@ -23,6 +23,7 @@ __all__ = [
     "fill_buckets",
     "find_leaves",
     "limits_of_row",
+    "masses_of_sums",
     "mean_of_leaf",
     "new_scratch",
     "quantile_of_row",
@@ -134,6 +135,24 @@ def shares_of_leaf(
 
 
 @inner_kernel
+def masses_of_sums(
+    forest: ForestTable, rank: int, sums: tuple[float, float], n_trees: int
+) -> tuple[float, float]:
+    """The mass below the outcome of this rank, and up to it, given the sums of so many leaves.
+
+    Where all outcomes are atoms, a share of the mass is that of all training rows (M2).
+    """
+    below, upto = sums[0] / n_trees, sums[1] / n_trees
+    tail, start = forest.support[2], forest.row_start
+    mix, last = tail[3], start.size - 1
+    if tail[2] > 0.0 or mix == 0.0 or rank == last:
+        return below, upto
+    n_rows, keep = np.float64(start[last]), 1.0 - mix
+    before, with_it = np.float64(start[rank]) / n_rows, np.float64(start[rank + 1]) / n_rows
+    return keep * below + mix * before, keep * upto + mix * with_it
+
+
+@inner_kernel
 def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
     """The forest's mass below the outcome of this rank, and up to it.
 
@@ -147,7 +166,7 @@ def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, fl
         less, no_more = shares_of_leaf(forest, leaves[t], rows)
         below += less
         upto += no_more
-    return below / leaves.size, upto / leaves.size
+    return masses_of_sums(forest, rank, (below, upto), leaves.size)
 
 
 @inner_kernel

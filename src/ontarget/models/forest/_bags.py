@@ -1,7 +1,7 @@
 """Bags: which episodes each tree draws, and which trees omit an episode (M16).
 
-A bag depends on the seed, the tree and the number of episodes alone, so none is ever kept: it is
-drawn again where it is needed.
+A bag depends on the seed, the tree and the sizes of the episodes alone, so none is ever kept: it
+is drawn again where it is needed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
+from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, IndexArray, IntArray, KeyArray
 from ontarget.errors import InputError
 from ontarget.models.base import TrainingRows, check_labels
@@ -26,7 +27,8 @@ class Sampling:
 
     n_trees: int
     bootstrap: bool
-    share: float
+    share: float  # of the episodes, for each tree
+    most_rows: int  # before which a tree stops drawing
     seed: tuple[int, ...]
 
 
@@ -35,31 +37,33 @@ class Bags:
     """The bags of a forest's trees, over the episodes that it was fitted on."""
 
     sampling: Sampling
-    n_episodes: int
+    n_rows: IntArray  # of each episode
     keys: KeyArray | None  # of the episodes, in their order; None without ids
 
     @classmethod
     def of(cls, rows: TrainingRows, sampling: Sampling) -> Self:
         """The bags that trees on these rows draw; without ids each row is an episode."""
-        return cls(sampling, int(rows.units.max()) + 1, rows.keys)
+        return cls(sampling, read_only(np.bincount(rows.units)), rows.keys)
 
     def draw(self, tree: int) -> tuple[IntArray, KeyArray]:
         """How often the tree draws each episode, and the state for its further random choices."""
         seed = self.sampling.seed
         state = keyed_hash(keys_of(np.array([tree])), seed[0], *seed[1:], "tree")
-        counts = np.zeros(self.n_episodes, dtype=np.int64)
+        counts = np.zeros(self.n_rows.size, dtype=np.int64)
+        n_draws = max(1, round(self.sampling.share * counts.size))
         draw = draw_with_replacement if self.sampling.bootstrap else draw_without_replacement
-        draw(state, self._n_draws, counts)
+        draw(state, (n_draws, self.sampling.most_rows), self.n_rows, counts)
         return counts, state
 
     def held(self) -> BoolArray:
         """Whether each tree's bag holds each episode: (trees, episodes)."""
-        if not self.sampling.bootstrap and self._n_draws == self.n_episodes:
+        held = np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])
+        if held.all() and not self.sampling.bootstrap:
             raise InputError(
                 "out-of-bag answers need trees that leave episodes out, got bootstrap=False with "
                 f"max_samples={self.sampling.share}; fit with bootstrap=True or fewer samples"
             )
-        return np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])
+        return held
 
     def episodes_of(self, ids: ArrayLike, n_rows: int) -> IndexArray:
         """The episode of each id, or an `InputError` that names one that was not in fit."""
@@ -80,7 +84,3 @@ class Bags:
                 f"{row}; ask cdf_limits about other episodes"
             )
         return np.asarray(found[place], dtype=np.intp)
-
-    @property
-    def _n_draws(self) -> int:
-        return max(1, round(self.sampling.share * self.n_episodes))

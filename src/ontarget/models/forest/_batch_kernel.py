@@ -18,6 +18,7 @@ from ontarget.models.forest._asking_kernel import (
     fill_buckets,
     find_leaves,
     limits_of_row,
+    masses_of_sums,
     mean_of_leaf,
     new_scratch,
     quantile_of_row,
@@ -89,9 +90,9 @@ def _limits_of_block(
             _add_shares(forest, scratch.leaves, ranks[k], (below[k], upto[k]))
     for i in range(n_rows):
         for k in range(n_values):
-            a, b = below[k, i] / n_trees, upto[k, i] / n_trees
-            found = cdf_in_cell(y[i, k], ranks[k, i], a, b, forest.support)
-            out[0][i, k], out[1][i, k] = found
+            rank = int(ranks[k, i])
+            a, b = masses_of_sums(forest, rank, (below[k, i], upto[k, i]), n_trees)
+            out[0][i, k], out[1][i, k] = cdf_in_cell(y[i, k], rank, a, b, forest.support)
 
 
 @inner_kernel
@@ -183,8 +184,9 @@ def _out_of_bag_limits(
         for k in range(n_values):
             left = right = np.nan
             if n_trees[i] > 0:
-                a, b = below[k, i] / n_trees[i], upto[k, i] / n_trees[i]
-                left, right = cdf_in_cell(y[i, k], ranks[k, i], a, b, forest.support)
+                rank = int(ranks[k, i])
+                a, b = masses_of_sums(forest, rank, (below[k, i], upto[k, i]), n_trees[i])
+                left, right = cdf_in_cell(y[i, k], rank, a, b, forest.support)
             out[0][i, k], out[1][i, k] = left, right
 
 

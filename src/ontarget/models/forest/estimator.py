@@ -55,6 +55,8 @@ SplitRule: TypeAlias = Literal["distribution", "variance"]
 # Rows that one thread answers before it takes the next block.
 _BLOCK = 256
 _NO_LIMIT = 2**31 - 1
+# However small the budget of entries is, a tree may have this many leaves.
+_LEAST_LEAVES = 4
 
 
 class QuantileForest(ForestEstimator):
@@ -87,6 +89,11 @@ class QuantileForest(ForestEstimator):
         Whether each tree draws its episodes with replacement.
     max_samples
         The share of the episodes that each tree draws.
+    max_entries
+        At most how many entries all leaves may hold together, by which memory and the model file
+        grow; None sets no limit. Each tree then stops drawing episodes before its equal share is
+        exceeded. A tree always gets one episode, and its share is never less than four leaves of
+        ``min_leaf`` rows.
     max_bins
         How many bins a feature may have, at most 65,535. A feature with no more distinct values
         than that is cut exactly, any other at its quantiles. With 255 a fit on very many rows is
@@ -142,6 +149,7 @@ class QuantileForest(ForestEstimator):
         split: SplitRule = "distribution",
         bootstrap: bool = True,
         max_samples: float = 1.0,
+        max_entries: int | None = None,
         max_bins: int = 65_535,
         n_jobs: int | None = None,
     ) -> None:
@@ -154,6 +162,7 @@ class QuantileForest(ForestEstimator):
         self.split = split
         self.bootstrap = bootstrap
         self.max_samples = max_samples
+        self.max_entries = max_entries
         self.max_bins = max_bins
         self.n_jobs = n_jobs
 
@@ -403,15 +412,18 @@ class QuantileForest(ForestEstimator):
         seed = (self.seed,) if isinstance(self.seed, Integral) else tuple(self.seed)  # type: ignore[arg-type]
         if not seed:
             raise InputError("seed needs a whole number or several, got none")
+        n_trees = whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT)
+        min_leaf = whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT)
         return GrowthPlan(
             sampling=Sampling(
-                n_trees=whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT),
+                n_trees=n_trees,
                 bootstrap=bool(self.bootstrap),
                 share=share("max_samples", self.max_samples),
+                most_rows=_most_rows(self.max_entries, n_trees, min_leaf),
                 seed=tuple(whole_number("seed", part, least=0) for part in seed),
             ),
             rules=GrowthRules(
-                min_leaf=whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT),
+                min_leaf=min_leaf,
                 max_depth=whole_number("max_depth", depth, least=1, most=_NO_LIMIT),
                 n_tried=_n_tried(self.max_features, n_features),
             ),
@@ -428,6 +440,14 @@ class QuantileForest(ForestEstimator):
         if "table_" in state:
             # Copies come back writable, and the kernels would compile once more for them.
             self.table_ = table_from_arrays(table_to_arrays(self.table_))
+
+
+def _most_rows(max_entries: object, n_trees: int, min_leaf: int) -> int:
+    """Before how many rows each tree stops drawing."""
+    if max_entries is None:
+        return LOW32
+    most = whole_number("max_entries", max_entries, least=1, most=LOW32)
+    return max(most // n_trees, _LEAST_LEAVES * min_leaf)
 
 
 def _n_tried(max_features: object, n_features: int) -> int:

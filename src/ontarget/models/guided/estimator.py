@@ -49,7 +49,7 @@ class GuidedForest(ForestEstimator):
     n_trees, min_leaf, max_features, smooth, seed, max_depth, split
         As in `QuantileForest`; guides count as features. Inside a monitor ``min_leaf`` counts
         episodes.
-    bootstrap, max_samples, max_bins, n_jobs
+    bootstrap, max_samples, max_entries, max_bins, n_jobs
         As in `QuantileForest` too.
     guides
         Some of ``"ridge"`` and ``"boosted"``.
@@ -106,6 +106,7 @@ class GuidedForest(ForestEstimator):
         split: SplitRule = "distribution",
         bootstrap: bool = True,
         max_samples: float = 1.0,
+        max_entries: int | None = None,
         max_bins: int = 255,
         n_jobs: int | None = None,
     ) -> None:
@@ -123,6 +124,7 @@ class GuidedForest(ForestEstimator):
         self.split = split
         self.bootstrap = bootstrap
         self.max_samples = max_samples
+        self.max_entries = max_entries
         self.max_bins = max_bins
         self.n_jobs = n_jobs
 
