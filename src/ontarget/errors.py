@@ -24,6 +24,7 @@ __all__ = [
     "FewEpisodesError",
     "GameError",
     "GroupError",
+    "HorizonWarning",
     "InputError",
     "MissingExtraError",
     "ModelFileError",
@@ -148,3 +149,7 @@ class GameError(OntargetError, RuntimeError):
 
 class AlarmWarning(UserWarning):
     """An alarm rule that would have stayed silent on every recorded episode."""
+
+
+class HorizonWarning(UserWarning):
+    """An environment whose time limit is missing, or differs from the monitor's horizon."""

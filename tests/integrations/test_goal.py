@@ -9,11 +9,13 @@ from gymnasium.spaces import Box, Dict
 from gymnasium.wrappers import TimeLimit, TransformObservation
 
 from ontarget import Episodes, GoalMonitor, RuledOut, Status, Target
-from ontarget.errors import InputError, OntargetError
+from ontarget.errors import HorizonWarning, InputError, OntargetError
 from ontarget.integrations import GoalWrapper, RecordEpisodes, record
 from ontarget.integrations.gymnasium import GoalWrapper as SameGoalWrapper
 from tests.integrations.cartpole import HARD, LIMIT, TARGET, make, monitor, push
 from tests.integrations.toys import Drifting, do_nothing
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.HorizonWarning")
 
 HORIZON = 8
 
@@ -131,6 +133,26 @@ def test_an_environment_that_stops_before_the_horizon_is_unknown_and_says_why() 
     assert f"cuts runs off after {HORIZON - 2} steps" in found[0].reason
     assert f"cut off after {HORIZON - 2} steps, before the monitor's horizon" in found[-1].reason
     assert not told
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (HORIZON - 2, f"cuts runs off after {HORIZON - 2} steps.*on runs of up to {HORIZON}"),
+        (HORIZON + 2, f"may last {HORIZON + 2} steps.*with horizon={HORIZON + 2} and fit again"),
+    ],
+)
+def test_a_time_limit_that_is_not_the_horizon_is_warned_of_once(limit: int, says: str) -> None:
+    env = TimeLimit(Drifting(), max_episode_steps=limit)
+    with pytest.warns(HorizonWarning, match=says) as told:
+        live(GoalWrapper(env, walk_monitor(), Target.at_least(0.0)), 1)
+    assert [one.filename for one in told] == [__file__]
+
+
+@pytest.mark.filterwarnings("error::ontarget.errors.HorizonWarning")
+def test_a_time_limit_at_the_horizon_or_unknown_needs_no_warning() -> None:
+    for env in (TimeLimit(Drifting(), max_episode_steps=HORIZON), Drifting()):
+        GoalWrapper(env, walk_monitor(), Target.at_least(0.0))
 
 
 def test_in_a_short_environment_a_termination_still_counts() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.errors import InputError
-from ontarget.integrations._horizons import cut_off, gone_past, too_short
+from ontarget.integrations._horizons import cut_off, gone_past, too_short, warn_of_limit
 from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
@@ -60,6 +60,7 @@ class FleetRuns:
         self._fitted = fitted
         self._fleet = monitor.fleet(target, slots, **options)
         self._too_short = too_short(limit, fitted.horizon)
+        warn_of_limit(limit, fitted.horizon, declared=fitted.horizon_declared, stacklevel=3)
         self._t = np.zeros(slots, dtype=np.intp)
         self._over = np.ones(slots, dtype=np.bool_)
         self._alarmed = np.zeros(slots, dtype=np.bool_)

@@ -11,7 +11,13 @@ import numpy as np
 from ontarget._extras import require
 from ontarget.errors import InputError, OntargetError
 from ontarget.integrations._features import MonitorView
-from ontarget.integrations._horizons import cut_off, gone_past, time_limit, too_short
+from ontarget.integrations._horizons import (
+    cut_off,
+    gone_past,
+    time_limit,
+    too_short,
+    warn_of_limit,
+)
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations.recording import BehaviorValue
 from ontarget.live._reasons import OVER
@@ -42,9 +48,10 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Observations, rewards and ends pass through unchanged. When a run terminates, its status is
     DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
-    because nobody knows how it would have ended. So is a run that goes on past the horizon: a
-    declared horizon has judged it already, and past an inferred one (the longest run recorded)
-    nothing is known until the run ends.
+    because nobody knows how it would have ended. So is a run that goes on past the horizon: at a
+    declared horizon it has been judged already, and past an inferred one (the longest run
+    recorded) nothing is known until it ends. If the environment's time limit differs from a
+    declared horizon, a `HorizonWarning` says so when the wrapper is made.
 
     Parameters
     ----------
@@ -115,7 +122,9 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             )
         self._view = MonitorView(layout_of(env.observation_space), fitted.schema)
         self._horizon, self._declared = fitted.horizon, fitted.horizon_declared
-        self._too_short = too_short(time_limit(env), fitted.horizon)
+        limit = time_limit(env)
+        self._too_short = too_short(limit, fitted.horizon)
+        warn_of_limit(limit, fitted.horizon, declared=self._declared, stacklevel=2)
         self.watch = monitor.watch(target, **watch)
         self._on_alarm = on_alarm
         self._behavior_value = behavior_value

@@ -13,7 +13,7 @@ from ontarget._progress import progress_bar
 from ontarget.episodes import Behavior, Episodes
 from ontarget.episodes._building import Censored
 from ontarget.errors import InputError
-from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._horizons import time_limit, warn_of_no_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations._recorder import Recorder
 from ontarget.integrations.policies import Actor, actor_of
@@ -147,6 +147,8 @@ def record(
 ) -> Episodes:
     """Recorded episodes of a fixed policy, played in an environment.
 
+    The id of a run is ``SEED-NUMBER``, such as ``0-17``; without a seed, its number alone.
+
     Parameters
     ----------
     env
@@ -156,13 +158,15 @@ def record(
         a vector of environments, from a batch of observations to a batch of actions. A function
         with a ``reset`` method has it called at the start of each run.
     episodes
-        How many to record. Each environment of a vector plays its share to the end: to stop at the
-        first that are over would favour short ones.
+        How many to record. Each environment of a vector plays an equal share of them to the end:
+        to stop as soon as enough runs are over would favour short ones.
     seed
-        The seed of the environment: run i of an environment depends on it, on i and on the policy
-        alone. None leaves the environment's own state as it is.
+        The seed of the environment, and the first part of every run's id. Run i depends only on
+        this seed, on i and on the policy, whose own random numbers you must seed yourself. Take
+        another seed for each recording. None leaves the environment's random state as it is.
     horizon, features, behavior_value
-        As for `RecordEpisodes`. A run is stopped at the horizon.
+        As for `RecordEpisodes`. A run is stopped at the horizon. If the environment has no time
+        limit and you pass no horizon, a `HorizonWarning` says so.
     behavior, censored
         As for `Episodes.from_arrays`.
     progress
@@ -179,6 +183,8 @@ def record(
     count = whole_number("episodes", episodes, least=1)
     actor = actor_of(policy)
     label = "" if seed is None else f"{seed}-"
+    if horizon is None and time_limit(env) is None:
+        warn_of_no_limit(stacklevel=2)
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ontarget.integrations.vector_recording import play_vector
 

@@ -58,10 +58,12 @@ class VectorGoalWrapper(
     --------
     >>> from ontarget import GoalMonitor, Target
     >>> from ontarget.integrations import record
-    >>> envs = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
+    >>> envs = gymnasium.make_vec(
+    ...     "CartPole-v1", num_envs=8, vectorization_mode="sync", max_episode_steps=60
+    ... )
     >>> def policy(seen):
     ...     return (seen[:, 2] > 0.0).astype(int)
-    >>> episodes = record(envs, policy, episodes=200, horizon=60, progress=False)
+    >>> episodes = record(envs, policy, episodes=200, progress=False)
     >>> monitor = GoalMonitor().fit(episodes, progress=False)
     >>> watched = VectorGoalWrapper(envs, monitor, Target.at_least(40), alarm_below=0.5)
     >>> observations, infos = watched.reset(seed=1)
