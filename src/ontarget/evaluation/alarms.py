@@ -39,11 +39,24 @@ _QUARTILES = (0.25, 0.5, 0.75)
 class AlarmQuality:
     """How good one alarm rule was over whole episodes.
 
-    ``false_alarms`` is the share with an alarm among episodes that met the target,
-    ``detections`` that among those that missed it, ``precision`` the share of misses among
-    episodes with an alarm. ``lead_steps`` holds, in ascending order, how many steps before its
-    end each detected episode's first alarm came; ``lead_to_decision`` how many steps before its
-    outcome was settled, which may be long before its end.
+    Attributes
+    ----------
+    false_alarms
+        Among the episodes that met the target, the share that raised an alarm.
+    detections
+        Among the episodes that missed the target, the share that raised an alarm.
+    precision
+        Among the episodes that raised an alarm, the share that missed the target.
+    lead_steps
+        For each detected failure, how many steps before its end the first alarm came; ascending.
+    lead_to_decision
+        The same, up to the step at which the outcome was settled, which may be long before the end.
+
+    Examples
+    --------
+    >>> print(alarm_quality([2, -1, -1], [False, True, True], [9, 9, 9]))
+    false alarms 0.000 (0.000 to 0.842, 0 of 2)
+    detections   1.000 (0.025 to 1.000, 1 of 1), median lead 7 steps
     """
 
     false_alarms: Rate
@@ -59,6 +72,11 @@ class AlarmQuality:
     def median_lead_steps(self) -> float:
         """The median of the lead times; NaN where nothing was detected."""
         return float(np.median(self.lead_steps)) if self.lead_steps.size else np.nan
+
+    def __str__(self) -> str:
+        median = self.median_lead_steps
+        lead = f", median lead {median:g} step{'s' * (median != 1)}" if self.lead_steps.size else ""
+        return f"false alarms {self.false_alarms}\ndetections   {self.detections}{lead}"
 
 
 class AlarmPoint(NamedTuple):
