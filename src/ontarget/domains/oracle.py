@@ -1,4 +1,4 @@
-"""The truth about a domain's states, by nested rollouts (M12).
+"""The true probability of a domain's states, by repeated simulation from each (M12).
 
 A monitor's probability can be compared with what happens; on a simulator it can also be compared
 with what was going to happen: restart the simulator from the same state many times and count.
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 2048
 
 
 class Truth(NamedTuple):
-    """The true probability of each state, and the standard error of that estimate."""
+    """The estimated true probability of each state, and its standard error."""
 
     p: FloatArray
     standard_error: FloatArray
@@ -45,7 +45,7 @@ def rollout_outcomes(
     seed: int = 0,
     ids: ArrayLike | None = None,
 ) -> FloatArray:
-    """Outcomes of each state's independent continuations: shape (states, rollouts).
+    """The outcomes of independent continuations of each state, of shape (states, rollouts).
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def true_probability(
 ) -> Truth:
     """The probability that each state's episode ends inside the target, with its standard error.
 
-    It conditions on the full simulator state. Where the features are less than that (a battle's),
-    no model that sees the features alone can reach it.
+    It uses the full state of the simulator. If the features show only part of the state, as in a
+    battle, no model of the features alone can be as good.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an alarm buys: false alarms, failures detected, and how long before the end (M8)."""
+"""How good an alarm is: false alarms, failures detected, and how early (M8)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class AlarmQuality:
 
     @property
     def median_lead_steps(self) -> float:
-        """The median of the lead times; NaN where nothing was detected."""
+        """The median lead time; NaN if nothing was detected."""
         return float(np.median(self.lead_steps)) if self.lead_steps.size else np.nan
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class AlarmQuality:
 
 
 class AlarmPoint(NamedTuple):
-    """One point of an alarm curve; lead times are quartiles over detected failures."""
+    """One threshold of an alarm curve. Lead times are quartiles over the detected failures."""
 
     threshold: float
     false_alarm_rate: float
@@ -90,12 +90,12 @@ class AlarmPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlarmCurve:
-    """What each threshold would have given, thresholds ascending.
+    """What each alarm threshold would have given. Thresholds are in ascending order.
 
-    ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
-    (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
-    (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
-    which the outcome was settled.
+    ``false_alarm_rate`` and ``detection_rate`` have exact intervals at ``level``, each of shape
+    (thresholds, 2). ``lead_steps`` holds the quartiles of the lead time over detected failures, of
+    shape (thresholds, 3), NaN where nothing was detected. ``lead_to_decision`` holds the same up to
+    the step at which the outcome was settled.
     """
 
     threshold: FloatArray
@@ -117,10 +117,10 @@ class AlarmCurve:
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
     def at(self, false_alarm_rate: float) -> AlarmPoint:
-        """The point with the highest threshold whose false-alarm rate here was at most this.
+        """The highest threshold whose false-alarm rate on these episodes was at most this.
 
-        It looks at these very episodes, so on others the rate may be higher; a promised rate is
-        found on episodes of its own (M8).
+        The threshold is chosen on these episodes, so on others its false-alarm rate may be higher.
+        For a promised rate, use a threshold from assure episodes instead (M8).
         """
         most = fraction("false_alarm_rate", false_alarm_rate)
         allowed = np.flatnonzero(self.false_alarm_rate <= most)
@@ -136,7 +136,7 @@ class AlarmCurve:
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
-    """What an alarm after several consecutive steps compares: the largest of the last known p.
+    """The largest p of the last ``for_steps`` known steps: an alarm that waits compares this.
 
     Parameters
     ----------
@@ -177,9 +177,10 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
-    """The first step at which each episode's p (steps, episodes) lies below the threshold.
+    """The first step at which each episode's p lies below the threshold.
 
-    `NO_ALARM` (−1) where it never does. NaN raises no alarm.
+    It is `NO_ALARM` (−1) for an episode whose p never does. ``p`` has shape (steps, episodes); a
+    NaN raises no alarm.
 
     Examples
     --------
@@ -198,7 +199,7 @@ def alarm_quality(
     decided: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AlarmQuality:
-    """False alarms, detections and lead times of episodes whose first alarm is known.
+    """False alarms, detections and lead times, from the step of each episode's first alarm.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ def alarm_curve(
     thresholds: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AlarmCurve:
-    """What an alarm at ``p < threshold`` would have given, for each threshold.
+    """For each threshold, what an alarm at ``p < threshold`` would have given.
 
     Parameters
     ----------
@@ -294,7 +295,7 @@ def alarm_curve(
 
 
 def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> FloatArray:
-    """Quartiles of lead time at each threshold, from each failure's lowest p so far.
+    """The quartiles of lead time at each threshold, from each failure's lowest p so far.
 
     At step t an episode has raised its alarm for every threshold from index ``since[t]`` on, so
     its first alarm is at t exactly for the indices from ``since[t]`` to ``since[t - 1]``. Marking

@@ -1,4 +1,4 @@
-"""The continuous ranked probability score: how far a whole distribution lies from what came (M12).
+"""The continuous ranked probability score (CRPS) of a whole predicted distribution (M12).
 
 CRPS(F, y) = ∫ (F(x) − 1[x ≥ y])² dx, in the unit of the outcome. That of F_cal is infinite, since
 it never reaches 0 and 1 at finite values; that of the model's F̃ is what is meant here.
@@ -19,7 +19,7 @@ _BLOCK = 2**20
 
 
 def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> FloatArray:
-    """CRPS of each row's distribution, given by both limits of its CDF at knots; exact.
+    """The exact CRPS of each row's distribution, given by both limits of its CDF at knots.
 
     Between knots the CDF is linear, from the right limit of one to the left limit of the next; it
     is 0 before the first knot and 1 from the last one on. So a step function has
@@ -76,7 +76,7 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
 def crps_of_points(
     points: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None
 ) -> FloatArray:
-    """CRPS of each row's weighted points, as of an ensemble or of leaf outcomes; exact.
+    """The exact CRPS of each row's weighted points, such as an ensemble or the outcomes in a leaf.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def crps_of_points(
 
 
 def _scores(knots: FloatArray, left: FloatArray, right: FloatArray, y: FloatArray) -> FloatArray:
-    """∫ F² below y plus ∫ (1 − F)² above it, cell by cell."""
+    """∫ F² below y plus ∫ (1 − F)² above it, for each row, summed over the cells between knots."""
     at = y[:, None]
     start, stop = knots[..., :-1], knots[..., 1:]
     first, last = right[:, :-1], left[:, 1:]
@@ -135,7 +135,7 @@ def _scores(knots: FloatArray, left: FloatArray, right: FloatArray, y: FloatArra
 
 
 def _mean_square(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Mean of the square of a linear function that runs from a to b."""
+    """The mean square of a linear function that runs from a to b."""
     return (a * a + a * b + b * b) / 3.0
 
 

@@ -1,4 +1,4 @@
-"""The histogram of probability integral transforms: flat where the distribution is right (M12)."""
+"""The histogram of PIT values F(y); it is flat if the predicted distributions are right (M12)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ __all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
 
 @dataclass(frozen=True, slots=True)
 class PitHistogram:
-    """Counts of PIT values in bins of [0, 1], with the band in which calibrated counts lie.
+    """Counts of PIT values in bins of [0, 1], with the range that calibrated counts keep to.
 
-    All bars together lie between ``low`` and ``high`` with probability at least ``band``.
+    If the predictions are calibrated, all counts lie between ``low`` and ``high`` at once with
+    probability at least ``band``.
     """
 
     edges: FloatArray
@@ -44,14 +45,14 @@ class PitHistogram:
 
     @property
     def is_flat(self) -> bool:
-        """Whether every bar lies in the band."""
+        """Whether every count lies in its range."""
         return bool(((self.low <= self.count) & (self.count <= self.high)).all())
 
 
 def pit_histogram(
     pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
-    """Histogram of PIT values F(y), with the band that uniform ones keep to.
+    """The histogram of PIT values F(y), with the range that uniform ones keep to.
 
     Parameters
     ----------
@@ -81,9 +82,9 @@ def pit_histogram(
 def rank_histogram(
     ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
 ) -> PitHistogram:
-    """Histogram of ranks 1 to n + 1 of test scores among n calibration scores.
+    """The histogram of the ranks, 1 to n + 1, of test scores among n calibration scores.
 
-    Bins hold whole ranks, so they may be of unequal width; the band is exact for each of them.
+    Bins hold whole ranks, so their widths may differ; the range is exact for each of them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Figures of how good the forecasts are, as `matplotlib.figure.Figure`, for print and for pages.
+"""Figures that show how good forecasts are, each a `matplotlib.figure.Figure`.
 
 matplotlib is loaded when a figure is drawn. Figures never touch pyplot nor leave any of
 matplotlib's settings changed. `figure_bytes` gives the content of a file, `svg_of` inline SVG.
