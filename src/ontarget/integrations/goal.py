@@ -1,4 +1,4 @@
-"""Watch an environment: every step's ``info`` says how likely the run ends inside the target."""
+"""`GoalWrapper`: an environment whose ``info`` tells how likely the run is to meet its target."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WatchOptions(AlarmOptions, total=False):
 
 
 class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """An environment whose ``info["goal"]`` holds the `Outlook`, at ``reset`` and at every step.
+    """An environment whose ``info["goal"]`` is the run's `Outlook`, after ``reset`` and each step.
 
     Observations, rewards and ends pass through unchanged. When a run terminates, its status is
     DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
@@ -117,8 +117,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         fitted = monitor.fitted
         if fitted.behavior.told and behavior_value is None:
             raise InputError(
-                f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
-                "rewards; pass behavior_value, a function of the observation and info"
+                f"this monitor's behavior {fitted.behavior.spec!r} is not computed from rewards; "
+                "pass behavior_value, a function of the observation and info that returns its value"
             )
         self._view = MonitorView(layout_of(env.observation_space), fitted.schema)
         self._horizon, self._declared = fitted.horizon, fitted.horizon_declared
@@ -182,6 +182,6 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def unknown(t: int, reason: str) -> Outlook:
-    """The outlook where nothing is known."""
+    """An UNKNOWN outlook with this reason."""
     nothing = math.nan
     return Outlook(t, nothing, nothing, nothing, nothing, nothing, 0, Status.UNKNOWN, reason)

@@ -1,4 +1,4 @@
-"""Record an environment: a wrapper that takes notes, and a function that plays and records."""
+"""`RecordEpisodes`, which records an environment's runs, and `record`, which also plays them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment that records its runs; `episodes` returns them.
 
-    Observations, rewards and infos pass through unchanged. A run that is still under way is left
+    Observations, rewards and infos pass through unchanged. A run that is still going on is left
     out. A run that was reset before its end counts as cut off.
 
     Parameters
@@ -43,9 +43,10 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         The number of steps after which a run is complete; by default the environment's time
         limit, and without one the longest run.
     features
-        Names of your own for the numbers in an observation.
+        Your own names for the numbers in an observation.
     behavior_value
-        For a behavior that is read rather than computed from rewards: its value after each step.
+        For a behavior that is not computed from rewards: a function that gives its value after each
+        step, from the observation and ``info``.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """What the environment's own ``step`` returns, recorded."""
+        """What the environment's own ``step`` returns; it is recorded."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._recorder.in_progress(0):
             read = self._behavior_value
@@ -110,7 +111,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
 
     @property
     def recording(self) -> bool:
-        """Whether a run is under way."""
+        """Whether a run is being recorded."""
         return self._recorder.in_progress(0)
 
     def episodes(
@@ -215,7 +216,7 @@ def _play(
 
 
 def run_seed(seed: int | None, *numbers: int) -> int | None:
-    """A seed for one run, from the recording's seed and the run's numbers alone."""
+    """The seed of one run, computed from the recording's seed and the run's number."""
     if seed is None:
         return None
     entropy = np.random.SeedSequence([whole_number("seed", seed, least=0), *numbers])

@@ -67,7 +67,7 @@ class Tables(NamedTuple):
 
 @kernel
 def binomial(u: float, cdf: FloatArray, guide: NDArray[np.int64]) -> int:
-    """The whole number that a uniform number is mapped to by the inverse of a CDF on 0, 1, 2, …"""
+    """The whole number that the inverse of a CDF on 0, 1, 2 and up gives for a uniform number."""
     value = int(guide[int(u * guide.size)])
     while u >= cdf[value]:
         value += 1

@@ -127,7 +127,7 @@ class Tamarisk:
         return self.apply(state, self.act(state), t, keys)
 
     def apply(self, state: Rivers, actions: NDArray[np.int8], t: int, keys: KeyArray) -> FloatArray:
-        """The rewards of actions of your own, shaped as `act` gives them; advances the rivers."""
+        """The rewards of your own actions, in the shape of `act`; the rivers are advanced."""
         rewards = np.empty(keys.size)
         advance(state.edges, actions, streams(keys, t), self.tables, rewards)
         return rewards
