@@ -199,7 +199,10 @@ def test_other_behaviors_are_followed_to_their_outcome(behavior: str) -> None:
 
 def test_a_behavior_that_is_read_needs_its_reader() -> None:
     fitted, target = walk_monitor("column:height"), Target.at_least(0.0)
-    with pytest.raises(InputError, match=r"behavior 'column:height' is not computed from rewards; pass behavior_value"):
+    with pytest.raises(
+        InputError,
+        match=r"behavior 'column:height' is not computed from rewards; pass behavior_value",
+    ):
         GoalWrapper(Drifting(), fitted, target)
     env = GoalWrapper(Drifting(), fitted, target, behavior_value=lambda seen, info: info["height"])
     found = live(env, 3, longest=HORIZON)
