@@ -1,4 +1,4 @@
-"""Whole episodes divided into parts, by seed and id."""
+"""Splits whole episodes into parts, by seed and id."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def divide(
     seed: int,
     by_group: ByGroup | None,
 ) -> list[IndexArray]:
-    """Positions of train, calibrate, assure and the rest; see `Episodes.split`."""
+    """The positions of the train, calibrate and assure episodes and the rest; see `split`."""
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(
             f"by_group needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
         )
 
     def cut(among: IndexArray) -> list[IndexArray]:
-        """These episodes divided in the order of a hash of their ids."""
+        """These episodes, divided in the order of a hash of their ids."""
         order = np.lexsort((ids[among], keyed_hash(keys[among], seed, "split")))
         return np.split(among[order], np.cumsum(_counts(parts, among.size)))
 
@@ -68,7 +68,7 @@ def _stratify(
 
 
 def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
-    """Groups in the order of a hash, each to the part that lacks most of its share."""
+    """Whole groups to parts: in random order, each to the part that lacks most episodes."""
     names, which = np.unique(groups, return_inverse=True)
     sizes = np.bincount(which)
     counts = _counts(parts, groups.size)
@@ -85,10 +85,10 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
 def _clusters(
     ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
 ) -> list[IndexArray]:
-    """Groups divided like episodes; in calibrate and assure one run stands for each (M11).
+    """Whole groups to parts; calibrate and assure keep one run of each group (M11).
 
-    Groups are exchangeable where their runs are not, so a run drawn from each is exchangeable with
-    a run drawn from a new group.
+    Runs of one group are not exchangeable with other runs, but whole groups are exchangeable. So
+    one run drawn from each group is exchangeable with a run from a new group.
     """
     names, which = np.unique(groups, return_inverse=True)
     order = np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable")
@@ -100,7 +100,7 @@ def _clusters(
 
 
 def _counts(parts: Parts, n: int) -> list[int]:
-    """How many episodes each part gets: a fraction of n, or the count itself."""
+    """The number of episodes of each part, given as a fraction of n or as a count."""
     counts = []
     for name, part in zip(_PARTS, parts, strict=True):
         is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)

@@ -1,4 +1,4 @@
-"""What a run is judged by: a number that sums it up so far, updated reward by reward (M1, M18)."""
+"""Behaviors: the number that a run is judged by, updated with every reward (M1, M18)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Translation(IntEnum):
 
 
 class Behavior(ABC):
-    """A summary of a run through time t. Its value at the end of the run is the outcome.
+    """The number that a run is judged by. Its value at the end of the run is the outcome.
 
     Models learn the distribution of the *remainder*: what is still to come. `translate` turns a
     target for the outcome into one for the remainder, given the behavior so far.
@@ -82,7 +82,7 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The text that names the behavior; `behavior_of` turns a built-in one's back into it."""
+        """The name of the behavior; `behavior_of` turns the name of a built-in one back into it."""
         this: Any = self  # a subclass may be a dataclass
         settings = [one.name for one in fields(this)] if is_dataclass(this) else []
         shown = ", ".join(f"{name}={getattr(this, name)!r}" for name in settings)
@@ -100,7 +100,7 @@ class Behavior(ABC):
 
     @property
     def forgets(self) -> bool:
-        """Whether one good reward makes the value known again after a bad one."""
+        """Whether the value is known again after a bad reward, as soon as a good one follows."""
         return False
 
     @property
@@ -139,7 +139,7 @@ class Behavior(ABC):
         return state
 
     def scale(self, t: int) -> float:
-        """What remainders at step t are multiplied by inside a model, so that steps are alike."""
+        """The factor for remainders at step t inside a model, which makes steps comparable."""
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:

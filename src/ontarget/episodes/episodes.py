@@ -26,7 +26,7 @@ __all__ = ["Episodes", "Split"]
 
 
 class Split(NamedTuple):
-    """Disjoint parts of some episodes; a part that was asked to be empty is None."""
+    """Disjoint parts of some episodes; a part of size 0 is None."""
 
     train: Episodes
     calibrate: Episodes
@@ -220,13 +220,13 @@ class Episodes(Recorded):
         return Episodes(self._store, index, grid=self.grid)
 
     def recoded(self, schema: Schema) -> Episodes:
-        """The same episodes in the codes of another schema's dictionaries."""
+        """The same episodes, with text features coded by another schema's dictionaries."""
         if same_dictionaries(self.schema, schema):
             return self
         return Episodes(recoded_store(self.compact()._store, schema), grid=self.grid)
 
     def compact(self) -> Episodes:
-        """The same episodes in arrays of their own, without those they were taken from."""
+        """A copy of these episodes alone, so that the ones they were taken from can be freed."""
         store = self._store if self._index is None else self._store.part(self._index)
         return Episodes(store, grid=self.grid)
 
@@ -239,7 +239,7 @@ class Episodes(Recorded):
         seed: int = 0,
         by_group: ByGroup | None = None,
     ) -> Split:
-        """Whole episodes divided by seed and id, whatever the order of the rows.
+        """The episodes split into parts, by seed and id; the order of the rows does not matter.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Episodes(Recorded):
         return Split(first, second, third, rest)
 
     def describe(self) -> str:
-        """A short summary: how many episodes, how long, their outcomes, what was left out."""
+        """A short summary as text: the episodes' number, length and outcomes, what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)

@@ -31,7 +31,7 @@ class Step:
     keys
         One 64-bit key per id, for randomness that does not depend on the order of the episodes.
     index
-        Their positions among all episodes.
+        Their positions among all the episodes.
     """
 
     t: int

@@ -1,4 +1,4 @@
-"""What a fitted monitor can be asked: outlooks, intervals, watches, curves, evaluations."""
+"""What a fitted monitor can do: outlooks, intervals, watches, alarm curves, evaluations."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ __all__ = ["AlarmOptions", "Asked"]
 
 
 class AlarmOptions(RuleOptions, total=False):
-    """When to raise an alarm: a rule, or one of the shorthands; and the target's calibration."""
+    """The options for alarms: a rule or its shorthands, and the target's own calibration."""
 
     alarm: AlarmRule | None
     calibration: TargetCalibration | None
 
 
 class Asked:
-    """The questions of a `GoalMonitor`, once it is fitted."""
+    """The methods of a fitted `GoalMonitor`."""
 
     _contracts: Contracts | None
 
@@ -112,7 +112,7 @@ class Asked:
         groups: Any = None,
         calibration: TargetCalibration | None = None,
     ) -> Outlooks:
-        """The outlook of many runs at one step.
+        """The outlooks of many runs at one step.
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ class Asked:
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
     ) -> Interval:
-        """What `find` says of each run's remainder, as outcomes on the grid."""
+        """The intervals that `find` returns for each run's remainder, as outcomes on the grid."""
         fitted, t = self.fitted, whole_number("t", t, least=0)
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))

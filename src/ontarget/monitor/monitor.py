@@ -1,4 +1,4 @@
-"""`GoalMonitor`: fit it on recorded episodes, ask it about running ones."""
+"""`GoalMonitor`: fitted to recorded episodes, it watches running ones."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class GoalMonitor(Asked):
         return found
 
     def set_params(self, **parameters: Any) -> GoalMonitor:
-        """The monitor itself, with other arguments; fit it again afterwards."""
+        """The monitor itself, with changed arguments; fit it again afterwards."""
         own, model = self.get_params(deep=False), cast(Any, self.model)
         for name, value in parameters.items():
             if name.startswith("model__") and hasattr(model, "set_params"):
