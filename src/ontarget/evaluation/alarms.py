@@ -141,16 +141,17 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
     Parameters
     ----------
     p
-        (steps, episodes); NaN where a step is left out: dead, or unknown.
+        (steps, episodes); NaN where a step is left out, because the episode is over or p is
+        unknown.
     for_steps
         How many consecutive known steps below the threshold raise the alarm.
     resets
-        (steps, episodes): where the count starts anew, as after a bad reading. A step that is left
-        out for another reason is passed over.
+        (steps, episodes): where the count starts again from 0, as after a bad reading. Other steps
+        that are left out are skipped.
 
     Returns
     -------
-    (steps, episodes); NaN until an episode has so many known steps, and where p is NaN.
+    (steps, episodes); NaN until an episode has had that many known steps, and where p is NaN.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def alarm_quality(
     Parameters
     ----------
     first_alarm
-        The step of each episode's first alarm, `NO_ALARM` (−1) where there was none.
+        The step of each episode's first alarm; `NO_ALARM` (−1) if there was none.
     met
         Whether each episode ended inside the target.
     end
@@ -255,14 +256,16 @@ def alarm_curve(
     Parameters
     ----------
     p
-        What the alarm compares, (steps, episodes), NaN where an episode is not alive or the step
-        raises nothing. For an alarm after several consecutive steps pass `sustained`.
+        (steps, episodes): what is compared with the threshold; NaN where an episode is over or a
+        step cannot raise the alarm. For an alarm that waits for several steps, pass the result of
+        `sustained`.
     met, end, decided
         As in `alarm_quality`.
     thresholds
-        The thresholds, ascending. By default the values at which a rate changes, at most 500.
+        The thresholds, in ascending order. By default all values at which a rate changes, but at
+        most 500.
     level
-        Confidence level of the exact intervals, each threshold by itself.
+        The confidence level of each exact interval.
 
     Examples
     --------

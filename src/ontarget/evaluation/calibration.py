@@ -94,19 +94,19 @@ def reliability(
     met
         Whether each forecast's run ended inside the target.
     bins
-        How many bins; a forecast falls into bin ``min(floor(bins * p), bins - 1)``.
+        The number of bins; a forecast is in bin ``min(floor(bins * p), bins - 1)``.
     level
-        Confidence level of each bin's interval, taken by itself.
+        The confidence level of each bin's interval.
     episode
-        Which episode each forecast belongs to. Give it when steps of one episode are pooled:
-        they share an outcome, so they are fewer trials than they seem.
+        Which episode each forecast belongs to. Pass it if you pool the steps of episodes: these
+        share an outcome, so they count as fewer independent trials.
 
     Notes
     -----
-    Without ``episode`` a bin's interval is the exact (Clopper–Pearson) one and assumes that the
-    forecasts are independent. With it, the exact interval is taken at the effective number of
-    trials, from the spread of the rate between episodes (Korn and Graubard, 1998); where all
-    forecasts of a bin agree, the effective number is that of its episodes.
+    Without ``episode``, a bin's interval is the exact (Clopper–Pearson) one, which assumes
+    independent forecasts. With it, the exact interval is computed for the effective number of
+    trials, which follows from how the rate differs between episodes (Korn and Graubard, 1998). If
+    all outcomes in a bin are the same, the effective number is its number of episodes.
 
     Examples
     --------

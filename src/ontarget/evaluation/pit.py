@@ -57,15 +57,16 @@ def pit_histogram(
     Parameters
     ----------
     pit
-        One value in [0, 1] per episode, ties broken at random: all of one step.
+        One value in [0, 1] per episode, all of the same step, with ties broken at random.
     bins
-        How many bars.
+        The number of bars.
     n_calibration
-        How many calibration ranks the values were computed with. The same ranks serve every test
-        episode, which makes the bars swing more; without it they are taken as given and exact.
+        The number of calibration ranks that the values were computed with. All test episodes use
+        the same ranks, which makes the bars vary more. If you leave it out, the distribution is
+        taken to be exact.
     band
-        The probability that all bars of a calibrated method lie in the band together
-        (Bonferroni's bound).
+        The probability that all bars of a calibrated method lie in their range at once (by
+        Bonferroni's bound).
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Measures at each step and over all steps, with intervals from resampling whole episodes.
 
-Steps of one episode share its outcome, so only episodes are independent: a resample takes or
-leaves an episode with all its steps. Every measure here is a function of sums over episodes, so a
-resample is one row of a matrix product and no forecast is looked at twice.
+The steps of one episode share its outcome, so only whole episodes are independent. A resample
+therefore contains an episode with all its steps, or not at all. Every measure here is a function of
+sums over episodes, so all resamples together are one matrix product.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class Resampling:
     Parameters
     ----------
     resamples
-        How many resamples.
+        The number of resamples.
     level
-        Confidence level of the intervals.
+        The confidence level of the intervals.
     seed
-        Together with an episode's id it decides how often each resample holds that episode, so
-        that results do not depend on the order of the episodes.
+        The seed and an episode's id decide how often each resample contains the episode, so results
+        do not depend on the order of the episodes.
     """
 
     resamples: int = 200

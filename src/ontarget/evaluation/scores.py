@@ -1,7 +1,7 @@
 """Scores of probabilities: Brier score, log loss, and the distance to a known truth (M12).
 
-`squared_errors`, `log_losses` and `excess_errors` keep one value per forecast, in any shape and
-with NaN where there is none, for `pooled_mean` and `mean_by_step`; the others give one number.
+`squared_errors`, `log_losses` and `excess_errors` return one value per forecast, in any shape and
+NaN where there is no forecast, for `pooled_mean` and `mean_by_step`. The others return one number.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
     p_true
         The share p̂ of R independent rollouts from each state that met the target.
     rollouts
-        R, at least 2. The second term takes away what their chance adds to the first, so the
-        mean is unbiased; it may come out a little below 0.
+        R, at least 2. The second term removes what the error of p̂ adds to the first, so the mean
+        is unbiased. It may come out slightly below 0.
 
     Examples
     --------

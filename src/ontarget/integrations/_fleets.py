@@ -33,7 +33,7 @@ class FleetRuns:
     monitor
         A fitted monitor.
     target
-        What every run should end in.
+        The target of every run.
     slots
         How many runs go on at the same time.
     limit

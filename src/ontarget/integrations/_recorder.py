@@ -51,7 +51,7 @@ class Recorder:
     horizon
         The number of steps after which a run is complete; later steps are not kept.
     features
-        Names of your own for the features.
+        Your own names for the features.
     """
 
     def __init__(

@@ -50,8 +50,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
     because nobody knows how it would have ended. So is a run that goes on past the horizon: at a
     declared horizon it has been judged already, and past an inferred one (the longest run
-    recorded) nothing is known until it ends. If the environment's time limit differs from a
-    declared horizon, a `HorizonWarning` says so when the wrapper is made.
+    recorded) nothing is known until it ends. If the environment's time limit does not fit the
+    monitor's horizon, a `HorizonWarning` says so when the wrapper is made.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     monitor
         A fitted monitor.
     target
-        What a run should end in.
+        The outcomes that a run should end in.
     on_alarm
-        Called with the outlook and this environment when an alarm is raised; once, until it
-        clears.
+        A function that is called with the outlook and this environment when an alarm is raised;
+        then not again until the alarm has cleared.
     behavior_value
         For a monitor whose behavior is not computed from rewards: a function that gives its value
         after each step, from the observation and ``info``.

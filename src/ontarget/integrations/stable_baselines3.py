@@ -46,7 +46,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     monitor
         A fitted monitor.
     target
-        What an episode should end in.
+        The outcomes that an episode should end in.
     verbose
         As for every callback.
     **fleet

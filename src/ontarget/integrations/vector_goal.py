@@ -45,9 +45,9 @@ class VectorGoalWrapper(
     monitor
         A fitted monitor.
     target
-        What every run should end in.
+        The outcomes that every run should end in.
     on_alarm
-        Called with the outlook, this environment and the number of the environment in it when an
+        A function that is called with the outlook, this vector and the environment's number when an
         alarm is raised.
     key
         The key of the outlooks in ``infos``.

@@ -60,9 +60,9 @@ def alarm_chart(
     Parameters
     ----------
     curve
-        What `alarm_curve` gives.
+        The result of `alarm_curve`.
     marks
-        False-alarm rates to mark and to write the detection rate beside.
+        False-alarm rates to mark, with the detection rate next to each.
     most
         The highest false-alarm rate to show.
     dark

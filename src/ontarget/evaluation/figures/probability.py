@@ -46,7 +46,7 @@ def episodes_chart(
     Parameters
     ----------
     p
-        (steps, episodes), NaN where an episode is not alive. About ten read well.
+        (steps, episodes); NaN where an episode is over. About ten episodes are easy to read.
     met
         Whether each episode met the target.
     bounds
@@ -127,17 +127,17 @@ def outcome_fan(
     Parameters
     ----------
     quantiles
-        (steps, levels): the predicted quantiles at each step, rising along the levels.
+        (steps, levels): the predicted quantiles at each step, which rise with the level.
     levels
         Ascending, symmetric around one half: 0.05, 0.25, 0.5, 0.75, 0.95.
     target
         Lower and upper end of the target; either may be infinite.
     outcome
-        What the episode ended with.
+        The outcome of the episode.
     so_far
-        The behavior through each step.
+        The behavior so far at each step.
     unit
-        What the outcome is, with its unit: it labels the axis.
+        The label of the axis: what the outcome is, with its unit.
     dark
         For a dark background.
     """
