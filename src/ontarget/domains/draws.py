@@ -1,9 +1,9 @@
 """Random numbers computed from an episode's key, a step and a counter, and from nothing else.
 
-Each episode has a 64-bit key, a hash of (seed, episode number). The key and a step name a stream,
-and the stream and a counter name a number, so a draw is the same in whatever block, order or thread
-the episode is simulated. The generator is SplitMix64 (Steele, Lea and Flood, 2014), read at random
-positions instead of one after the other.
+Each episode has a 64-bit key, a hash of (seed, episode number). The key and a step give a stream of
+random numbers, and a counter selects a number of the stream. So a draw does not depend on the
+block, order or thread in which the episode is simulated. The generator is SplitMix64 (Steele, Lea
+and Flood, 2014), which can be read at any position.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def simulate(
     domain
         The domain, or its name: ``"skirmish"`` or ``"tamarisk"``.
     episodes
-        How many to simulate.
+        The number of episodes to simulate.
     seed
-        Same seed, same episodes.
+        The same seed gives the same episodes.
     progress
         Whether to show a progress bar.
 

@@ -34,13 +34,14 @@ class Leaf:
     Parameters
     ----------
     path
-        Where it stands: keys of mappings and positions in tuples; empty for the whole observation.
+        Its place in the observation: keys of mappings and positions in tuples; empty if it is the
+        whole observation.
     shape
         Its shape; empty for a single number.
     dtype
         The NumPy name of its type.
     categorical
-        Whether its numbers are names rather than amounts.
+        Whether its numbers stand for categories.
     """
 
     path: Path

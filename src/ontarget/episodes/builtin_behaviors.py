@@ -1,7 +1,7 @@
 """The behaviors that come with the library, and their names.
 
-One ``update`` serves arrays (recorded episodes) and floats (a live run), so both give the same
-bits: sums go left to right, one step at a time.
+The same ``update`` works on arrays (recorded episodes) and on floats (a live run), so both give the
+same bits. Sums go from left to right, one step at a time.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ class Column(_BuiltIn):
     column
         The column's name.
     accumulates
-        True for an amount that starts at 0 and piles up (energy used so far), so that what remains
-        does not depend on what was used; False for a reading (height, temperature).
+        True for an amount that starts at 0 and adds up, such as the energy used so far; models then
+        predict what is still to come. False for a reading, such as a height or a temperature.
     """
 
     column: str = field()  # without the base class's default of None
@@ -195,9 +195,9 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
     spec
         ``"sum"``, ``"last"``, ``"max"``, ``"min"``, ``"mean"``, ``"discounted:0.99"``, a column's
         name, ``"column:NAME"`` for a column named like one of these, or ``"total:NAME"`` for a
-        column that piles up from 0.
+        column that adds up from 0.
     columns
-        The columns at hand.
+        The columns of the table.
 
     Examples
     --------

@@ -31,13 +31,14 @@ class Feature:
     name
         The column's name.
     dtype
-        The type it had in the user's data, given back on the way out: a NumPy name, or ``"text"``.
+        The type in the user's data, which is restored when episodes are written: a NumPy name, or
+        ``"text"``.
     categories
         The dictionary of a text feature, in order: its codes are the positions.
     categorical
-        Whether the codes are names rather than amounts.
+        Whether the numbers stand for categories.
     unseen
-        What a category that is not in the dictionary is: an error, or a missing value.
+        How to treat a category that is not in the dictionary: as an error, or as a missing value.
     """
 
     name: str
@@ -139,9 +140,9 @@ class Schema:
     def encode(self, state: Mapping[str, object] | ArrayLike) -> FloatArray:
         """One state as the numbers that models use; an `EpisodesError` says what is wrong with it.
 
-        A mapping, and whatever else has names (a pandas Series, a named tuple, a structured array),
-        is read by name, the rest in the features' order. A masked entry is a missing one. The state
-        of a single feature may be a bare value.
+        A mapping, or anything else with names (a pandas Series, a named tuple, a structured array),
+        is read by name; other states are read in the order of the features. A masked entry counts
+        as missing. If there is only one feature, a single value will do.
         """
         try:
             named = _by_name(state, self.names)

@@ -79,14 +79,14 @@ class DriftBet:
     Parameters
     ----------
     ranks
-        The calibration ranks of the declared step.
+        The calibration ranks of the guarded step.
     seed
-        Keys the draws, with a running count of the episodes. Never their ids: those may repeat, and
-        a draw that repeats would be taken for drift (M10).
+        The seed of the random draws, which also depend on a running count of the episodes. They do
+        not depend on ids, because a repeated id would repeat a draw, and look like drift (M10).
     level
         The probability of never raising a false alarm.
     t
-        The declared step.
+        The guarded step.
     """
 
     def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99, t: int = 0) -> None:

@@ -42,7 +42,7 @@ class GoalMonitor(Asked):
         How many steps share a model. ``"auto"`` means 5, or a hundredth of the horizon if that is
         more.
     group
-        The name of the group column, if each group is to be calibrated by itself (M11).
+        The name of the group column, to calibrate each group separately (M11).
     min_calibration
         A step that fewer calibration episodes than this reach is UNKNOWN.
     reward_bounds
@@ -51,9 +51,9 @@ class GoalMonitor(Asked):
     policy
         A name for the policy that was recorded. The model file keeps it.
     unseen
-        What a category of a text feature counts as if no training episode had it. ``"missing"``: a
-        missing value, live and in calibration alike, if the model can handle those. ``"error"``: a
-        mistake in a file, and UNKNOWN live (M18).
+        How to treat a category of a text feature that no training episode had. ``"missing"`` treats
+        it as a missing value, in calibration and live, if the model can handle those. ``"error"``
+        refuses it in a file, and makes the step UNKNOWN live (M18).
 
     Notes
     -----
@@ -198,7 +198,8 @@ class GoalMonitor(Asked):
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.
 
-        The file is written beside its place and renamed, so a running process keeps the old one.
+        The file is written under another name and then renamed, so a running process keeps the old
+        one.
         """
         from ontarget.modelfile.file import save
 

@@ -1,7 +1,7 @@
 """Compiled kernels of the Tamarisk simulator: one step of one river, or of many.
 
-Every random number of a step has a place of its own in the episode's stream, so that drawing only
-the ones that matter (seeds that fall on empty edges) does not move the others.
+Every random number of a step has a fixed position in the episode's stream. So only those that
+matter are drawn (seeds on empty edges), and the others stay the same.
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ class TamariskParameters:
     eradicate_tree_cost, restore_slot_cost, replace_tree_cost
         Cost on top per tamarisk eradicated, per slot restored, per tamarisk replaced.
     budget, penalty
-        What one step's actions may cost, and the reward of an illegal or too expensive one.
+        The most that the actions of one step may cost, and the reward if one is illegal or they
+        cost more.
 
     Examples
     --------

@@ -60,9 +60,9 @@ def settling_chances(parameters: TamariskParameters, standing: Rivers) -> FloatA
     """The probability of each edge state after seeds have settled, as (rivers, edges, 3).
 
     ``standing`` are rivers after treatment and death. A plant that stands stays. At an empty edge,
-    let N and T be the numbers of seeds, with generating functions G_N and G_T. For β = 1, ``E[T /
-    (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1). The integrand is a polynomial, so Gauss–Legendre
-    quadrature with half its degree is exact.
+    let N and T be the numbers of seeds, with generating functions G_N and G_T. For β = 1,
+    ``E[T / (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1). The integrand is a polynomial, so
+    Gauss–Legendre quadrature with half its degree is exact.
     """
     p, n_edges = parameters, parameters.edges
     spread = dispersal_kernel(p)
@@ -176,8 +176,8 @@ class ExactReturns:
     steps
         The steps t that will be asked for.
     lowest
-        Returns below this are lumped together: the lowest finite end of any target that will be
-        asked for, less the behavior so far.
+        Returns below this are not told apart. Take the lowest finite end of any target that you
+        will ask for, minus the behavior so far.
 
     Examples
     --------
