@@ -183,5 +183,11 @@ def test_what_cannot_be_recorded_is_refused() -> None:
         record(Scripted(terminate_after=2), do_nothing, 0)
     with pytest.raises(InputError, match="policy needs a function"):
         record(Scripted(terminate_after=2), "left", 1)
+    with pytest.raises(InputError, match=r"env needs a Gymnasium environment.* got str"):
+        record("CartPole-v1", do_nothing, 1)
+    actions = Scripted().action_space
+    for space in (actions, actions.sample):
+        with pytest.raises(InputError, match=r"pass lambda seen: env\.action_space\.sample\(\)"):
+            record(Scripted(terminate_after=2), space, 1)
     with pytest.raises(EpisodesError, match="no run is over yet"):
         RecordEpisodes(Scripted()).episodes()

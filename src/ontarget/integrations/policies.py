@@ -103,6 +103,12 @@ class _FunctionPolicy:
 
 def actor_of(policy: Any) -> Actor:
     """The policy in the form that `record` uses."""
+    owner = getattr(policy, "__self__", policy)
+    if callable(getattr(owner, "sample", None)) and callable(getattr(owner, "contains", None)):
+        raise InputError(
+            "policy needs a function from observation to action, got an action space; for random "
+            "actions pass lambda seen: env.action_space.sample()"
+        )
     if isinstance(policy, ModelPolicy):
         return policy
     if callable(getattr(policy, "predict", None)):

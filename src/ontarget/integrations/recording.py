@@ -181,6 +181,11 @@ def record(
     >>> len(episodes), bool((episodes.outcomes == episodes.lengths).all())
     (20, True)
     """
+    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise InputError(
+            "env needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
+            f"gymnasium.make_vec return them, got {type(env).__name__}"
+        )
     count = whole_number("episodes", episodes, least=1)
     actor = actor_of(policy)
     label = "" if seed is None else f"{seed}-"
