@@ -211,9 +211,7 @@ def test_a_behavior_that_is_read_needs_its_reader() -> None:
 
 
 def test_an_environment_of_another_width_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"reads 2 features \(x0, x1\).*shows 4 \(x0, x1, x2, x3\)"
-    ):
+    with pytest.raises(InputError, match=r"on 2 features \(x0, x1\).*have 4 \(x0, x1, x2, x3\)"):
         GoalWrapper(make(), walk_monitor(), Target.at_least(0.0))
 
 

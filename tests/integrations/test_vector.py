@@ -249,7 +249,7 @@ def test_an_environment_that_hides_how_it_resets_is_refused() -> None:
 
 def test_a_behavior_that_is_read_needs_single_environments() -> None:
     envs = vector(Drifting, 2, AutoresetMode.NEXT_STEP)
-    with pytest.raises(InputError, match="GoalWrapper of its own"):
+    with pytest.raises(InputError, match="its own GoalWrapper"):
         VectorGoalWrapper(envs, walk_monitor("column:height"), Target.at_least(0.0))
     with pytest.raises(InputError, match="needs a single environment"):
         record(envs, do_nothing, 2, behavior_value=lambda seen, info: 0.0)
