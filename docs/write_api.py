@@ -4,7 +4,8 @@
     python docs/write_api.py --update    # writes them
 
 A package's public names are its ``__all__``. Each is described once, on the page of the layer it
-lives in. Docstrings are numpydoc; types come from the annotations.
+lives in. What a class inherits from another public class is described there alone. Docstrings are
+numpydoc; types come from the annotations.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,8 @@ PACKAGES = [
     "ontarget.domains",
     "ontarget.integrations",
 ]
+# What a monitor hands out from `ontarget.fitted`; the rest of that package is not for users.
+HANDED_OUT = ("TargetCalibration", "Threshold")
 SECTIONS = ("Parameters", "Attributes", "Notes", "Examples", "References", "Returns", "Yields")
 LONGEST = 88
 
@@ -108,6 +112,7 @@ def _method_link(found: re.Match[str]) -> str:
     return f"([method: {heading[2]}](../methods.md#{anchor}))"
 
 
+@cache
 def public() -> dict[str, tuple[str, object]]:
     """Each public name with the package to import it from and the object; the shortest way wins."""
     found: dict[str, tuple[str, object]] = {}
@@ -117,14 +122,17 @@ def public() -> dict[str, tuple[str, object]]:
             if not name.startswith("__") and name not in found:
                 found[name] = (package, getattr(module, name))
     errors = importlib.import_module("ontarget.errors")
-    for name in errors.__all__:
-        if name not in found:
-            found[name] = ("ontarget.errors", getattr(errors, name))
+    fitted = importlib.import_module("ontarget.fitted")
+    for module, names in ((errors, errors.__all__), (fitted, HANDED_OUT)):
+        for name in names:
+            found.setdefault(name, (module.__name__, getattr(module, name)))
     return found
 
 
 def home(package: str, thing: object) -> str:
     """The page that describes a public name."""
+    if package == "ontarget.fitted":
+        return "monitor"
     module = getattr(thing, "__module__", None) or package
     parts = (module if module.startswith("ontarget") else package).split(".")
     return parts[1] if len(parts) > 1 and parts[1] in PAGES else package.split(".")[1]
@@ -165,14 +173,41 @@ def described(name: str, package: str, thing: Any) -> list[str]:
             lines += [f"*Property.* {markdown(Docstring.of(value).text)}"]
         else:
             lines += [*code(signature(member, value)), *body(value, value)]
+    if not issubclass(thing, BaseException):  # the signature of an error names its bases
+        lines += inherited(thing)
     return lines
 
 
+def inherited(thing: type) -> list[str]:
+    """Where to find the members that a class shares with its public bases."""
+    own = {name for name, _ in members(thing)}
+    lines: list[str] = []
+    for base in public_bases(thing):
+        shared = [f"`{name}`" for name, _ in members(base) if name not in own]
+        if shared:
+            page = home(public()[base.__name__][0], base)
+            link = f"[`{base.__name__}`]({page}.md#{base.__name__.lower()})"
+            lines += ["", f"Also, as described for {link}: {', '.join(shared)}."]
+    return lines
+
+
+def public_bases(thing: type) -> list[type]:
+    """The bases of a class that are public themselves."""
+    return [
+        base for base in thing.__mro__[1:] if public().get(base.__name__, ("", None))[1] is base
+    ]
+
+
 def members(thing: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties that ontarget's own code gives a class, in its order."""
+    """The public methods and properties of a class, in its order, as ontarget's code defines them.
+
+    Those of a base that is public itself are left out: its own entry describes them.
+    """
     seen: set[str] = set()
-    ours = [base for base in thing.__mro__ if base.__module__.startswith("ontarget")]
-    for base in ours:
+    elsewhere = {one for base in public_bases(thing) for one in base.__mro__}
+    for base in thing.__mro__:
+        if base in elsewhere or not base.__module__.startswith("ontarget"):
+            continue
         for name, value in vars(base).items():
             plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
             cached = getattr(plain, "func", None)  # functools.cached_property

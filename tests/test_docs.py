@@ -69,6 +69,24 @@ def test_a_quoted_section_of_the_method_becomes_a_link_with_words() -> None:
     assert write_api.markdown("no such section (M99)") == "no such section (M99)"
 
 
+def test_what_a_public_class_defines_is_described_there_alone() -> None:
+    pages = write_api.written()
+    assert pages["errors.md"].count("### OntargetError.told") == 1
+    assert pages["errors.md"].count(".told\n") == 1
+    assert "### Below.trigger" in pages["live.md"]  # its own
+    assert "### Below.clearing" not in pages["live.md"]
+    below = pages["live.md"].split("\n## Below\n")[1].split("\n## ")[0]
+    assert "[`AlarmRule`](live.md#alarmrule): `alarming`, `clearing`." in below
+    # A private base has no entry, so what it defines stays with the class.
+    assert "### GoalMonitor.watch" in pages["monitor.md"]
+
+
+def test_what_a_monitor_hands_out_is_described() -> None:
+    page = write_api.written()["monitor.md"]
+    for name in write_api.HANDED_OUT:
+        assert f"\n## {name}\n" in page
+
+
 @pytest.mark.parametrize("accuracy", [0.05, 0.03, 0.02, 0.01])
 def test_the_table_of_episodes_agrees_with_the_plan(accuracy: float) -> None:
     from ontarget.conformal.planning import plan_sizes

@@ -1,4 +1,4 @@
-"""Checks of single arguments, each with the message a user needs."""
+"""Checks of single arguments, each with a message that says what is wrong."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def whole_number(
     most: int | None = None,
     error: type[OntargetError] = InputError,
 ) -> int:
-    """The value as an int, if it is a whole number from `least` to `most`.
+    """The value as an int; refused unless it is a whole number from `least` to `most`.
 
-    A float is refused, 3.0 too: it is more often a slip than a count.
+    A float is refused too, even 3.0, because it is usually a mistake.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def whole_number(
 
 
 def fraction(name: str, value: object) -> float:
-    """The value as a float, if it is a number strictly between 0 and 1.
+    """The value as a float; refused unless it lies strictly between 0 and 1.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def fraction(name: str, value: object) -> float:
 
 
 def share(name: str, value: object) -> float:
-    """The value as a float, if it is a number above 0, at most 1.
+    """The value as a float; refused unless it lies above 0 and is at most 1.
 
     Examples
     --------

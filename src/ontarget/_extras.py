@@ -1,4 +1,4 @@
-"""The one door to optional packages."""
+"""Imports of optional packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["require"]
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """The imported module, or an error that names the extra that installs it."""
+    """The imported module; if it is missing, an error says how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

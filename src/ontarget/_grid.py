@@ -1,4 +1,4 @@
-"""One grid for everything that is compared (M1).
+"""The grid to which outcomes and targets are rounded before they are compared (M1).
 
 Floating sums of decimal rewards differ in their last bits, so two runs that earned the same amount
 may compare as unequal. Outcomes, behavior so far, remainders and target ends are snapped to one
@@ -22,7 +22,7 @@ _FINEST = -22
 
 
 def grid_of(outcomes: ArrayLike) -> float:
-    """Spacing of the grid for outcomes of this magnitude: a power of ten, nine digits down.
+    """The spacing of the grid for outcomes of this size: a power of ten, nine digits below it.
 
     Examples
     --------
@@ -38,10 +38,10 @@ def grid_of(outcomes: ArrayLike) -> float:
 
 
 def scale_of(grid: float) -> float:
-    """The exact power of ten to scale by, where the grid is a decimal fraction; else 0.
+    """The power of ten that turns grid points into whole numbers, if the grid is below 1; else 0.
 
-    Multiplying by it and dividing by it again gives the float64 nearest to the decimal, the one
-    that a user's literal denotes; dividing by 1e-7 would not.
+    Multiply by it, round, and divide by it: the result is the float64 that Python gives for the
+    decimal as a user types it. Dividing by a spacing such as 1e-7 would not give that.
     """
     if not (math.isfinite(grid) and grid > 0.0):
         raise InputError(f"grid needs a finite number above 0, got {grid}")
@@ -50,9 +50,9 @@ def scale_of(grid: float) -> float:
 
 
 def snap(values: ArrayLike, grid: float | None) -> FloatArray:
-    """Values rounded to the nearest point of the grid; infinities and NaN stay what they are.
+    """The values rounded to the nearest grid point; infinities and NaN stay as they are.
 
-    A grid of ``None`` leaves the values alone.
+    With ``None`` as the grid, the values are returned as they are.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How Numba kernels are compiled: lazily, without the GIL, kept on disk.
+"""Decorators that compile kernels with Numba on first use, release the GIL and cache on disk.
 
 No kernel is parallel of itself: a forked child that calls such a kernel is killed. `threads`
 spreads serial kernels over one pool instead.
@@ -41,28 +41,29 @@ _warned = False
 
 
 def kernel(function: F) -> F:
-    """The function, compiled on first call and kept on disk where a folder can be written."""
+    """The function, compiled on its first call and cached on disk if a folder is writable."""
     return _compile(function)
 
 
 def inner_kernel(function: F) -> F:
-    """The same for a function that only kernels call: it has no way in from Python, and no memory.
+    """Like `kernel`, for a function that only kernels call and that allocates no memory.
 
-    Taking a tuple of arrays apart for Python costs the compiler more than most kernels do. And a
-    function that may allocate counts who holds each array it meets, with instructions that lock
-    the memory and that threads wait for: several microseconds a row. So it takes room to work in,
-    and returns numbers. Called from Python it raises a TypeError.
+    It cannot be called from Python (a TypeError says so), which saves compile time: unpacking a
+    tuple of arrays costs more than compiling most kernels. It may not allocate, because a function
+    that allocates also counts references to arrays. Those atomic instructions make threads wait for
+    each other, several microseconds per row. So pass it arrays to work in, and let it return
+    numbers.
     """
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
 def room_kernel(function: F) -> F:
-    """The same for a function that makes the room which inner kernels work in: it may allocate."""
+    """Like `inner_kernel`, for a function that allocates the arrays that inner kernels work in."""
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class _InnerKernel(CPUDispatcher):
-    """A compiled function without an entry from Python; kernels find it as any other."""
+    """A compiled function that kernels can call, but Python cannot."""
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         name = self.py_func.__name__
@@ -73,7 +74,7 @@ class _InnerKernel(CPUDispatcher):
 
 
 class _KernelFiles(CompileResultCacheImpl):
-    """Names the files of a compiled function after all kernel sources."""
+    """Puts a digest of all kernel sources into the names of cache files."""
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
         base: str = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
@@ -81,7 +82,7 @@ class _KernelFiles(CompileResultCacheImpl):
 
 
 class _KernelCache(FunctionCache):
-    """A compiled function's place on disk; whatever it keeps replaces what older sources gave."""
+    """The disk cache of a compiled function; saving removes the files of older sources."""
 
     _impl_class = _KernelFiles
 
@@ -97,7 +98,7 @@ class _KernelCache(FunctionCache):
 
 @cache
 def _sources_digest() -> str:
-    """A digest of every file of the package that compiles kernels: some ten milliseconds, once."""
+    """A digest of every source file with kernels; it takes about ten milliseconds, once."""
     package = Path(__file__).parent
     digest = blake2b(digest_size=8)
     for path in sorted(package.rglob("*.py")):
@@ -134,7 +135,7 @@ def _compile(function: F, **options: bool) -> F:
 
 @cache
 def _is_open_to_others(folder: str) -> bool:
-    """Whether somebody else could plant a file there, but for whoever owns our sources."""
+    """Whether other users, except the owner of our sources, could put a file into the folder."""
     if not folder or not hasattr(os, "getuid"):  # not set, or Windows, where folders are private
         return False
     found = Path(folder).stat()

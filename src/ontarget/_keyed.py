@@ -1,4 +1,4 @@
-"""Randomness keyed on what a thing is, never on where it stands.
+"""Random numbers computed from ids, so that they do not depend on the order of rows.
 
 A number drawn here depends on the seed, an identity (an episode's id) and a purpose, so a result
 does not change when rows are reordered, batched or spread over threads.
@@ -17,7 +17,7 @@ __all__ = ["keyed_hash", "keyed_uniform", "keys_of", "uniform_by_id"]
 
 
 def keys_of(ids: AnyArray) -> KeyArray:
-    """One 64-bit key per id: integers by their value, everything else by its text."""
+    """One 64-bit key per id: the value of an integer, or a hash of anything else's text."""
     array = np.asarray(ids)
     if array.dtype.kind in "iub":
         return mix(array.astype(np.uint64))
@@ -49,8 +49,8 @@ def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
 def uniform_by_id(ids: AnyArray, seed: int, *purpose: int | str) -> FloatArray:
     """A uniform number in the open interval (0, 1) for each episode id.
 
-    It depends on the id, the seed and the purpose alone, so that a random choice of episodes stays
-    the same when they are reordered or some are left out.
+    It depends only on the id, the seed and the purpose. So a random choice of episodes stays the
+    same if they are reordered or some are left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Public names imported when first asked for, so that a package costs nothing to import."""
+"""Public names that are imported on first use, so that importing a package is fast."""
 
 from __future__ import annotations
 

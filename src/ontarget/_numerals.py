@@ -22,11 +22,11 @@ def number(value: float) -> str:
 
 
 def percent(share: float, digits: int = 1, *, fixed: bool = False) -> str:
-    r"""A share as a percentage, or a sign that it is not known.
+    r"""A share as a percentage; a dash, or ``?`` with ``fixed``, if it is not known.
 
-    In running text trailing zeros are dropped, the space does not break, and a share that is
-    neither 0 nor 1 is never rounded to either. With ``fixed`` there are always so many digits and
-    an ordinary space, so that the columns of a terminal stay where they are.
+    By default, for running text, trailing zeros are dropped, the space is a non-breaking one, and a
+    share that is neither 0 nor 1 is never rounded to 0 % or 100 %. With ``fixed``, the number of
+    digits is always the same and the space is ordinary, so that columns stay aligned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Text from data, made safe to show: what a terminal or a page would act on is spelled out.
+"""Makes text from data safe to show on a terminal or a page.
 
 Names, reasons and values come from files and streams. Printed as they are, they could clear the
 screen, fill the clipboard, turn the reading direction around or forge a line of output.
@@ -12,10 +12,10 @@ __all__ = ["plain"]
 
 
 def plain(text: object, most: int = 2_000) -> str:
-    r"""The text in one line of visible characters; the others are spelled as Python escapes.
+    r"""The text as one line of visible characters; other characters become Python escapes.
 
-    Spelled out are control codes (also those above 127), marks of reading direction, invisible
-    characters, line breaks and lone surrogates. What is longer than ``most`` characters is cut.
+    Escaped are control codes (also those above 127), marks of reading direction, invisible
+    characters, line breaks and lone surrogates. Text longer than ``most`` characters is cut.
 
     Examples
     --------

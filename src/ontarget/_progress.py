@@ -1,4 +1,4 @@
-"""How far long work is: one bar, and one sign of life, for every part of ontarget.
+"""The progress bar and the spinner that all parts of ontarget use.
 
 Both stand on the error stream, so that output can be piped, and go when the work is over. Nothing
 is drawn away from a terminal.
@@ -16,7 +16,7 @@ __all__ = ["Reached", "progress_bar", "working"]
 
 
 class Reached(Protocol):
-    """Called with how much of the work is done in all, and with what is being done now if new."""
+    """A function that is called with the total amount done, and with a new label if it changes."""
 
     def __call__(self, done: float, doing: str | None = None) -> None:
         """Move the bar."""
@@ -27,7 +27,7 @@ class Reached(Protocol):
 def progress_bar(
     doing: str, total: float, *, unit: str = "", shown: bool = True
 ) -> Iterator[Reached]:
-    """A call that moves the bar to what is done in all.
+    """A context that gives a function to move the bar to the total amount done.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def progress_bar(
 
 @contextmanager
 def working(doing: str) -> Iterator[None]:
-    """A sign of life while work goes on whose length is not known."""
+    """A context that shows a spinner during work of unknown length."""
     from rich.console import Console
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Arrays that nobody writes to again: what value objects and fitted models hold."""
+"""Read-only arrays, for value objects and fitted models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:
-    """The array, contiguous and never to be written again."""
+    """The array, contiguous and read-only."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""One number from whatever a caller passes: never one that the value does not hold.
+"""Conversion of any value that a caller passes into a float.
 
 NumPy would take a masked entry for what lies under the mask, a date for its ticks and a complex
 number for its real part. Here such values are missing, or an error.
@@ -24,7 +24,8 @@ _PLAIN: Final = (float, int)  # a tuple, for a union would be built at every rea
 def number_of(value: Any) -> float:
     """The value as a float, NaN for a masked one.
 
-    Raises a TypeError, ValueError or OverflowError, or whatever the value's own conversion raises.
+    It raises a TypeError, ValueError or OverflowError, or any error that the value's own conversion
+    raises.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def number_of(value: Any) -> float:
 
 
 def number_or_nan(value: object) -> float:
-    """The value as a float, NaN where it is no number, whatever its conversion raises."""
+    """The value as a float; NaN if it is not a number. It never raises an error."""
     try:
         return number_of(value)
     except Exception:
@@ -52,7 +53,7 @@ def number_or_nan(value: object) -> float:
 
 
 def numbers_of(values: object) -> FloatArray:
-    """The values as an array of floats, NaN where one is masked or no number.
+    """The values as an array of floats; NaN for those that are masked or not numbers.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def numbers_of(values: object) -> FloatArray:
 
 
 def shown(value: object) -> str:
-    """A short spelling of any value, whatever its own spelling does.
+    """A short text for any value, even if its own ``repr`` fails.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One pool of threads for serial kernels that release the GIL."""
+"""The thread pool that runs kernels in parallel; they release the GIL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _limit: ContextVar[int | None] = ContextVar("threads_at_most", default=None)
 
 
 def n_threads() -> int:
-    """How many threads run kernels: ONTARGET_THREADS, or the cores this process may use."""
+    """The number of threads: ONTARGET_THREADS, or the number of cores this process may use."""
     asked = os.environ.get("ONTARGET_THREADS")
     if asked is None:
         return (
@@ -36,7 +36,7 @@ def n_threads() -> int:
 def threads_at_most(n_jobs: int | None) -> Iterator[None]:
     """A context in which `run_blocks` uses at most this many threads; None and -1 set no limit.
 
-    A limit within another can only lower it.
+    Inside another such context, the limit can only become lower.
     """
     limit = _limit.get()
     if n_jobs is not None and n_jobs != -1:
@@ -52,8 +52,8 @@ def threads_at_most(n_jobs: int | None) -> Iterator[None]:
 def run_blocks(task: Callable[[int, int], object], n_items: int, *, block: int) -> None:
     """Call ``task(start, stop)`` over blocks that cover ``range(n_items)``.
 
-    The task must give the same result whatever the blocks: each item owns its part of the output.
-    It must not call `run_blocks` itself: it would wait for the threads it stands on.
+    The result must not depend on the blocks, so each item writes its own part of the output. The
+    task must not call `run_blocks` itself, because it would wait for its own thread.
     """
     if n_items <= block:  # one live row: nothing to ask, nothing to wake
         if n_items > 0:
@@ -87,7 +87,7 @@ def _threads(size: int) -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    """A forked child has none of its parent's threads: it starts a pool of its own."""
+    """Drop the pool in a forked child, which has none of its parent's threads."""
     global _pool
     _pool = None
 

@@ -1,4 +1,4 @@
-"""Names for the array types that cross module borders."""
+"""Names for the array types that modules pass to each other."""
 
 from __future__ import annotations
 

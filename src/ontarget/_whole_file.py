@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whatever interrupts their writing."""
+"""Writing files that appear complete or not at all, even if writing is interrupted."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["replacing", "write_whole"]
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """An empty file to write to, which replaces `path` in one step and is on the disk by then.
+    """A context with an empty file to write to, which then replaces `path` in one step.
 
-    It is ``.ontarget-<16 hex digits>.part`` in the same folder, a name no two writers share. Any
-    failure removes it and leaves `path` as it was. A process that is killed outright may leave it
-    behind: it is never read, and may be deleted. The permissions of a file that is replaced are
-    kept; those of a new one are what the umask leaves.
+    The file is ``.ontarget-<16 hex digits>.part`` in the same folder, a name that no two writers
+    share. It is synced to the disk before it replaces `path`. After any failure it is removed, and
+    `path` is unchanged. Only a process that is killed may leave it behind; it is never read, and
+    you may delete it. If `path` exists, its permissions are kept; a new file gets those of the
+    umask.
     """
     part = path.with_name(f".ontarget-{secrets.token_hex(8)}.part")
     try:
@@ -44,14 +45,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write the chunks to a file that appears whole or not at all; see `replacing`."""
+    """Write the chunks to a file that appears complete or not at all; see `replacing`."""
     with replacing(path) as part, part.open("wb") as file:
         for chunk in chunks:
             file.write(chunk)
 
 
 def _permissions(path: Path) -> int | None:
-    """Who may read and write the file, if there is one."""
+    """The permissions of the file; None if it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
     except FileNotFoundError:

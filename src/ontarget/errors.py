@@ -1,8 +1,8 @@
-"""Everything ontarget raises on purpose: one tree under `OntargetError`.
+"""All errors and warnings that ontarget raises; every error is an `OntargetError`.
 
-Each error is also the builtin kind a caller would expect, so ``except ValueError`` keeps working.
-A message that names an argument holds it as an `Argument`, which the command line spells as the
-option of that name.
+Each error is also of the built-in kind that a caller would expect, so ``except ValueError`` keeps
+working. If a message names an argument of a function, it holds it as an `Argument`. The command
+line then shows the option of that name instead.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = [
     "FewEpisodesError",
     "GameError",
     "GroupError",
+    "HorizonWarning",
     "InputError",
     "MissingExtraError",
     "ModelFileError",
@@ -35,7 +36,7 @@ __all__ = [
 
 
 class Placeholder(str):
-    """A word that stands for a value of the user's, such as NAME: spelled without quotes."""
+    """A word that stands for a value of the user's, such as NAME; it is shown without quotes."""
 
     __slots__ = ()
 
@@ -45,7 +46,7 @@ class Placeholder(str):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument that a message names, with the value to give it where there is one to tell.
+    """An argument that a message names, with the value to pass if the message suggests one.
 
     Examples
     --------
@@ -63,15 +64,15 @@ class Argument:
 
 
 class OntargetError(Exception):
-    """The root of every error that ontarget raises on purpose.
+    """The base class of every error that ontarget raises on purpose.
 
-    Its message is one line of visible characters: what it quotes from data cannot act on a
-    terminal or forge a line of a log.
+    The message is one line of visible characters. So text that is quoted from data cannot control a
+    terminal or add a line to a log.
 
     Parameters
     ----------
     parts
-        The message, in one text or in several with the arguments it names between them.
+        The message: a text, or texts with the arguments that it names between them.
 
     Examples
     --------
@@ -87,7 +88,7 @@ class OntargetError(Exception):
         self.parts = parts
 
     def told(self, spell: Callable[[Argument], str]) -> str:
-        """The message with its arguments spelled by a function."""
+        """The message, with each argument shown as the function spells it."""
         return plain("".join(part if isinstance(part, str) else spell(part) for part in self.parts))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -115,23 +116,23 @@ class EpisodesFileError(EpisodesError, OSError):
 
 
 class InputError(OntargetError, ValueError):
-    """An argument that breaks its rule: shape, range, NaN or infinity."""
+    """An argument with a wrong value: its type, shape or range, a NaN or an infinity."""
 
 
 class UnfittedError(OntargetError, ValueError, AttributeError):
-    """A model or a calibrated object was asked before it was fitted or calibrated."""
+    """A model or monitor was used before it was fitted or calibrated."""
 
 
 class CalibrationError(OntargetError, ValueError):
-    """Calibration data that cannot support what was asked of it."""
+    """Calibration episodes that do not allow what was asked for."""
 
 
 class FewEpisodesError(CalibrationError):
-    """Too few episodes for what was asked to be promised."""
+    """Too few episodes for the promise that was asked for."""
 
 
 class GroupError(OntargetError, ValueError):
-    """A group that was never calibrated, or is too small to be."""
+    """A group that was not calibrated, or is too small for it."""
 
 
 class ModelFileError(OntargetError, OSError):
@@ -143,8 +144,12 @@ class MissingExtraError(OntargetError, ImportError):
 
 
 class GameError(OntargetError, RuntimeError):
-    """StarCraft II could not be started, refused a request, ended early or went away."""
+    """StarCraft II could not be started, refused a request, or ended early."""
 
 
 class AlarmWarning(UserWarning):
     """An alarm rule that would have stayed silent on every recorded episode."""
+
+
+class HorizonWarning(UserWarning):
+    """An environment whose time limit is missing, or differs from the monitor's horizon."""

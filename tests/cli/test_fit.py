@@ -107,7 +107,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         ),
         (["simulate", "tamarisk", "-o", "x.json"], "x.json needs to end in .parquet or .csv"),
         (["simulate", "tamarisk", "-o", "no/x.csv"], "no: no such folder; make it first"),
-        (["inspect", "log.csv"], "no ontarget model file"),
+        (["inspect", "log.csv"], "not an ontarget model file"),
     ],
 )
 def test_a_mistake_exits_with_1_and_one_line(

@@ -9,11 +9,13 @@ from gymnasium.spaces import Box, Dict
 from gymnasium.wrappers import TimeLimit, TransformObservation
 
 from ontarget import Episodes, GoalMonitor, RuledOut, Status, Target
-from ontarget.errors import InputError, OntargetError
+from ontarget.errors import HorizonWarning, InputError, OntargetError
 from ontarget.integrations import GoalWrapper, RecordEpisodes, record
 from ontarget.integrations.gymnasium import GoalWrapper as SameGoalWrapper
 from tests.integrations.cartpole import HARD, LIMIT, TARGET, make, monitor, push
 from tests.integrations.toys import Drifting, do_nothing
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.HorizonWarning")
 
 HORIZON = 8
 
@@ -133,6 +135,26 @@ def test_an_environment_that_stops_before_the_horizon_is_unknown_and_says_why() 
     assert not told
 
 
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (HORIZON - 2, f"cuts runs off after {HORIZON - 2} steps.*on runs of up to {HORIZON}"),
+        (HORIZON + 2, f"may last {HORIZON + 2} steps.*with horizon={HORIZON + 2} and fit again"),
+    ],
+)
+def test_a_time_limit_that_is_not_the_horizon_is_warned_of_once(limit: int, says: str) -> None:
+    env = TimeLimit(Drifting(), max_episode_steps=limit)
+    with pytest.warns(HorizonWarning, match=says) as told:
+        live(GoalWrapper(env, walk_monitor(), Target.at_least(0.0)), 1)
+    assert [one.filename for one in told] == [__file__]
+
+
+@pytest.mark.filterwarnings("error::ontarget.errors.HorizonWarning")
+def test_a_time_limit_at_the_horizon_or_unknown_needs_no_warning() -> None:
+    for env in (TimeLimit(Drifting(), max_episode_steps=HORIZON), Drifting()):
+        GoalWrapper(env, walk_monitor(), Target.at_least(0.0))
+
+
 def test_in_a_short_environment_a_termination_still_counts() -> None:
     env = TimeLimit(Drifting(fall=-0.5), max_episode_steps=HORIZON - 2)
     watched = GoalWrapper(env, walk_monitor(), Target.at_least(0.0))
@@ -177,7 +199,10 @@ def test_other_behaviors_are_followed_to_their_outcome(behavior: str) -> None:
 
 def test_a_behavior_that_is_read_needs_its_reader() -> None:
     fitted, target = walk_monitor("column:height"), Target.at_least(0.0)
-    with pytest.raises(InputError, match=r"behavior 'column:height' is read.*pass behavior_value"):
+    with pytest.raises(
+        InputError,
+        match=r"behavior 'column:height' is not computed from rewards; pass behavior_value",
+    ):
         GoalWrapper(Drifting(), fitted, target)
     env = GoalWrapper(Drifting(), fitted, target, behavior_value=lambda seen, info: info["height"])
     found = live(env, 3, longest=HORIZON)
@@ -186,9 +211,7 @@ def test_a_behavior_that_is_read_needs_its_reader() -> None:
 
 
 def test_an_environment_of_another_width_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"reads 2 features \(x0, x1\).*shows 4 \(x0, x1, x2, x3\)"
-    ):
+    with pytest.raises(InputError, match=r"on 2 features \(x0, x1\).*have 4 \(x0, x1, x2, x3\)"):
         GoalWrapper(make(), walk_monitor(), Target.at_least(0.0))
 
 

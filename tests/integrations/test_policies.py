@@ -8,6 +8,8 @@ from ontarget.integrations import ModelPolicy, record
 from ontarget.integrations.policies import actor_of
 from tests.integrations.toys import Scripted
 
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.HorizonWarning")
+
 
 class Recurrent:
     """Counts its steps since the last start in its hidden state, as sb3-contrib's models do."""

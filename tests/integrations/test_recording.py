@@ -6,9 +6,11 @@ import pytest
 from gymnasium.wrappers import TimeLimit
 
 from ontarget import Episodes
-from ontarget.errors import CensoredError, EpisodesError, InputError
+from ontarget.errors import CensoredError, EpisodesError, HorizonWarning, InputError
 from ontarget.integrations import RecordEpisodes, record
 from tests.integrations.toys import REWARDS, Drifting, Scripted, do_nothing
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.HorizonWarning")
 
 
 def rows_of(episodes: Episodes, i: int = 0) -> tuple[list[list[float]], list[float]]:
@@ -84,6 +86,18 @@ def test_a_horizon_beyond_the_time_limit_censors() -> None:
     env = TimeLimit(Scripted(), max_episode_steps=5)
     with pytest.raises(CensoredError, match="horizon 8"):
         record(env, do_nothing, 1, horizon=8, progress=False)
+
+
+def test_an_environment_without_a_time_limit_is_recorded_with_a_warning() -> None:
+    with pytest.warns(HorizonWarning, match="no time limit.*pass horizon=") as told:
+        record(Scripted(terminate_after=4), do_nothing, 2, progress=False)
+    assert [one.filename for one in told] == [__file__]
+
+
+@pytest.mark.filterwarnings("error::ontarget.errors.HorizonWarning")
+def test_a_time_limit_or_a_horizon_needs_no_warning() -> None:
+    record(TimeLimit(Drifting(), max_episode_steps=5), do_nothing, 2, progress=False)
+    record(Drifting(), do_nothing, 2, horizon=5, progress=False)
 
 
 def test_a_longer_recording_begins_with_the_shorter() -> None:
@@ -169,5 +183,11 @@ def test_what_cannot_be_recorded_is_refused() -> None:
         record(Scripted(terminate_after=2), do_nothing, 0)
     with pytest.raises(InputError, match="policy needs a function"):
         record(Scripted(terminate_after=2), "left", 1)
+    with pytest.raises(InputError, match=r"env needs a Gymnasium environment.* got str"):
+        record("CartPole-v1", do_nothing, 1)
+    actions = Scripted().action_space
+    for space in (actions, actions.sample):
+        with pytest.raises(InputError, match=r"pass lambda seen: env\.action_space\.sample\(\)"):
+            record(Scripted(terminate_after=2), space, 1)
     with pytest.raises(EpisodesError, match="no run is over yet"):
         RecordEpisodes(Scripted()).episodes()

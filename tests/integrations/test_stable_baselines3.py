@@ -147,5 +147,5 @@ def test_a_vector_is_recorded_by_a_model() -> None:
 
 
 def test_another_environment_is_refused_when_training_starts() -> None:
-    with pytest.raises(InputError, match=r"reads 2 features.*shows 4"):
+    with pytest.raises(InputError, match=r"on 2 features.*have 4"):
         ppo(DummyVecEnv([make])).learn(10, callback=GoalCallback(walk_monitor(), TARGET))

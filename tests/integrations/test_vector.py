@@ -18,7 +18,7 @@ from ontarget import (
     Status,
     Target,
 )
-from ontarget.errors import InputError
+from ontarget.errors import HorizonWarning, InputError
 from ontarget.integrations import (
     GoalWrapper,
     RecordEpisodes,
@@ -29,6 +29,8 @@ from ontarget.integrations import (
 from tests.integrations.cartpole import HARD, TARGET, make, monitor, push
 from tests.integrations.test_goal import HORIZON, walk_monitor
 from tests.integrations.toys import Drifting, Scripted, do_nothing
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.HorizonWarning")
 
 MODES = list(AutoresetMode)
 SEED = 11
@@ -125,6 +127,13 @@ def test_horizons_and_behaviors_are_handled_as_for_single_ones(factory, behavior
         assert_same(found[i], single_outlooks(alone, SEED + i, do_nothing, runs=4))
         states |= {one.status for run in found[i] for one in run}
     assert {Status.UNKNOWN, Status.DONE} <= states
+
+
+def test_a_vector_that_runs_on_after_the_horizon_is_warned_of() -> None:
+    envs = vector(long, 2, MODES[0])
+    with pytest.warns(HorizonWarning, match=f"may last {HORIZON + 3} steps") as told:
+        VectorGoalWrapper(envs, walk_monitor(), TARGET)
+    assert [one.filename for one in told] == [__file__]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -240,7 +249,7 @@ def test_an_environment_that_hides_how_it_resets_is_refused() -> None:
 
 def test_a_behavior_that_is_read_needs_single_environments() -> None:
     envs = vector(Drifting, 2, AutoresetMode.NEXT_STEP)
-    with pytest.raises(InputError, match="GoalWrapper of its own"):
+    with pytest.raises(InputError, match="its own GoalWrapper"):
         VectorGoalWrapper(envs, walk_monitor("column:height"), Target.at_least(0.0))
     with pytest.raises(InputError, match="needs a single environment"):
         record(envs, do_nothing, 2, behavior_value=lambda seen, info: 0.0)

@@ -195,7 +195,7 @@ def test_the_deepest_header_that_may_be_written_is_read() -> None:
         ({"x": [[]] * 200_000}, {}, r"header may need \d+,\d+,\d+ bytes of memory"),
         ({"x": 10**41}, {}, "a number of 42 digits"),
         ({}, {"s": {"a": np.zeros((0, 10**9))}}, r"shape \[0, 1000000000\] is larger"),
-        ({}, {"s": {"a": np.zeros((1,) * 9)}}, "no array"),
+        ({}, {"s": {"a": np.zeros((1,) * 9)}}, "not an array"),
     ],
 )
 def test_what_could_not_be_read_back_is_not_written(
@@ -285,8 +285,8 @@ def test_what_cannot_be_opened_says_why_and_what_to_do(tmp_path: Path) -> None:
         (empty / "below.ontarget", "there is no such folder"),
         (tmp_path, "it is a folder; name a file in it"),
         (empty, "it is empty; restore it"),
-        (tmp_path / "pipe", "no regular file"),
-        (Path("/dev/zero"), "no regular file"),
+        (tmp_path / "pipe", "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
         (tmp_path / "nul\0", "null"),
     ):
         for whole in (False, True):

@@ -74,9 +74,19 @@ def test_intervals_and_bands_hold_their_levels() -> None:
     assert FOUND.band_coverage(0.8).high > 0.8
 
 
-def test_episodes_of_another_shape_are_refused() -> None:
-    with pytest.raises(EpisodesError, match="need the monitor's horizon 6"):
+def test_episodes_of_another_kind_are_refused_by_what_differs_alone() -> None:
+    with pytest.raises(EpisodesError, match=r"horizon of 6 steps, got 4; record .*=6") as shorter:
         MONITOR.evaluate(walks(20, horizon=4), TARGET)
+    assert "features" not in str(shorter.value)
+    renamed = Episodes.from_frame(NEW.to_frame().rename({"x0": "speed"}), horizon=6)
+    with pytest.raises(EpisodesError, match=r"features \(x0.*got \(speed") as other:
+        MONITOR.evaluate(renamed, TARGET)
+    assert "horizon" not in str(other.value)
+    inferred = GoalMonitor(QuantileForest(n_trees=5)).fit(
+        Episodes.from_frame(NEW.to_frame()), progress=False
+    )
+    with pytest.raises(EpisodesError, match="got 9; fit the monitor on episodes with horizon=9"):
+        inferred.evaluate(Episodes.from_frame(NEW.to_frame(), horizon=9), TARGET)
 
 
 def test_steps_that_are_unknown_stay_out_of_every_measure() -> None:

@@ -1,4 +1,4 @@
-"""The paper's two domains as fast simulators, and the truth about them by nested rollouts.
+"""The paper's two domains as fast simulators, and their true probabilities by rollouts.
 
 Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the environments.
 """

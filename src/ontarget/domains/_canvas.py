@@ -1,4 +1,4 @@
-"""A blank picture in units of one's own, and its pixels."""
+"""Empty pictures to draw on with Matplotlib, and their pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["blank", "pixels"]
 
 
 def blank(width: int, height: int, *, colour: str, dpi: int = 72) -> Axes:
-    """Axes that fill a picture of so many pixels, without frame or ticks.
+    """Axes without frame or ticks that fill a picture of this size in pixels.
 
     Matplotlib measures lines, markers and text in points; at 72 dpi a point is a pixel.
     """

@@ -1,4 +1,4 @@
-"""The domains by name."""
+"""The domains that come with the library, by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def domain_of(domain: Domain[S]) -> Domain[S]: ...
 @overload
 def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
 def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
-    """The domain itself, or the one of that name, with a preset's parameters where it has presets.
+    """The domain of this name, with the parameters of a preset if it has presets.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a domain is: a simulator of many episodes at once, under a fixed policy."""
+"""The protocol that every domain follows, and functions for its states."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ S = TypeVar("S")
 class Domain(Protocol[S]):
     """A simulator of many independent episodes at once, under the domain's fixed policy.
 
-    A state ``S`` is a dataclass whose fields are all arrays with one row per episode; it holds
-    everything that the future of the episode depends on. Every random number is keyed on the
-    episode's key and the step (`draws`), so that an episode is the same whichever others it is
-    simulated with.
+    A state ``S`` is a dataclass of arrays with one row per episode. It holds everything that the
+    episode's future depends on. Every random number is computed from the episode's key and the step
+    (see `draws`), so an episode does not depend on which others are simulated with it.
     """
 
     @property
@@ -71,7 +70,7 @@ def take(state: S, index: IndexArray) -> S:
 
 
 def join(states: Sequence[S]) -> S:
-    """One state that holds the episodes of several, one after the other."""
+    """One state with the episodes of all these states, in their order."""
     if not states:
         raise InputError("join needs at least one state, got none")
     parts = [_arrays(state) for state in states]

@@ -1,9 +1,9 @@
-"""Random numbers that depend on what they are for, and on nothing else.
+"""Random numbers computed from an episode's key, a step and a counter, and from nothing else.
 
-Each episode has a 64-bit key, a hash of (seed, episode number). The key and a step name a stream,
-and the stream and a counter name a number, so a draw is the same in whatever block, order or thread
-the episode is simulated. The generator is SplitMix64 (Steele, Lea and Flood, 2014), read at random
-positions instead of one after the other.
+Each episode has a 64-bit key, a hash of (seed, episode number). The key and a step give a stream of
+random numbers, and a counter selects a number of the stream. So a draw does not depend on the
+block, order or thread in which the episode is simulated. The generator is SplitMix64 (Steele, Lea
+and Flood, 2014), which can be read at any position.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def episode_keys(seed: int, start: int, stop: int, *purpose: int | str) -> KeyAr
 def stream(key: np.uint64, t: int) -> np.uint64:
     """The stream of random numbers that belongs to an episode's key at step t.
 
-    Step -1 is the start of the episode, before its first step. Called from Python it returns an
-    ``int``; make it an ``np.uint64`` before it is passed on.
+    Step -1 is for draws before the first step. Called from Python, it returns an ``int``; convert
+    it to ``np.uint64`` before you pass it on.
     """
     return mix_word(np.uint64(key) ^ mix_word(np.uint64(t + 2) * _STEP))
 
 
 @kernel
 def streams(keys: KeyArray, t: int) -> KeyArray:
-    """The stream of each key at step t."""
+    """The stream of random numbers of each key at step t."""
     of_step = np.empty_like(keys)
     for row in range(keys.size):
         of_step[row] = stream(keys[row], t)
@@ -47,7 +47,7 @@ def streams(keys: KeyArray, t: int) -> KeyArray:
 
 @kernel
 def uniform(of_stream: np.uint64, counter: int) -> float:
-    """A uniform number in [0, 1): the one at this counter of the stream."""
+    """The uniform number in [0, 1) at this counter of the stream."""
     # Numba adds signed and unsigned integers as floats, so every word is made unsigned first.
     word = np.uint64(of_stream) + np.uint64(counter) * GAMMA
     return np.float64(mix_word(word) >> np.uint64(11)) * _UNIT
@@ -62,8 +62,8 @@ def below(of_stream: np.uint64, counter: int, n: int) -> int:
 def uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
     """N uniform numbers in [0, 1) for each episode's key at step t; step -1 is before the first.
 
-    A domain of your own draws all its randomness from here, and is then the same in whatever
-    block, order or thread it is simulated.
+    If your own domain draws all its random numbers here, its episodes do not depend on blocks,
+    order or threads.
 
     Examples
     --------

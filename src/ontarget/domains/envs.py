@@ -1,4 +1,4 @@
-"""Registers the Gymnasium environments; importing it is what does so.
+"""Registers the Gymnasium environments when it is imported.
 
 ``ontarget/Tamarisk-v0`` and ``ontarget/Skirmish-v0``. Gymnasium has no plugin entry points, so this
 is the one module whose import has an effect. Gymnasium imports it by itself when it is part of the

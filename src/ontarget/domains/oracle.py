@@ -1,7 +1,7 @@
-"""The truth about a domain's states, by nested rollouts (M12).
+"""The true probability of a domain's states, by repeated simulation from each (M12).
 
-A monitor's probability can be compared with what happens; on a simulator it can also be compared
-with what was going to happen: restart the simulator from the same state many times and count.
+With a simulator, a monitor's probability can be compared with the true one: restart the simulator
+many times from the same state, and count how often the target is met.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 2048
 
 
 class Truth(NamedTuple):
-    """The true probability of each state, and the standard error of that estimate."""
+    """The estimated true probability of each state, and its standard error."""
 
     p: FloatArray
     standard_error: FloatArray
@@ -45,7 +45,7 @@ def rollout_outcomes(
     seed: int = 0,
     ids: ArrayLike | None = None,
 ) -> FloatArray:
-    """Outcomes of each state's independent continuations: shape (states, rollouts).
+    """The outcomes of independent continuations of each state, of shape (states, rollouts).
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def rollout_outcomes(
     states
         Full simulator states at step t: a snapshot of `simulate_with_snapshots`, or part of one.
     behavior
-        The rewards summed before step t, b_t: one number, or one per state. They are summed on from
-        there, left to right, as in a recorded episode (M1).
+        The sum b_t of the rewards before step t: one number, or one per state. Later rewards are
+        added to it from left to right, as in a recorded episode (M1).
     t
-        The step that the states are about to act at; at the horizon nothing is left to happen.
+        The step of the states, before acting; at the horizon nothing more happens.
     rollouts
-        Continuations per state.
+        The number of continuations per state.
     seed, ids
-        Each continuation's randomness depends on the seed, t, the state's id and its own number.
-        Without ids a state's row is its id.
+        The random numbers of a continuation depend on the seed, t, the state's id and the
+        continuation's number. Without ids, a state's row is its id.
     """
     domain, n = domain_of(domain), count(states)
     if not 0 <= t <= domain.horizon:
@@ -106,8 +106,8 @@ def true_probability(
 ) -> Truth:
     """The probability that each state's episode ends inside the target, with its standard error.
 
-    It conditions on the full simulator state. Where the features are less than that (a battle's),
-    no model that sees the features alone can reach it.
+    It uses the full state of the simulator. If the features show only part of the state, as in a
+    battle, no model of the features alone can be as good.
 
     Parameters
     ----------
@@ -116,14 +116,15 @@ def true_probability(
     target
         The outcomes that count as success.
     grid
-        The grid that outcomes and target ends are snapped to (M1); by default that of the
-        outcomes' magnitude. Pass a monitor's own grid to compare with it.
+        The grid to which outcomes and target ends are rounded (M1); by default it follows from the
+        size of the outcomes. To compare with a monitor, pass the monitor's grid.
 
     Notes
     -----
-    With R rollouts the estimate is a binomial mean, unbiased, and the standard error is
-    ``sqrt(p (1 - p) / (R - 1))``: its square is the unbiased variance that M12 subtracts. It is 0
-    where all rollouts agree, which bounds the truth only by about 3 / R; NaN for one rollout.
+    With R rollouts, the estimate is an unbiased binomial mean with the standard error ``sqrt(p (1 -
+    p) / (R - 1))``, whose square is the unbiased variance that `excess_brier` subtracts. If all
+    rollouts agree, it is 0, but the truth may still differ by about 3 / R. For a single rollout it
+    is NaN.
 
     Examples
     --------

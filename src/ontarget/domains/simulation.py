@@ -1,4 +1,4 @@
-"""Episodes from a domain: the same seed gives the same bits, whatever the number of threads."""
+"""Simulated episodes of a domain; the same seed gives the same bits on any number of threads."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BLOCK: Final = 512
 
 @dataclass(frozen=True)
 class Simulation(Generic[S]):
-    """Simulated episodes, and the full simulator states at the steps that were asked for.
+    """Simulated episodes, and the simulator's full states at the chosen steps.
 
-    Row i of every snapshot is the state of episode i at that step, before it acts.
+    Row i of a snapshot is the state of episode i at that step, before acting.
     """
 
     episodes: Episodes
@@ -47,19 +47,19 @@ class _Record(NamedTuple, Generic[S]):
 def simulate(
     domain: Domain[Any] | str, episodes: int, seed: int = 0, *, progress: bool = True
 ) -> Episodes:
-    """Episodes of the domain under its fixed policy.
+    """Simulated episodes of the domain under its fixed policy.
 
-    Episode i depends on the domain, the seed and i alone, so a longer run begins with the shorter
-    one, and threads change nothing.
+    Episode i depends only on the domain, the seed and i. So a longer simulation begins with the
+    episodes of a shorter one, and the number of threads changes nothing.
 
     Parameters
     ----------
     domain
         The domain, or its name: ``"skirmish"`` or ``"tamarisk"``.
     episodes
-        How many to simulate.
+        The number of episodes to simulate.
     seed
-        Same seed, same episodes.
+        The same seed gives the same episodes.
     progress
         Whether to show a progress bar.
 
@@ -99,10 +99,10 @@ def simulate_with_snapshots(
     snapshots: Iterable[int] = (),
     progress: bool = True,
 ) -> Simulation[S]:
-    """The episodes that `simulate` gives, with the full simulator states at some steps.
+    """The episodes that `simulate` returns, and the simulator's full states at some steps.
 
-    Features need not be the whole state (a battle's are not), so an episode can be restarted only
-    from a snapshot; `oracle` does so.
+    Features may show only part of the state, as in a battle. So an episode can be restarted only
+    from a snapshot, as `true_probability` does.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Recorded episodes: reading them, what they are judged by, and how they are divided."""
+"""Recorded episodes: reading them, choosing what they are judged by, and splitting them."""
 
 from ontarget._keyed import uniform_by_id
 from ontarget.episodes.behavior import Behavior, Translation

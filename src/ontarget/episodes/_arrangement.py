@@ -1,4 +1,4 @@
-"""Where each recorded row belongs: rows in any order, arranged by step and then by episode."""
+"""Sorts recorded rows, which may come in any order, by step and then by episode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = TypeVar("Values", bound=AnyArray)
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The time-major order of recorded rows.
+    """The order of recorded rows by step and then by episode (time-major).
 
     Step t's rows are ``offsets[t]:offsets[t + 1]``, one for each episode that is alive at t, in the
     order of the episodes.
@@ -40,7 +40,7 @@ class Arrangement:
         return int(alive[row - self.offsets[step]]), step
 
     def last_rows(self) -> IndexArray:
-        """Where in time-major order each episode's last row stands."""
+        """The position of each episode's last row in time-major order."""
         last = np.empty(self.lengths.size, dtype=np.intp)
         for t in range(self.offsets.size - 1):
             alive = np.flatnonzero(self.lengths > t)
@@ -58,8 +58,8 @@ def arrange(
 ) -> Arrangement:
     """The arrangement of rows that carry an episode's id and a step.
 
-    Episodes stand in the order of their first rows. Without steps, an episode's rows count as
-    recorded in order. ``names`` are what the ids stand for, where they are codes.
+    Episodes keep the order of their first rows. Without steps, the rows of an episode are taken to
+    be in order. If the ids are codes, ``names`` tells what they stand for.
     """
 
     def name(episode_id: Any) -> str:
@@ -94,7 +94,7 @@ def arrange(
 
 
 def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """Each row's episode as a number, in order of first appearance, and where each first stands."""
+    """Each row's episode as a number, by first appearance, and the row where each first appears."""
     if ids.size and not np.any(ids[1:] != ids[:1]):
         return np.zeros(ids.size, dtype=np.intp), np.zeros(1, dtype=np.intp)
     first = _block_of_distinct(ids)
@@ -109,9 +109,9 @@ def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
 
 
 def _block_of_distinct(ids: IndexArray) -> int | None:
-    """The length of the block of different ids that the rows repeat, if that is all they do.
+    """The number of episodes, if the rows repeat one block of different ids over and over.
 
-    It is how complete time-major data look, and spares them a sort of every row.
+    Complete time-major data look like this, and then the rows need no sorting.
     """
     again = np.flatnonzero(ids[1:] == ids[0])
     n = int(again[0]) + 1 if again.size else ids.size

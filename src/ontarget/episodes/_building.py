@@ -1,4 +1,4 @@
-"""The last stretch on which arrays, frames and files meet: checks, behavior, horizon, censoring."""
+"""The last steps of reading, common to arrays, frames and files: checks, behavior, horizon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Censored: TypeAlias = Literal["refuse", "drop"]
 
 @dataclass(frozen=True)
 class RawEpisodes:
-    """Columns in time-major order, not yet checked for what they hold."""
+    """Columns in time-major order, whose values are not checked yet."""
 
     arrangement: Arrangement
     schema: Schema
@@ -42,7 +42,7 @@ class RawEpisodes:
     unseen: int = 0
 
     def where(self, row: int) -> str:
-        """The episode and step of a row, in the user's own numbering."""
+        """The episode and step of a row, as the user numbers them."""
         episode, step = self.arrangement.locate(row)
         return f"episode {self.ids[episode]!s}, step {step + self.roles.first_step}"
 
@@ -50,10 +50,10 @@ class RawEpisodes:
 def build(
     recording: RawEpisodes, *, horizon: int | None, censored: Censored, declared: bool = True
 ) -> tuple[Store, IndexArray | None]:
-    """The checked store, and the positions of the episodes to keep (None: all of them).
+    """The checked store, and the positions of the episodes to keep; None keeps all of them.
 
-    ``declared`` is False for a horizon that someone else inferred from the longest run; a run may
-    outlast it.
+    ``declared`` is False if the horizon was inferred from the longest run of other episodes; a run
+    may then be longer.
     """
     if censored not in ("refuse", "drop"):
         raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
@@ -64,7 +64,7 @@ def build(
 
 @contextmanager
 def remarked(remarks: Sequence[str]) -> Iterator[None]:
-    """Add the remarks to errors: a wrong guess of a column often shows as a strange error."""
+    """A context that adds the remarks to errors, since a wrongly guessed column may cause them."""
     try:
         yield
     except EpisodesError as error:
@@ -137,7 +137,7 @@ def _check_outcomes(recording: RawEpisodes, outcomes: FloatArray) -> None:
 
 
 def _check_states(recording: RawEpisodes) -> None:
-    """NaN is a missing reading and allowed; an infinite one is not."""
+    """Refuse infinite readings; NaN is a missing reading and allowed."""
     for feature, column in zip(recording.schema.features, recording.states, strict=True):
         if np.isinf(column).any():
             row = int(np.argmax(np.isinf(column)))
@@ -166,7 +166,7 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
 
 
 def _settle_censored(store: Store, censored: Censored) -> tuple[Store, IndexArray | None]:
-    """Outcomes nobody knows are refused or left out, and counted either way (M1)."""
+    """Refuse or leave out episodes whose outcome is unknown, and count them (M1)."""
     cut = int(np.count_nonzero(store.censored))
     if not cut:
         return store, None

@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 def describe(episodes: Recorded) -> str:
-    """How many episodes, how long, of what, and what they came to."""
+    """A description of the episodes: number, length, features and outcomes."""
     lengths, outcomes = episodes.lengths, episodes.outcomes
     steps = f"{int(lengths.sum()):,} steps in all"
     if lengths.min() == lengths.max():
@@ -45,7 +45,7 @@ def describe(episodes: Recorded) -> str:
 
 
 def listed(schema: Schema, most: int = 12) -> str:
-    """The features in a line; ``edge_0`` to ``edge_6`` of one kind count as one.
+    """The features in one line; a series such as ``edge_0`` to ``edge_6`` is shortened.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def listed(schema: Schema, most: int = 12) -> str:
 
 
 def _shown(run: list[Feature]) -> list[str]:
-    """A run of features in words: all of them, or the first and the last."""
+    """A series of features in words: all of them, or only the first and the last."""
     kinds = [
         f" ({len(feature.categories)} categories)"
         if feature.categories is not None
@@ -78,7 +78,7 @@ def _shown(run: list[Feature]) -> list[str]:
 
 
 def _follows(one: Feature, other: Feature) -> bool:
-    """Whether the names are a stem with a number and with the next one, both of one kind."""
+    """Whether two features belong to a series: the same name with a number and the next one."""
     first, second = _NUMBERED.fullmatch(one.name), _NUMBERED.fullmatch(other.name)
     if first is None or second is None or first[1] != second[1]:
         return False

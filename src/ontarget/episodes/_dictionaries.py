@@ -1,4 +1,4 @@
-"""Dictionaries of text features: those that a part of the data uses, and codes of another one."""
+"""The dictionaries of text features: learning them, and changing to those of other episodes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["learned_schema", "recoded_store", "same_dictionaries"]
 
 
 def same_dictionaries(one: Schema, other: Schema) -> bool:
-    """Whether codes mean the same in both schemas."""
+    """Whether the codes of categories mean the same in both schemas."""
     pairs = zip(one.features, other.features, strict=True)
     return all(own.categories == theirs.categories for own, theirs in pairs)
 
 
 def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
-    """The schema whose dictionaries hold what these episodes do, and no category besides (M14)."""
+    """The schema whose dictionaries hold exactly the categories of these episodes (M14)."""
     columns = [j for j, one in enumerate(train.schema.features) if one.categories is not None]
     found: dict[int, set[float]] = {j: set() for j in columns}
     for t in range(int(train.lengths.max())) if columns else ():
@@ -38,10 +38,10 @@ def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
 
 
 def recoded_store(store: Store, schema: Schema) -> Store:
-    """The store with its text in the codes of another schema's dictionaries.
+    """The store, with its text features coded by another schema's dictionaries.
 
-    A category that is not there becomes a missing value and is counted, or is refused, as the
-    feature says (M18).
+    A category that is not in the dictionary becomes a missing value and is counted, or it is
+    refused; the feature says which (M18).
     """
     states, unseen = store.states.copy(), store.unseen
     for j, (own, other) in enumerate(zip(store.schema.features, schema.features, strict=True)):

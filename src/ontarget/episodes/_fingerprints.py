@@ -1,4 +1,4 @@
-"""Whether an episode was seen before: eight bytes that stand for its id and all it holds."""
+"""Recognises episodes that were seen before, by a hash of their id and contents."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ __all__ = ["fingerprints", "seen_before"]
 
 
 def fingerprints(episodes: Recorded) -> KeyArray:
-    """One word per episode, of its id, its states, its behavior at every step and its outcome."""
+    """A 64-bit hash of each episode's id, states, behavior at every step and outcome."""
     return _named(episodes, _contents(episodes))
 
 
 def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
-    """The positions of the episodes whose fingerprints are known; none where that may be chance.
+    """The positions of the episodes whose fingerprints are known; none if chance explains it.
 
-    Where only a few different runs are possible, two logs that number their runs alike agree in
-    some of them by chance: as often as two runs of one log do. Only more than that tells anything.
+    If only a few different runs are possible, two logs with the same ids share some runs by chance.
+    That happens about as often as two runs of one log are equal. Only if clearly more runs are
+    shared are they reported.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
 
 
 def _contents(episodes: Recorded) -> KeyArray:
-    """One word per episode, of everything but its id."""
+    """A 64-bit hash of each episode's contents, without its id."""
     # As recorded: the same episode must be known again whatever the grid it is compared on.
     store, index = episodes._store, episodes._index
     words = keyed_hash(_bits(episodes._unsnapped_outcomes), 0, "outcome")
@@ -57,6 +58,6 @@ def _contents(episodes: Recorded) -> KeyArray:
 
 
 def _bits(values: AnyArray) -> KeyArray:
-    """The numbers as words; -0 is 0, and every NaN is one NaN."""
+    """The bits of the numbers; -0 counts as 0, and all NaNs are equal."""
     plain = np.where(np.isnan(values), np.nan, values + 0.0)
     return np.ascontiguousarray(plain, dtype=np.float64).view(np.uint64)

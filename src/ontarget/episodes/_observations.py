@@ -1,4 +1,4 @@
-"""What an environment shows, laid out as named numbers: boxes, choices, and trees of them.
+"""Turns observations of an environment into rows of named numbers.
 
 A layout is the same whether it was read from a Gymnasium space or from a dataset's metadata, so
 that a monitor fitted on recorded data can watch the live environment.
@@ -29,18 +29,19 @@ _DEEPEST: Final = 50
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array or number inside an observation.
+    """One array or single number inside an observation.
 
     Parameters
     ----------
     path
-        Where it stands: keys of mappings and positions in tuples; empty for the whole observation.
+        Its place in the observation: keys of mappings and positions in tuples; empty if it is the
+        whole observation.
     shape
         Its shape; empty for a single number.
     dtype
         The NumPy name of its type.
     categorical
-        Whether its numbers are names rather than amounts.
+        Whether its numbers stand for categories.
     """
 
     path: Path
@@ -63,7 +64,7 @@ class Leaf:
         return tuple(f"{stem}_{spot}" if stem else f"x{spot}" for spot in spots)
 
     def of(self, observation: Any) -> Any:
-        """The leaf's part of an observation, or of a batch of them."""
+        """The leaf's values in an observation, or in a batch of them."""
         for key in self.path:
             observation = observation[key]
         return observation
@@ -71,7 +72,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class ObservationLayout:
-    """An observation as a row of named numbers.
+    """How an observation becomes a row of named numbers.
 
     Examples
     --------
@@ -108,7 +109,7 @@ class ObservationLayout:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """One type that holds every number of a row."""
+        """The type that can hold every number of a row."""
         found = np.result_type(*(np.dtype(leaf.dtype) for leaf in self.leaves))
         return np.dtype(np.float32) if found == np.float16 else found
 
@@ -145,7 +146,7 @@ class ObservationLayout:
 
 
 class Numbers(NamedTuple):
-    """A part of an observation that has no parts: its shape, its type, and whether it names."""
+    """A part of an observation without parts of its own: shape, type, and whether categorical."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -158,7 +159,7 @@ ReadPlace: TypeAlias = Callable[[Any, str], Numbers | Mapping[Any, Any]]
 
 
 def read_layout(space: Any, read: ReadPlace) -> ObservationLayout:
-    """The layout of a space's observations, whatever the space is written in.
+    """The layout of a space's observations, for any description of the space.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What recorded episodes hold, for all or some of a store; `Episodes` adds how they are made."""
+"""The contents of recorded episodes; `Episodes` adds how they are built and divided."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class Recorded:
-    """The episodes of a store, or those at some positions in it.
+    """All episodes of a store, or those at some positions.
 
-    ``grid`` is that of the episodes that these belong to: parts of a split have the grid of its
-    train part, and episodes read like others have theirs. Without it, it is their own.
+    ``grid`` is set if these belong to other episodes: the parts of a split use the grid of its
+    train part, and episodes read with ``like=`` use the grid of what they are read like. Otherwise
+    it comes from their own outcomes.
     """
 
     def __init__(
@@ -53,12 +54,12 @@ class Recorded:
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the horizon was declared; otherwise it is the longest run seen, and no limit."""
+        """Whether the horizon was declared; otherwise it is only the longest run seen."""
         return self._store.horizon_declared
 
     @property
     def roles(self) -> Roles:
-        """Which column of the user's data plays which part."""
+        """Which column of the user's data was used for what."""
         return self._store.roles
 
     @property
@@ -68,7 +69,7 @@ class Recorded:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was guessed when the columns were read, in sentences; empty if nothing was."""
+        """Sentences about what was guessed when the columns were read; empty if nothing was."""
         return self._store.remarks
 
     @property
@@ -78,7 +79,7 @@ class Recorded:
 
     @cached_property
     def ids(self) -> AnyArray:
-        """Who the episodes are."""
+        """The ids of the episodes."""
         return self._own(self._store.ids)
 
     @cached_property
@@ -93,12 +94,12 @@ class Recorded:
 
     @cached_property
     def truncated(self) -> BoolArray | None:
-        """Which episodes were flagged as cut off; None where nothing says so."""
+        """Which episodes were flagged as cut off; None if there is no such flag."""
         return None if self._store.truncated is None else self._own(self._store.truncated)
 
     @cached_property
     def terminated(self) -> BoolArray | None:
-        """Which episodes were flagged as ended by themselves; None where nothing says so."""
+        """Which episodes were flagged as terminated; None if there is no such flag."""
         return None if self._store.terminated is None else self._own(self._store.terminated)
 
     @cached_property
@@ -110,7 +111,7 @@ class Recorded:
     def outcomes(self) -> FloatArray:
         """The outcome of each episode: its behavior at the end, on the grid.
 
-        Intervals and promises are on the grid too, so that they compare as they should (M1).
+        Intervals and promises are rounded to the same grid, so that comparisons are exact (M1).
         """
         return read_only(snap(self._unsnapped_outcomes, self.grid))
 

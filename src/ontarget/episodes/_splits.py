@@ -1,4 +1,4 @@
-"""Whole episodes divided into parts, by seed and id."""
+"""Splits whole episodes into parts, by seed and id."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def divide(
         )
 
     def cut(among: IndexArray) -> list[IndexArray]:
-        """These episodes divided in the order of a hash of their ids."""
+        """These episodes, divided in the order of a hash of their ids."""
         order = np.lexsort((ids[among], keyed_hash(keys[among], seed, "split")))
         return np.split(among[order], np.cumsum(_counts(parts, among.size)))
 
@@ -91,7 +91,7 @@ def _stratify(
 
 
 def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
-    """Groups in the order of a hash, each to the part that lacks most of its share."""
+    """Whole groups to parts: in random order, each to the part that lacks most episodes."""
     names, which = np.unique(groups, return_inverse=True)
     sizes = np.bincount(which)
     counts = _counts(parts, groups.size)
@@ -110,8 +110,8 @@ def _clusters(
 ) -> list[IndexArray]:
     """Groups divided like episodes; beyond the first part one run stands for each (M11).
 
-    Groups are exchangeable where their runs are not, so a run drawn from each is exchangeable with
-    a run drawn from a new group.
+    Runs of one group are not exchangeable with other runs, but whole groups are exchangeable. So
+    one run drawn from each group is exchangeable with a run from a new group.
     """
     names, which = np.unique(groups, return_inverse=True)
     order = np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable")
@@ -123,7 +123,7 @@ def _clusters(
 
 
 def _counts(parts: Parts, n: int) -> list[int]:
-    """How many episodes each part gets: a fraction of n, or the count itself."""
+    """The number of episodes of each part, given as a fraction of n or as a count."""
     counts = []
     for name, part in parts.items():
         is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)

@@ -18,7 +18,7 @@ __all__ = ["Roles", "Store"]
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of the user's data plays which part, so that they can be given back."""
+    """Which column of the user's data was used for what, so that a table can be written back."""
 
     episode: str = "episode"
     step: str = "step"
@@ -31,7 +31,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Store:
-    """Every recorded row, one slice per step.
+    """All recorded rows, one slice per step.
 
     Step t's rows are ``offsets[t]:offsets[t + 1]``, one for each episode with ``lengths > t``, in
     the order of the episodes.
@@ -72,7 +72,7 @@ class Store:
 
     @cached_property
     def censored(self) -> BoolArray:
-        """Which episodes were cut off before their end and before the horizon."""
+        """Which episodes were cut off before they ended and before the horizon."""
         if self.terminated is not None:
             cut = ~self.terminated
         elif self.truncated is not None:
@@ -82,7 +82,7 @@ class Store:
         return cut & (self.lengths < self.horizon)
 
     def part(self, episodes: IndexArray) -> Store:
-        """A store of these episodes alone."""
+        """A store of these episodes only."""
         slices = [self.rows(t, episodes)[0] for t in range(int(self.lengths[episodes].max()))]
         rows = np.concatenate([np.asarray(part) for part in slices])
         counts = [np.asarray(part).size for part in slices]
@@ -108,7 +108,7 @@ class Store:
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
         """The rows of a step, for all episodes or some, and the positions of those alive.
 
-        Positions count within ``episodes`` where it is given.
+        If ``episodes`` is given, positions count within it.
         """
         if step >= self.offsets.size - 1:
             return slice(0, 0), np.zeros(0, dtype=np.intp)

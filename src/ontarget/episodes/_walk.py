@@ -1,4 +1,4 @@
-"""A behavior followed along many runs at once, whether or not it takes arrays itself."""
+"""Computes a behavior along many runs at once, even if it takes no arrays itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Walk", "advance", "begin", "values_of", "walk"]
 
 
 class Walk(NamedTuple):
-    """What a behavior comes to along recorded rows."""
+    """The behavior's values along recorded rows."""
 
     before: FloatArray  # the behavior so far, before acting, one per row
     outcomes: FloatArray  # one per episode
@@ -22,14 +22,14 @@ class Walk(NamedTuple):
 
 
 def begin(behavior: Behavior, n: int) -> AnyArray:
-    """The states of n runs before their first step; objects where the behavior takes no arrays."""
+    """The behavior's states of n runs before their first step; objects if it takes no arrays."""
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
     return states
 
 
 def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
-    """The states after step t, from those before it and the step's rewards."""
+    """The behavior's states after step t, from those before it and the rewards of the step."""
     if behavior.vectorised:
         return np.asarray(behavior.update(states, rewards, t))
     one_by_one = np.frompyfunc(lambda state, reward: behavior.update(state, reward, t), 2, 1)
@@ -44,13 +44,13 @@ def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
 
 
 def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> Walk:
-    """The behavior along recorded rows in time-major order.
+    """The behavior's values along recorded rows, in time-major order.
 
-    ``values`` are the rewards, or the column's own values after each row.
+    ``values`` are the rewards, or the values of the behavior's column after each row.
     """
     before = np.empty(values.size)
     states = begin(behavior, lengths.size)
-    with np.errstate(over="ignore", invalid="ignore"):  # an outcome that is no number is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # a NaN outcome is refused later
         for t, rows, alive in _steps(lengths, offsets):
             own = states[alive]
             before[rows] = values_of(behavior, own)

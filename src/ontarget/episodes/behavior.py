@@ -1,4 +1,4 @@
-"""What a run is judged by: a number that sums it up so far, updated reward by reward (M1, M18)."""
+"""Behaviors: the number that a run is judged by, updated with every reward (M1, M18)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Bounds: TypeAlias = tuple[float | None, float | None]
 class Translation(IntEnum):
     """How a target for the outcome becomes a target for the remainder, what is still to come.
 
-    With `KEEP` the remainder is the outcome itself. With `SHIFT` it is the outcome less the
-    behavior so far, and the target moves by that. With `FLOOR` the outcome is the larger of the
-    behavior so far and what follows, with `CEILING` the smaller. With `OWN` the remainder is the
-    outcome, and the behavior has a `translate` of its own.
+    With `KEEP`, the remainder is the outcome itself. With `SHIFT`, it is the outcome minus the
+    behavior so far, and the target is shifted by the same amount. With `FLOOR`, the outcome is the
+    larger of the behavior so far and what follows; with `CEILING`, the smaller. With `OWN`, the
+    remainder is the outcome, and the behavior defines its own `translate`.
     """
 
     KEEP = 0
@@ -40,20 +40,20 @@ class Translation(IntEnum):
 
 
 class Behavior(ABC):
-    """A summary of a run through time t. Its value at the end of the run is the outcome.
+    """The number that a run is judged by. Its value at the end of the run is the outcome.
 
     Models learn the distribution of the *remainder*: what is still to come. `translate` turns a
     target for the outcome into one for the remainder, given the behavior so far.
 
-    For a summary of your own, subclass this and write `update`, and where needed `start`, `value`
-    and `translate`. A frozen dataclass names itself with its settings. The outcome needs to be a
-    finite number.
+    For your own behavior, subclass this and write `update` and, if needed, `start`, `value` and
+    `translate`. If the subclass is a frozen dataclass, its fields become part of its name. The
+    outcome must be a finite number.
 
     Attributes
     ----------
     column
-        The column whose values the behavior takes as they are; None where it is computed from
-        rewards, as in every class of your own.
+        The column that holds the behavior's values; None if it is computed from rewards, as in
+        every class of your own.
     vectorised
         Whether the state is a float, and `update` and `value` take arrays of them.
 
@@ -82,7 +82,7 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The text that names the behavior; `behavior_of` turns a built-in one's back into it."""
+        """The name of the behavior; `behavior_of` turns the name of a built-in one back into it."""
         this: Any = self  # a subclass may be a dataclass
         settings = [one.name for one in fields(this)] if is_dataclass(this) else []
         shown = ", ".join(f"{name}={getattr(this, name)!r}" for name in settings)
@@ -100,7 +100,7 @@ class Behavior(ABC):
 
     @property
     def forgets(self) -> bool:
-        """Whether one good reward makes the value known again after a bad one."""
+        """Whether the value is known again after a bad reward, as soon as a good one follows."""
         return False
 
     @property
@@ -139,14 +139,14 @@ class Behavior(ABC):
         return state
 
     def scale(self, t: int) -> float:
-        """What remainders at step t are multiplied by inside a model, so that steps are alike."""
+        """The factor for remainders at step t inside a model, which makes steps comparable."""
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
         """The remainders that lead into the target, given the behavior so far at step t (M18).
 
-        Where it is empty the run cannot meet the target any more; where it is everything the run
-        cannot miss it.
+        If the result is empty, the run cannot meet the target any more. If it holds every number,
+        the run cannot miss it.
 
         Examples
         --------
@@ -187,11 +187,11 @@ class Behavior(ABC):
         Parameters
         ----------
         t
-            The step; the run is alive there, so it earns at least once more.
+            The step. The run is still alive there, so at least one reward follows.
         bounds
             The least and the greatest reward of one step; None or an infinity for no bound.
         horizon, declared
-            The number of steps after which a run is complete, and whether that was declared. One
-            that was only inferred from the longest run seen bounds nothing.
+            The number of steps after which a run is complete, and whether it was declared. An
+            inferred horizon, which is only the longest run seen, gives no bound.
         """
         return -math.inf, math.inf

@@ -1,7 +1,7 @@
-"""The behaviors that come with the library, and the texts that name them.
+"""The behaviors that come with the library, and their names.
 
-One ``update`` serves arrays (recorded episodes) and floats (a live run), so both give the same
-bits: sums go left to right, one step at a time.
+The same ``update`` works on arrays (recorded episodes) and on floats (a live run), so both give the
+same bits. Sums go from left to right, one step at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _BuiltIn(Behavior):
 
 
 class _Reward(_BuiltIn):
-    """A behavior whose value, and every remainder, lies where single rewards lie."""
+    """A behavior whose values lie in the range of single rewards."""
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
         return _ends(bounds)
@@ -151,18 +151,18 @@ class Mean(_Reward):
 
 @dataclass(frozen=True)
 class Column(_BuiltIn):
-    """A number that the user's own data hold: its value **after** each step.
+    """A column of your data that holds the value **after** each step.
 
     Parameters
     ----------
     column
         The column's name.
     accumulates
-        True for an amount that starts at 0 and piles up (energy used so far), so that what remains
-        does not depend on what was used; False for a reading (height, temperature).
+        True for an amount that starts at 0 and adds up, such as the energy used so far; models then
+        predict what is still to come. False for a reading, such as a height or a temperature.
     """
 
-    column: str = field()  # the base class's None is no default here
+    column: str = field()  # without the base class's default of None
     accumulates: bool = False
 
     @property
@@ -188,16 +188,16 @@ _NAMED: dict[str, Behavior] = {b.spec: b for b in (Sum(), Last(), Max(), Min(), 
 
 
 def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
-    """The behavior that a text names; a behavior stands for itself.
+    """The behavior of this name; a behavior is returned as it is.
 
     Parameters
     ----------
     spec
         ``"sum"``, ``"last"``, ``"max"``, ``"min"``, ``"mean"``, ``"discounted:0.99"``, a column's
         name, ``"column:NAME"`` for a column named like one of these, or ``"total:NAME"`` for a
-        column that piles up from 0.
+        column that adds up from 0.
     columns
-        The columns at hand.
+        The columns of the table.
 
     Examples
     --------
@@ -237,9 +237,9 @@ def _ends(bounds: Bounds) -> tuple[float, float]:
 
 
 def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
-    """The range of a weighted sum of rewards: the first weight counts, at most all of them."""
+    """The range of a weighted sum of at least the first reward and at most all of them."""
     low, high = _ends(bounds)
-    # The weights of late steps may vanish, and 0 times an infinite bound is no number.
+    # The weights of late steps may vanish, and 0 times an infinite bound is NaN.
     lower = first * low if low >= 0.0 else whole * low if math.isfinite(low) else low
     upper = first * high if high <= 0.0 else whole * high if math.isfinite(high) else high
     return lower, upper

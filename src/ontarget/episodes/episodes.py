@@ -51,8 +51,8 @@ class PaperSplit(NamedTuple):
 class Episodes(Recorded):
     """Recorded runs of one fixed policy: states, rewards and outcomes.
 
-    Build them with `from_arrays`, `from_frame` or `read`; take parts with `split` and `take`, which
-    copy nothing; ask for one step with `at`.
+    Build them with `from_arrays`, `from_frame` or `read`. `split` and `take` return parts without
+    copying, and `at` returns one step.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Episodes(Recorded):
         ids
             One per episode; the episode's number by default.
         truncated
-            One flag per episode: cut off, rather than ended by itself.
+            One flag per episode: whether it was cut off before it ended.
         groups
             One per episode, known at its start.
         horizon
@@ -100,13 +100,15 @@ class Episodes(Recorded):
         behavior
             What an episode is judged by; see `ontarget.episodes.behavior_of`.
         behavior_values
-            For a behavior of the user's own: its value after each step, shaped like ``rewards``.
+            The value of the behavior after each step, in the shape of ``rewards``, if it is not
+            computed from rewards.
         features
             The features' names; ``x0, x1, …`` by default.
         categorical
-            Features whose numbers are names rather than amounts.
+            Features whose numbers stand for categories.
         censored
-            What to do with episodes cut off before the horizon, whose outcome nobody knows.
+            What to do with episodes that were cut off before the horizon, whose outcome is unknown:
+            ``"refuse"`` or ``"drop"`` them.
         """
         from ontarget.episodes.reading._arrays import record_arrays
 
@@ -130,30 +132,34 @@ class Episodes(Recorded):
         Parameters
         ----------
         frame
-            pandas, polars, PyArrow, or whatever else narwhals reads.
+            A pandas, polars or PyArrow table, or any other that narwhals reads.
         episode, step, reward
-            The names of these columns. By default the columns of ``like``, then columns called
-            so, then the only column with another common name, such as ``run``, ``t`` or ``gain``.
-            ``step=None`` takes each episode's rows in the order they stand.
+            The names of these columns. By default, the columns of ``like`` are used, then columns
+            with these names, then the only column with another common name, such as ``run``, ``t``
+            or ``gain``. With ``step=None``, each episode's rows are taken in the order of the
+            table.
         features
-            The feature columns; by default all that play no other part. Text is encoded.
+            The feature columns; by default all columns without another role. Text becomes
+            categories.
         behavior
-            What an episode is judged by: a name, or a column that holds its value after each row.
+            What an episode is judged by: the name of a behavior, or of a column that holds its
+            value after each row.
         truncated, terminated, group
-            Names of the columns that flag a cut-off or an end, and that hold the group; by default
-            found by their names too, where they exist. None for no column.
+            The names of the columns that flag a cut-off or an end, and of the group column. By
+            default they are found by their names, if they exist. None means that there is no such
+            column.
         horizon, categorical, censored
             As for `from_arrays`.
         first_step
             The number of the first step; by default the smallest in the table.
         like
-            Earlier episodes, or a fitted monitor, whose features, dictionaries, behavior and
-            horizon these must share, and whose columns are looked for first.
+            Other episodes, or a fitted monitor. These episodes must have the same features,
+            dictionaries, behavior and horizon, and the same column names are tried first.
 
         Notes
         -----
-        `remarks` says what was guessed, and `describe` shows it. A part that several columns could
-        play is an error that names them.
+        `remarks` tells what was guessed, and `describe` shows it. If several columns fit one role,
+        an error names them.
 
         Examples
         --------
@@ -175,10 +181,10 @@ class Episodes(Recorded):
     def read(cls, path: str | Path, **options: Unpack[FrameOptions]) -> Episodes:
         """Episodes from a Parquet or CSV file, or a Minari dataset folder (HDF5).
 
-        Options are those of `from_frame`, and columns are found in the same way. A Parquet file
-        that `write` made needs no options: it says which column is which. A Minari dataset takes
-        ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and ``like``; its
-        runs are complete at its environment's time limit.
+        The options are those of `from_frame`, and columns are found in the same way. A Parquet file
+        that `write` made needs no options, because it stores the role of each column. A Minari
+        dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and
+        ``like``; its runs are complete at the environment's time limit.
         """
         from ontarget.episodes.reading._files import record_file
 
@@ -199,9 +205,10 @@ class Episodes(Recorded):
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole.
 
-        Values are written as they are, so that they come back the same. A spreadsheet takes text
-        in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: import categories
-        and ids that a stranger chose as text, or write Parquet.
+        Values are written unchanged, so that they can be read back exactly. Beware that a
+        spreadsheet treats text in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a
+        formula. If strangers chose the categories or ids, import these columns as text, or write
+        Parquet.
         """
         from ontarget.episodes.reading._files import write
 
@@ -234,13 +241,13 @@ class Episodes(Recorded):
         return Episodes(self._store, index, grid=self.grid)
 
     def recoded(self, schema: Schema) -> Episodes:
-        """The same episodes in the codes of another schema's dictionaries."""
+        """The same episodes, with text features coded by another schema's dictionaries."""
         if same_dictionaries(self.schema, schema):
             return self
         return Episodes(recoded_store(self.compact()._store, schema), grid=self.grid)
 
     def compact(self) -> Episodes:
-        """The same episodes in arrays of their own, without those they were taken from."""
+        """A copy of these episodes alone, so that the ones they were taken from can be freed."""
         store = self._store if self._index is None else self._store.part(self._index)
         return Episodes(store, grid=self.grid)
 
@@ -290,12 +297,12 @@ class Episodes(Recorded):
         seed
             A different seed divides the episodes differently.
         by_group
-            ``"stratify"`` divides each group alike: what is promised holds for new runs of these
-            groups. ``"whole"`` keeps each group in one part: the model is then measured on groups
-            that it has not seen, but runs of one group resemble one another, and for a run of a new
-            group promises hold only roughly. ``"cluster"`` makes them exact for a run of a new
-            group: fractions and counts are of groups, and one run of each, drawn by seed and id,
-            calibrates or assures; the others of those groups are left out.
+            ``"stratify"`` divides each group in the same way; promises then hold for new runs of
+            these groups. ``"whole"`` keeps each group in one part, so that the model is measured on
+            groups it has not seen. Since runs of one group resemble each other, promises for a run
+            of a new group then hold only roughly. ``"cluster"`` makes them exact for a run of a new
+            group: sizes count groups, and calibrate and assure keep one run of each group, drawn by
+            seed and id; the other runs of those groups are left out.
 
         Examples
         --------
@@ -322,7 +329,7 @@ class Episodes(Recorded):
         return found
 
     def describe(self) -> str:
-        """A short summary: how many episodes, how long, their outcomes, what was left out."""
+        """A short summary as text: the episodes' number, length and outcomes, what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)

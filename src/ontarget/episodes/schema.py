@@ -1,4 +1,4 @@
-"""What one state looks like: named features, their types and dictionaries."""
+"""The features of a state: their names, types and dictionaries."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class Feature:
     name
         The column's name.
     dtype
-        The type it had in the user's data, given back on the way out: a NumPy name, or ``"text"``.
+        The type in the user's data, which is restored when episodes are written: a NumPy name, or
+        ``"text"``.
     categories
         The dictionary of a text feature, in order: its codes are the positions.
     categorical
-        Whether the codes are names rather than amounts.
+        Whether the numbers stand for categories.
     unseen
-        What a category that is not in the dictionary is: an error, or a missing value.
+        How to treat a category that is not in the dictionary: as an error, or as a missing value.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Feature:
             self._codes.update({name: code for code, name in enumerate(self.categories)})
 
     def code(self, value: object) -> float:
-        """The number that stands for a value; NaN where it is missing."""
+        """The number that a value is coded as; NaN if it is missing."""
         if self.categories is None:
             try:
                 return number_of(value)
@@ -137,11 +138,11 @@ class Schema:
         return len(self.features)
 
     def encode(self, state: Mapping[str, object] | ArrayLike) -> FloatArray:
-        """One state as the numbers that models read; an `EpisodesError` says what is wrong.
+        """One state as the numbers that models use; an `EpisodesError` says what is wrong with it.
 
-        A mapping, and whatever else has names (a pandas Series, a named tuple, a structured array),
-        is read by name, the rest in the features' order. A masked entry is a missing one. The state
-        of a single feature may be a bare value.
+        A mapping, or anything else with names (a pandas Series, a named tuple, a structured array),
+        is read by name; other states are read in the order of the features. A masked entry counts
+        as missing. If there is only one feature, a single value will do.
         """
         try:
             named = _by_name(state, self.names)
@@ -168,9 +169,9 @@ class Schema:
         )
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
-        """States as rows of numbers, and why some cannot be read: their rows are NaN.
+        """States as rows of numbers, and reasons for those that cannot be read, whose rows are NaN.
 
-        They are a matrix, a dataframe (read by name), or a sequence of what `encode` takes.
+        Pass a matrix, a dataframe (read by name), or a sequence of what `encode` takes.
         """
         try:
             columns = getattr(states, "columns", None)
@@ -218,7 +219,7 @@ class Schema:
 
 
 def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
-    """The state by its own names, or None where it has none and the order counts."""
+    """The state as a mapping by name; None if it has no names and the order counts."""
     if isinstance(state, Mapping):
         return state
     if isinstance(state, np.ndarray | np.void):

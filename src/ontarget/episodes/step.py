@@ -22,16 +22,16 @@ class Step:
     behavior
         Their behavior so far, b_t.
     remaining
-        What was still to come: for a sum the rest of it, for a maximum or minimum that of the
-        rewards from here on, otherwise the outcome.
+        What was still to come: the rest of a sum; the maximum or minimum of the rewards from here
+        on; otherwise the outcome.
     outcomes
         Their outcomes.
     ids, groups
-        Who they are; groups are None where the episodes have none.
+        Their ids and groups; groups are None if the episodes have none.
     keys
         One 64-bit key per id, for randomness that does not depend on the order of the episodes.
     index
-        Their positions among all episodes.
+        Their positions among all the episodes.
     """
 
     t: int

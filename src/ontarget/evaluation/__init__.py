@@ -1,4 +1,4 @@
-"""How good the probabilities and intervals are: measures and figures, on arrays only.
+"""Measures and figures of how good probabilities and intervals are, computed from plain arrays.
 
 Figures are in `ontarget.evaluation.figures`, which loads matplotlib when one is drawn.
 """

@@ -1,4 +1,4 @@
-"""What the measures accept: checks at the border, once."""
+"""Checks of the arrays that are passed to the measures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def check_numbers(name: str, values: ArrayLike, *, ndim: int = 1) -> FloatArray:
-    """Values as a float64 array of this many dimensions, at least one of them and none NaN."""
+    """The values as a float64 array with this many dimensions; refused if empty or with a NaN."""
     array = _floats(name, values)
     if array.ndim != ndim:
         raise InputError(
@@ -30,14 +30,14 @@ def check_numbers(name: str, values: ArrayLike, *, ndim: int = 1) -> FloatArray:
 
 
 def check_probabilities(name: str, values: ArrayLike) -> FloatArray:
-    """Values as a one-dimensional array of numbers in [0, 1]."""
+    """The values as a one-dimensional array of numbers in [0, 1]; anything else is refused."""
     array = check_numbers(name, values)
     _refuse(name, "numbers in [0, 1]", array, (array < 0.0) | (array > 1.0))
     return array
 
 
 def check_flags(name: str, values: ArrayLike) -> BoolArray:
-    """Values as a one-dimensional array of booleans; 0 and 1 count as such."""
+    """The values as a one-dimensional array of booleans; 1 means true and 0 means false."""
     raw = np.asarray(values)
     if raw.ndim != 1:
         raise InputError(f"{name} needs 1 dimension, got shape {raw.shape}")
@@ -50,15 +50,16 @@ def check_flags(name: str, values: ArrayLike) -> BoolArray:
 
 
 def check_panel(name: str, values: ArrayLike, *, unit: bool = False) -> FloatArray:
-    """Values as (steps, episodes), NaN where an episode is not alive, with one value at least.
+    """The values as an array (steps, episodes); refused if there is no value in it.
 
-    ``unit`` asks for numbers in [0, 1].
+    NaN marks the steps at which an episode is not alive. With ``unit``, values outside [0, 1] are
+    refused.
     """
     array = _floats(name, values)
     if array.ndim != 2:
         raise InputError(
             f"{name} needs shape (steps, episodes), got shape {array.shape}; "
-            "stack_steps makes it of one array per step"
+            "stack_steps builds it from one array per step"
         )
     if np.isnan(array).all():
         raise InputError(f"{name} needs at least one value that is not NaN, got none")

@@ -1,4 +1,4 @@
-"""What an alarm buys: false alarms, failures detected, and how long before the end (M8)."""
+"""How good an alarm is: false alarms, failures detected, and how early (M8)."""
 
 from __future__ import annotations
 
@@ -39,11 +39,24 @@ _QUARTILES = (0.25, 0.5, 0.75)
 class AlarmQuality:
     """How good one alarm rule was over whole episodes.
 
-    ``false_alarms`` is the share with an alarm among episodes that met the target,
-    ``detections`` that among those that missed it, ``precision`` the share of misses among
-    episodes with an alarm. ``lead_steps`` holds, in ascending order, how many steps before its
-    end each detected episode's first alarm came; ``lead_to_decision`` how many steps before its
-    outcome was settled, which may be long before its end.
+    Attributes
+    ----------
+    false_alarms
+        Among the episodes that met the target, the share that raised an alarm.
+    detections
+        Among the episodes that missed the target, the share that raised an alarm.
+    precision
+        Among the episodes that raised an alarm, the share that missed the target.
+    lead_steps
+        For each detected failure, how many steps before its end the first alarm came; ascending.
+    lead_to_decision
+        The same, up to the step at which the outcome was settled, which may be long before the end.
+
+    Examples
+    --------
+    >>> print(alarm_quality([2, -1, -1], [False, True, True], [9, 9, 9]))
+    false alarms 0.000 (0.000 to 0.842, 0 of 2)
+    detections   1.000 (0.025 to 1.000, 1 of 1), median lead 7 steps
     """
 
     false_alarms: Rate
@@ -57,12 +70,17 @@ class AlarmQuality:
 
     @property
     def median_lead_steps(self) -> float:
-        """The median of the lead times; NaN where nothing was detected."""
+        """The median lead time; NaN if nothing was detected."""
         return float(np.median(self.lead_steps)) if self.lead_steps.size else np.nan
+
+    def __str__(self) -> str:
+        median = self.median_lead_steps
+        lead = f", median lead {median:g} step{'s' * (median != 1)}" if self.lead_steps.size else ""
+        return f"false alarms {self.false_alarms}\ndetections   {self.detections}{lead}"
 
 
 class AlarmPoint(NamedTuple):
-    """One point of an alarm curve; lead times are quartiles over detected failures."""
+    """One threshold of an alarm curve. Lead times are quartiles over the detected failures."""
 
     threshold: float
     false_alarm_rate: float
@@ -72,12 +90,12 @@ class AlarmPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlarmCurve:
-    """What each threshold would have given, thresholds ascending.
+    """What each alarm threshold would have given. Thresholds are in ascending order.
 
-    ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
-    (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
-    (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
-    which the outcome was settled.
+    ``false_alarm_rate`` and ``detection_rate`` have exact intervals at ``level``, each of shape
+    (thresholds, 2). ``lead_steps`` holds the quartiles of the lead time over detected failures, of
+    shape (thresholds, 3), NaN where nothing was detected. ``lead_to_decision`` holds the same up to
+    the step at which the outcome was settled.
     """
 
     threshold: FloatArray
@@ -99,10 +117,10 @@ class AlarmCurve:
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
     def at(self, false_alarm_rate: float) -> AlarmPoint:
-        """The point with the highest threshold whose false-alarm rate here was at most this.
+        """The highest threshold whose false-alarm rate on these episodes was at most this.
 
-        It looks at these very episodes, so on others the rate may be higher; a promised rate is
-        found on episodes of its own (M8).
+        The threshold is chosen on these episodes, so on others its false-alarm rate may be higher.
+        For a promised rate, use a threshold from assure episodes instead (M8).
         """
         most = fraction("false_alarm_rate", false_alarm_rate)
         allowed = np.flatnonzero(self.false_alarm_rate <= most)
@@ -118,21 +136,22 @@ class AlarmCurve:
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
-    """What an alarm after several consecutive steps compares: the largest of the last known p.
+    """The largest p of the last ``for_steps`` known steps: an alarm that waits compares this.
 
     Parameters
     ----------
     p
-        (steps, episodes); NaN where a step is left out: dead, or unknown.
+        (steps, episodes); NaN where a step is left out, because the episode is over or p is
+        unknown.
     for_steps
         How many consecutive known steps below the threshold raise the alarm.
     resets
-        (steps, episodes): where the count starts anew, as after a bad reading. A step that is left
-        out for another reason is passed over.
+        (steps, episodes): where the count starts again from 0, as after a bad reading. Other steps
+        that are left out are skipped.
 
     Returns
     -------
-    (steps, episodes); NaN until an episode has so many known steps, and where p is NaN.
+    (steps, episodes); NaN until an episode has had that many known steps, and where p is NaN.
 
     Examples
     --------
@@ -159,9 +178,10 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
-    """The first step at which each episode's p (steps, episodes) lies below the threshold.
+    """The first step at which each episode's p lies below the threshold.
 
-    `NO_ALARM` (−1) where it never does. NaN raises no alarm.
+    It is `NO_ALARM` (−1) for an episode whose p never does. ``p`` has shape (steps, episodes); a
+    NaN raises no alarm.
 
     Examples
     --------
@@ -180,12 +200,12 @@ def alarm_quality(
     decided: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AlarmQuality:
-    """False alarms, detections and lead times of episodes whose first alarm is known.
+    """False alarms, detections and lead times, from the step of each episode's first alarm.
 
     Parameters
     ----------
     first_alarm
-        The step of each episode's first alarm, `NO_ALARM` (−1) where there was none.
+        The step of each episode's first alarm; `NO_ALARM` (−1) if there was none.
     met
         Whether each episode ended inside the target.
     end
@@ -231,19 +251,21 @@ def alarm_curve(
     thresholds: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AlarmCurve:
-    """What an alarm at ``p < threshold`` would have given, for each threshold.
+    """For each threshold, what an alarm at ``p < threshold`` would have given.
 
     Parameters
     ----------
     p
-        What the alarm compares, (steps, episodes), NaN where an episode is not alive or the step
-        raises nothing. For an alarm after several consecutive steps pass `sustained`.
+        (steps, episodes): what is compared with the threshold; NaN where an episode is over or a
+        step cannot raise the alarm. For an alarm that waits for several steps, pass the result of
+        `sustained`.
     met, end, decided
         As in `alarm_quality`.
     thresholds
-        The thresholds, ascending. By default the values at which a rate changes, at most 500.
+        The thresholds, in ascending order. By default all values at which a rate changes, but at
+        most 500.
     level
-        Confidence level of the exact intervals, each threshold by itself.
+        The confidence level of each exact interval.
 
     Examples
     --------
@@ -276,7 +298,7 @@ def alarm_curve(
 
 
 def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> FloatArray:
-    """Quartiles of lead time at each threshold, from each failure's lowest p so far.
+    """The quartiles of lead time at each threshold, from each failure's lowest p so far.
 
     At step t an episode has raised its alarm for every threshold from index ``since[t]`` on, so
     its first alarm is at t exactly for the indices from ``since[t]`` to ``since[t - 1]``. Marking

@@ -1,4 +1,4 @@
-"""Exact intervals of a counted share, and the spread a calibrated count should have."""
+"""Exact confidence intervals of a share, and the range in which a calibrated count should lie."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Rate", "beta_binomial_band", "binomial_band", "exact_interval"]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share of independent trials, with its exact (Clopper–Pearson) interval.
+    """A share of independent trials, with its exact (Clopper–Pearson) confidence interval.
 
-    Without trials the share is NaN and the interval the whole of [0, 1].
+    With no trials, the share is NaN and the interval is all of [0, 1].
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Rate:
 
     @property
     def value(self) -> float:
-        """The share itself; NaN without trials."""
+        """The share; NaN if there were no trials."""
         return self.count / self.n if self.n else math.nan
 
     def __str__(self) -> str:
@@ -55,12 +55,12 @@ class Rate:
 def exact_interval(
     count: ArrayLike, n: ArrayLike, *, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Clopper–Pearson interval of each share count/n; [0, 1] where n is 0.
+    """The Clopper–Pearson interval of each share ``count / n``; [0, 1] if n is 0.
 
     Notes
     -----
-    It covers the true share with at least this level, whatever the share, if the trials are
-    independent. ``n`` may be fractional: an effective number of trials.
+    If the trials are independent, the interval contains the true share with at least this
+    probability. ``n`` may be a fraction, as an effective number of trials is.
     """
     tail = (1.0 - fraction("level", level)) / 2.0
     hits, trials = np.broadcast_arrays(
@@ -76,9 +76,9 @@ def exact_interval(
 
 
 def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
-    """The counts between which Binomial(n, share) lies with at least this probability.
+    """The lowest and highest count of Binomial(n, share), with at least this probability between.
 
-    The band leaves at most half of the rest on each side.
+    Each side has at most half of the remaining probability.
     """
     counts = np.arange(n + 1)
     ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
@@ -86,7 +86,7 @@ def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
 
 
 def beta_binomial_band(n: int, a: float, b: float, *, band: float) -> tuple[int, int]:
-    """The counts between which BetaBinomial(n, a, b) lies with at least this probability."""
+    """The lowest and highest count of BetaBinomial(n, a, b), as for `binomial_band`."""
     counts = np.arange(n + 1)
     ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
     return _central(np.exp(ways + betaln(counts + a, n - counts + b) - betaln(a, b)), band)

@@ -1,4 +1,4 @@
-"""Reliability: how often the target was met, among forecasts that said about the same (M12)."""
+"""Reliability: how often the target was met when the forecast was about p, for each p (M12)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Bin", "Reliability", "bin_of", "ece", "reliability"]
 
 
 class Bin(NamedTuple):
-    """One bin: how many forecasts, their mean, the rate met, and the interval of the rate."""
+    """One bin of forecasts: how many, their mean, how often the target was met, its interval."""
 
     n: int
     mean_p: float
@@ -33,7 +33,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Forecasts in bins of equal width: how many, what they said on average, what came true.
+    """Forecasts in bins of equal width: their number, their mean, how often the target was met.
 
     ``mean_p``, ``rate_met`` and the interval ``low`` to ``high`` of the rate are NaN where a bin
     is empty.
@@ -56,22 +56,22 @@ class Reliability:
 
     @property
     def n(self) -> int:
-        """How many forecasts there are."""
+        """The number of forecasts."""
         return int(self.count.sum())
 
     @property
     def edges(self) -> FloatArray:
-        """The ends of the bins, from 0 to 1."""
+        """The edges of the bins, from 0 to 1."""
         return np.linspace(0.0, 1.0, self.count.size + 1)
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: the mean over forecasts of their bin's gap (M12)."""
+        """The expected calibration error: the mean gap between forecast and rate (M12)."""
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
 
     def at(self, p: float) -> Bin:
-        """The bin that a forecast of p falls into: what came true when it said about that."""
+        """The bin of a forecast p, which tells how often such forecasts came true."""
         i = int(bin_of(check_probabilities("p", [p]), self.count.size)[0])
         numbers = (self.mean_p[i], self.rate_met[i], self.low[i], self.high[i])
         return Bin(int(self.count[i]), *(float(number) for number in numbers))
@@ -85,7 +85,7 @@ def reliability(
     level: float = 0.95,
     episode: ArrayLike | None = None,
 ) -> Reliability:
-    """Forecasts p in bins of equal width, each with the rate at which the target was met.
+    """Forecasts p in bins of equal width, and how often the target was met in each bin.
 
     Parameters
     ----------
@@ -94,19 +94,19 @@ def reliability(
     met
         Whether each forecast's run ended inside the target.
     bins
-        How many bins; a forecast falls into bin ``min(floor(bins * p), bins - 1)``.
+        The number of bins; a forecast is in bin ``min(floor(bins * p), bins - 1)``.
     level
-        Confidence level of each bin's interval, taken by itself.
+        The confidence level of each bin's interval.
     episode
-        Which episode each forecast belongs to. Give it when steps of one episode are pooled:
-        they share an outcome, so they are fewer trials than they seem.
+        Which episode each forecast belongs to. Pass it if you pool the steps of episodes: these
+        share an outcome, so they count as fewer independent trials.
 
     Notes
     -----
-    Without ``episode`` a bin's interval is the exact (Clopper–Pearson) one and assumes that the
-    forecasts are independent. With it, the exact interval is taken at the effective number of
-    trials, from the spread of the rate between episodes (Korn and Graubard, 1998); where all
-    forecasts of a bin agree, the effective number is that of its episodes.
+    Without ``episode``, a bin's interval is the exact (Clopper–Pearson) one, which assumes
+    independent forecasts. With it, the exact interval is computed for the effective number of
+    trials, which follows from how the rate differs between episodes (Korn and Graubard, 1998). If
+    all outcomes in a bin are the same, the effective number is its number of episodes.
 
     Examples
     --------
@@ -137,11 +137,12 @@ def reliability(
 
 
 def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
-    """Expected calibration error: Σ_b (n_b/N) |mean p − mean met|, empty bins 0 (M12).
+    """The expected calibration error Σ_b (n_b/N) |mean p − mean met|; empty bins count 0 (M12).
 
     Notes
     -----
-    It is never quite 0: chance alone leaves a gap in every bin. `pooled_ece` says how much.
+    It is never exactly 0, even for perfect forecasts: chance leaves a gap in every bin.
+    `pooled_ece` tells how large that part is.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
 
 
 def bin_of(p: FloatArray, bins: int) -> IndexArray:
-    """The bin of each forecast: ``min(floor(bins * p), bins - 1)``."""
+    """The number of each forecast's bin, ``min(floor(bins * p), bins - 1)``."""
     width = whole_number("bins", bins, least=1)
     places: IndexArray = np.minimum(np.floor(width * p).astype(np.intp), width - 1)
     return places
@@ -164,7 +165,7 @@ def bin_of(p: FloatArray, bins: int) -> IndexArray:
 def _effective_trials(
     places: IndexArray, met: FloatArray, owners: AnyArray, count: IndexArray
 ) -> FloatArray:
-    """How many independent trials would give each bin's rate its spread between episodes."""
+    """The effective number of trials in each bin; forecasts of one episode are dependent."""
     bins = count.size
     # One cluster is one episode's share of one bin.
     clusters, cluster_of = np.unique(

@@ -1,7 +1,7 @@
-"""The continuous ranked probability score: how far a whole distribution lies from what came (M12).
+"""The continuous ranked probability score (CRPS) of a whole predicted distribution (M12).
 
-CRPS(F, y) = ∫ (F(x) − 1[x ≥ y])² dx, in the unit of the outcome. That of F_cal is infinite, since
-it never reaches 0 and 1 at finite values; that of the model's F̃ is what is meant here.
+CRPS(F, y) = ∫ (F(x) − 1[x ≥ y])² dx, in the unit of the outcome. Use it for the model's F̃. For the
+calibrated distribution it is infinite, because that never reaches 0 or 1 at a finite value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLOCK = 2**20
 
 
 def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> FloatArray:
-    """CRPS of each row's distribution, given by both limits of its CDF at knots; exact.
+    """The exact CRPS of each row's distribution, given by both limits of its CDF at knots.
 
     Between knots the CDF is linear, from the right limit of one to the left limit of the next; it
     is 0 before the first knot and 1 from the last one on. So a step function has
@@ -28,7 +28,7 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
     Parameters
     ----------
     knots
-        Strictly ascending values, (m,), or (n, m) for other values in each row.
+        Strictly ascending values: (m,), or (n, m) if they differ between rows.
     left, right
         F(x−) and F(x) at each knot, (n, m).
     y
@@ -36,9 +36,9 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
 
     Notes
     -----
-    For the smoothed CDF of M2 take as knots the start of the first gap and all support values.
-    The logistic share of one in a million bends F̃ between knots and reaches beyond them; leaving
-    that out changes the score by about 1e-6 times the spread of the outcomes.
+    For the smoothed CDF (M2), use the start of the first gap and all support values as knots.
+    Between and beyond them, F̃ also has a logistic part with a weight of one in a million. Leaving
+    it out changes the score by about 1e-6 times the spread of the outcomes.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
 def crps_of_points(
     points: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None
 ) -> FloatArray:
-    """CRPS of each row's weighted points, as of an ensemble or of leaf outcomes; exact.
+    """The exact CRPS of each row's weighted points, such as an ensemble or the outcomes in a leaf.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def crps_of_points(
     y
         The outcome of each row, (n,).
     weights
-        What each point weighs, (m,) or (n, m), not negative, with a sum above 0 in each row;
-        equal by default.
+        The weight of each point, (m,) or (n, m): not negative, with a sum above 0 in each row. By
+        default all are equal.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def crps_of_points(
 
 
 def _scores(knots: FloatArray, left: FloatArray, right: FloatArray, y: FloatArray) -> FloatArray:
-    """∫ F² below y plus ∫ (1 − F)² above it, cell by cell."""
+    """∫ F² below y plus ∫ (1 − F)² above it, for each row, summed over the cells between knots."""
     at = y[:, None]
     start, stop = knots[..., :-1], knots[..., 1:]
     first, last = right[:, :-1], left[:, 1:]
@@ -135,7 +135,7 @@ def _scores(knots: FloatArray, left: FloatArray, right: FloatArray, y: FloatArra
 
 
 def _mean_square(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Mean of the square of a linear function that runs from a to b."""
+    """The mean square of a linear function that runs from a to b."""
     return (a * a + a * b + b * b) / 3.0
 
 

@@ -1,4 +1,4 @@
-"""Prediction intervals: how often they hold the outcome, and how wide they are (M12)."""
+"""Measures of prediction intervals: how often they contain the outcome, and their width (M12)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Band", "Width", "coverage", "coverage_band", "covered", "width"]
 
 
 class Band(NamedTuple):
-    """The shares between which a calibrated method's share lies with a stated probability."""
+    """The range in which a calibrated method's coverage lies with a stated probability."""
 
     low: float
     high: float
@@ -30,7 +30,7 @@ class Band(NamedTuple):
 
 
 class Width(NamedTuple):
-    """How wide intervals are: mean of the finite ones, median of all, share of infinite ones."""
+    """The mean width of the finite intervals, the median of all, and the share of infinite ones."""
 
     mean: float
     median: float
@@ -38,7 +38,7 @@ class Width(NamedTuple):
 
 
 def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
-    """Whether each closed interval holds its outcome; an interval with lower > upper is empty."""
+    """Whether each closed interval contains its outcome. One with lower > upper is empty."""
     low, high = _ends(lower, upper)
     outcomes = check_numbers("y", y)
     check_same_size(lower=low, y=outcomes)
@@ -47,12 +47,12 @@ def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
 
 
 def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Rate:
-    """The share of closed intervals that hold their outcome, with its exact interval.
+    """The share of closed intervals that contain their outcome, with its confidence interval.
 
     Notes
     -----
-    The exact interval is for independent runs, so for the intervals of one step. ``level`` is
-    that of this interval, not the level that the prediction intervals were asked for.
+    The confidence interval is exact for independent runs, so use it for one step at a time.
+    ``level`` belongs to this interval; it is not the level of the prediction intervals.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float =
 
 
 def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float = 0.99) -> Band:
-    """The band of coverages that a valid conformal method gives at this level.
+    """The range of coverages that a valid conformal method gives at this level.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
 
 
 def width(lower: ArrayLike, upper: ArrayLike) -> Width:
-    """How wide intervals are; an empty one has width 0.
+    """The width of intervals, summed up; an empty one has width 0.
 
-    The mean is NaN where all are infinite.
+    The mean is NaN if all of them are infinite.
 
     Examples
     --------

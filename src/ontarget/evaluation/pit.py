@@ -1,4 +1,4 @@
-"""The histogram of probability integral transforms: flat where the distribution is right (M12)."""
+"""The histogram of PIT values F(y); it is flat if the predicted distributions are right (M12)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ __all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
 
 @dataclass(frozen=True, slots=True)
 class PitHistogram:
-    """Counts of PIT values in bins of [0, 1], with the band in which calibrated counts lie.
+    """Counts of PIT values in bins of [0, 1], with the range that calibrated counts keep to.
 
-    All bars together lie between ``low`` and ``high`` with probability at least ``band``.
+    If the predictions are calibrated, all counts lie between ``low`` and ``high`` at once with
+    probability at least ``band``.
     """
 
     edges: FloatArray
@@ -44,27 +45,28 @@ class PitHistogram:
 
     @property
     def is_flat(self) -> bool:
-        """Whether every bar lies in the band."""
+        """Whether every count lies in its range."""
         return bool(((self.low <= self.count) & (self.count <= self.high)).all())
 
 
 def pit_histogram(
     pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
-    """Histogram of PIT values F(y), with the band that uniform ones keep to.
+    """The histogram of PIT values F(y), with the range that uniform ones keep to.
 
     Parameters
     ----------
     pit
-        One value in [0, 1] per episode, ties broken at random: all of one step.
+        One value in [0, 1] per episode, all of the same step, with ties broken at random.
     bins
-        How many bars.
+        The number of bars.
     n_calibration
-        How many calibration ranks the values were computed with. The same ranks serve every test
-        episode, which makes the bars swing more; without it they are taken as given and exact.
+        The number of calibration ranks that the values were computed with. All test episodes use
+        the same ranks, which makes the bars vary more. If you leave it out, the distribution is
+        taken to be exact.
     band
-        The probability that all bars of a calibrated method lie in the band together
-        (Bonferroni's bound).
+        The probability that all bars of a calibrated method lie in their range at once (by
+        Bonferroni's bound).
 
     Examples
     --------
@@ -81,9 +83,9 @@ def pit_histogram(
 def rank_histogram(
     ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
 ) -> PitHistogram:
-    """Histogram of ranks 1 to n + 1 of test scores among n calibration scores.
+    """The histogram of the ranks, 1 to n + 1, of test scores among n calibration scores.
 
-    Bins hold whole ranks, so they may be of unequal width; the band is exact for each of them.
+    Bins hold whole ranks, so their widths may differ; the range is exact for each of them.
 
     Examples
     --------

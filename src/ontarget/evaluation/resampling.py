@@ -1,8 +1,8 @@
-"""Measures over (steps, episodes): at each step and pooled, with intervals over whole episodes.
+"""Measures at each step and over all steps, with intervals from resampling whole episodes.
 
-Steps of one episode share its outcome, so only episodes are independent: a resample takes or
-leaves an episode with all its steps. Every measure here is a function of sums over episodes, so a
-resample is one row of a matrix product and no forecast is looked at twice.
+The steps of one episode share its outcome, so only whole episodes are independent. A resample
+therefore contains an episode with all its steps, or not at all. Every measure here is a function of
+sums over episodes, so all resamples together are one matrix product.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _POISSON_CDF = np.cumsum(np.exp(-1.0) / np.cumprod(np.concatenate(([1.0], np.ara
 
 
 class Estimate(NamedTuple, Generic[T]):
-    """A measure with the interval of its resamples: numbers when pooled, arrays by step."""
+    """A measure and its interval: numbers over all steps together, arrays if measured by step."""
 
     value: T
     low: T
@@ -53,7 +53,7 @@ class Estimate(NamedTuple, Generic[T]):
 
 
 class CalibrationEstimate(NamedTuple, Generic[T]):
-    """An ECE with its interval, and the ECE that chance alone would show (``floor``)."""
+    """An ECE and its interval, with the ECE that chance alone would show (``floor``)."""
 
     value: T
     low: T
@@ -62,7 +62,7 @@ class CalibrationEstimate(NamedTuple, Generic[T]):
 
 
 class Forecasts(NamedTuple):
-    """Forecasts of many steps laid end to end, each with its run's outcome and its episode."""
+    """Forecasts of all steps in flat arrays: p, whether the target was met, and the episode."""
 
     p: FloatArray
     met: BoolArray
@@ -71,17 +71,17 @@ class Forecasts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How intervals over whole episodes are found: a Poisson bootstrap keyed on episode ids.
+    """The settings of the Poisson bootstrap over whole episodes that intervals come from.
 
     Parameters
     ----------
     resamples
-        How many resamples.
+        The number of resamples.
     level
-        Confidence level of the intervals.
+        The confidence level of the intervals.
     seed
-        Together with an episode's id it decides how often each resample holds that episode, so
-        that results do not depend on the order of the episodes.
+        The seed and an episode's id decide how often each resample contains the episode, so results
+        do not depend on the order of the episodes.
     """
 
     resamples: int = 200
@@ -93,7 +93,7 @@ class Resampling:
         fraction("level", self.level)
 
     def weights(self, n_episodes: int, ids: ArrayLike | None = None) -> FloatArray:
-        """How often each resample holds each episode, (resamples, episodes)."""
+        """How often each resample contains each episode, as an array (resamples, episodes)."""
         names = np.arange(n_episodes) if ids is None else np.asarray(ids)
         if names.shape != (n_episodes,):
             raise InputError(f"ids needs one id per episode ({n_episodes}), got {names.shape}")
@@ -108,7 +108,7 @@ class Resampling:
 def stack_steps(
     values: Sequence[ArrayLike], episodes: Sequence[ArrayLike], *, n_episodes: int
 ) -> FloatArray:
-    """(steps, episodes) of one array per step, NaN where an episode is not alive.
+    """An array (steps, episodes) from one array per step; NaN where an episode is not alive.
 
     ``episodes`` says, for each step, which episodes its values belong to.
 
@@ -137,7 +137,7 @@ def stack_steps(
 
 
 def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
-    """All forecasts of p (steps, episodes) laid end to end, for measures that take flat arrays.
+    """All forecasts of p (steps, episodes) in flat arrays, for the measures that take those.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
 def by_step(
     measure: Callable[[FloatArray, BoolArray], float], p: ArrayLike, met: ArrayLike
 ) -> FloatArray:
-    """Any measure of (p, met) at each step; NaN at a step where no episode is alive.
+    """A measure of (p, met) at each step; NaN at a step that no episode reaches.
 
     Examples
     --------
@@ -173,10 +173,10 @@ def by_step(
 def pooled_mean(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[float]:
-    """Mean of values (steps, episodes) over all that are not NaN, with its interval.
+    """The mean of all values (steps, episodes) that are not NaN, with its interval.
 
-    Values are anything that is averaged: `squared_errors` for the Brier score, `log_losses`, a
-    CRPS, whether an interval covered, or the difference of two methods' losses.
+    Pass anything that is averaged: `squared_errors` for the Brier score, `log_losses`, a CRPS,
+    whether an interval contained the outcome, or the difference of two methods' losses.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def pooled_mean(
 def mean_by_step(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[FloatArray]:
-    """Mean of values (steps, episodes) at each step, with its interval; NaN at empty steps."""
+    """The mean of values (steps, episodes) at each step, with its interval; NaN at empty steps."""
     plan = resampling or Resampling()
     total, alive = _sums(check_panel("values", values))
     weights = plan.weights(total.shape[1], ids)
@@ -210,15 +210,16 @@ def pooled_ece(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> CalibrationEstimate[float]:
-    """ECE over the forecasts of all steps, p (steps, episodes), with its interval and floor.
+    """The ECE of all forecasts p (steps, episodes), with its interval and floor.
 
     Notes
     -----
-    Chance adds to every bin's gap and never cancels, so the ECE of a resample lies above the ECE
-    itself, and percentiles of resamples would leave it out. Instead, the interval reaches as far
-    to both sides as the gaps of resamples move, Σ_b |g*_b − g_b|, with the stated probability:
-    no ECE can move further than its gaps do. ``floor`` is the mean of that sum: about the ECE
-    that a perfectly calibrated forecast would show on as many episodes.
+    Chance widens every bin's gap and never cancels out. So the ECE of a resample is larger than the
+    ECE itself, which an interval from percentiles would not even contain. Instead, let g_b be the
+    gap of bin b and g*_b the one in a resample. The ECE cannot change by more than Σ_b |g*_b −
+    g_b|, so the interval reaches that far to both sides, with the stated probability. ``floor`` is
+    the mean of this sum: about the ECE that perfectly calibrated forecasts would show on as many
+    episodes.
 
     Examples
     --------
@@ -248,7 +249,7 @@ def ece_by_step(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> CalibrationEstimate[FloatArray]:
-    """ECE at each step of p (steps, episodes), with intervals and floors as in `pooled_ece`."""
+    """The ECE at each step of p (steps, episodes), with intervals and floors as in `pooled_ece`."""
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
     weights = plan.weights(outcomes.size, ids)
@@ -266,7 +267,7 @@ def ece_by_step(
 def _calibration(
     weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
 ) -> tuple[float, float, float, float]:
-    """ECE, its interval and its floor, from each episode's gap in each bin and its size."""
+    """The ECE, its interval and its floor, from each episode's share of the gap in every bin."""
     gap = gaps.sum(axis=0) / sizes.sum()
     value = float(np.abs(gap).sum())
     moved = np.abs(_ratio(weights @ gaps, (weights @ sizes)[:, None]) - gap).sum(axis=1)
@@ -289,7 +290,7 @@ def _sums(panel: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
-    """The quotient, NaN where a resample holds no value."""
+    """The quotient; NaN where a resample has no value."""
     shape = np.broadcast_shapes(sums.shape, sizes.shape)
     quotient: FloatArray = np.full(shape, np.nan)
     np.divide(sums, sizes, out=quotient, where=sizes > 0.0)
@@ -297,7 +298,7 @@ def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
 
 
 def _percentiles(resamples: FloatArray, level: float) -> FloatArray:
-    """The central interval of the resamples along the first axis; NaN where there are none."""
+    """The central interval of the resamples along the first axis; NaN where all are NaN."""
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     ends = np.full((2, *resamples.shape[1:]), np.nan)
     some = ~np.isnan(resamples).all(axis=0)

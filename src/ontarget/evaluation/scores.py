@@ -1,7 +1,7 @@
-"""Scores of probabilities: Brier, log loss, their parts, and the distance to the truth (M12).
+"""Scores of probabilities: Brier score, log loss, and the distance to a known truth (M12).
 
-`squared_errors`, `log_losses` and `excess_errors` keep one value per forecast, in any shape and
-with NaN where there is none, for `pooled_mean` and `mean_by_step`; the others give one number.
+`squared_errors`, `log_losses` and `excess_errors` return one value per forecast, in any shape and
+NaN where there is no forecast, for `pooled_mean` and `mean_by_step`. The others return one number.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = [
 class BrierParts(NamedTuple):
     """The parts of a Brier score: ``reliability - resolution + uncertainty + within``.
 
-    ``reliability`` is what miscalibration costs, ``resolution`` what telling runs apart gains,
-    ``uncertainty`` the score of always forecasting the overall rate, and ``within`` what the bins
-    blur: 0 where all forecasts of a bin are the same.
+    ``reliability`` is the cost of miscalibration, ``resolution`` the gain from telling runs apart,
+    and ``uncertainty`` the score of always forecasting the overall rate. ``within`` corrects for
+    forecasts that differ inside a bin; it is 0 if those of each bin are equal.
     """
 
     reliability: float
@@ -54,14 +54,14 @@ class BrierParts(NamedTuple):
 
 
 def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
-    """(p − met)² of each forecast; NaN where p is."""
+    """(p − met)² of each forecast; NaN where p is NaN."""
     return (_unit("p", p) - np.asarray(met, dtype=np.float64)) ** 2
 
 
 def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
-    """−log of the probability given to what happened, clipped as `log_loss` does; NaN where p is.
+    """−log of the probability of what happened, clipped as in `log_loss`; NaN where p is NaN.
 
-    ``n_calibration`` may differ from forecast to forecast; it broadcasts against p.
+    ``n_calibration`` may differ between forecasts; it is broadcast against p.
     """
     forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
     n = np.asarray(n_calibration, dtype=np.float64)
@@ -80,7 +80,7 @@ def excess_errors(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> FloatArray:
 
 
 def brier(p: ArrayLike, met: ArrayLike) -> float:
-    """Brier score: the mean of (p − met)².
+    """The Brier score: the mean of (p − met)².
 
     Examples
     --------
@@ -91,10 +91,10 @@ def brier(p: ArrayLike, met: ArrayLike) -> float:
 
 
 def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
-    """Mean of −log of the probability given to what happened (M12).
+    """The mean of −log of the probability of what happened (M12).
 
-    p is clipped to [½/(n+1), 1 − ½/(n+1)], half the finest step that n calibration episodes can
-    tell apart; an unclipped 0 that came true would cost infinitely much.
+    p is clipped to [½/(n+1), 1 − ½/(n+1)], half of the smallest difference that n calibration
+    episodes can show. Without clipping, a single p = 0 that came true would cost infinitely much.
 
     Examples
     --------
@@ -107,10 +107,10 @@ def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
 
 
 def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierParts:
-    """The parts of the Brier score; they add up to it exactly, but for rounding.
+    """The parts of the Brier score, which add up to it except for rounding.
 
-    ``bins=None`` puts forecasts together that are equal; a number takes that many bins of equal
-    width, as `reliability` does.
+    ``bins=None`` groups equal forecasts. A number makes that many bins of equal width, as in
+    `reliability`.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierPar
 
 
 def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
-    """Brier score in excess of the oracle's: mean of (p − p̂)² − p̂(1 − p̂)/(R − 1) (M12).
+    """The Brier score in excess of the truth's: mean (p − p̂)² − p̂(1 − p̂)/(R − 1) (M12).
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
     p_true
         The share p̂ of R independent rollouts from each state that met the target.
     rollouts
-        R, at least 2. The second term takes away what their chance adds to the first, so the
-        mean is unbiased; it may come out a little below 0.
+        R, at least 2. The second term removes what the error of p̂ adds to the first, so the mean
+        is unbiased. It may come out slightly below 0.
 
     Examples
     --------
@@ -161,9 +161,9 @@ def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
 
 
 def absolute_error(p: ArrayLike, p_true: ArrayLike) -> float:
-    """Mean distance of p from the true probability.
+    """The mean distance of p from the true probability.
 
-    Where the truth is a share of rollouts its own chance counts as error too.
+    If the truth is itself estimated from rollouts, its own error counts too.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _forecasts(p: ArrayLike, met: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def _unit(name: str, values: ArrayLike) -> FloatArray:
-    """Numbers in [0, 1] or NaN, of any shape."""
+    """The values as an array of any shape; refused unless each is in [0, 1] or NaN."""
     array = np.asarray(values, dtype=np.float64)
     inside = array[~np.isnan(array)]
     if inside.size:

@@ -224,24 +224,32 @@ class Fitted:
         """
         # Two longest runs need not agree: neither is a limit (M18).
         inferred = not (self.horizon_declared or episodes.horizon_declared)
-        same_horizon = any_horizon or inferred or episodes.horizon == self.horizon
-        if not same_horizon or episodes.schema.names != self.schema.names:
+        if not (any_horizon or inferred or episodes.horizon == self.horizon):
+            remedy = f"record them with horizon={self.horizon}"
+            if not self.horizon_declared:
+                remedy = f"fit the monitor on episodes with horizon={episodes.horizon}"
             raise EpisodesError(
-                f"the episodes need the monitor's horizon {self.horizon} and features "
-                f"({', '.join(self.schema.names)}), got {episodes.horizon} and "
-                f"({', '.join(episodes.schema.names)}); read them with like="
+                f"the episodes need the monitor's horizon of {self.horizon} steps, got "
+                f"{episodes.horizon}; {remedy}, or read the episodes with like=monitor"
+            )
+        if episodes.schema.names != self.schema.names:
+            raise EpisodesError(
+                f"the episodes need the monitor's features ({', '.join(self.schema.names)}), got "
+                f"({', '.join(episodes.schema.names)}); record them with the same features=, or "
+                "read them with like=monitor"
             )
         if episodes.behavior.spec != self.behavior.spec:
             raise EpisodesError(
                 f"the episodes need the monitor's behavior {self.behavior.spec}, got "
-                f"{episodes.behavior.spec}; read them with like="
+                f"{episodes.behavior.spec}; record them with the same behavior=, or read them with "
+                "like=monitor"
             )
         for ours, theirs in zip(self.schema.features, episodes.schema.features, strict=True):
             if (ours.categories is None) != (theirs.categories is None):
                 kinds = ["numbers" if one.categories is None else "text" for one in (ours, theirs)]
                 raise EpisodesError(
                     f"feature {ours.name!r} needs {kinds[0]}, as in the monitor, got {kinds[1]}; "
-                    "read the episodes with like="
+                    "read the episodes with like=monitor"
                 )
         return episodes.recoded(self.schema)
 

@@ -1,4 +1,4 @@
-"""Other libraries' environments and agents: record them as episodes, and watch them live.
+"""Record and watch environments and agents of other libraries: Gymnasium, Stable-Baselines3.
 
 Other packages are loaded only when they are used. If one is missing, the error says how to
 install it.

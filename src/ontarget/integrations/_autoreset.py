@@ -1,8 +1,9 @@
-"""Which rows of a vector environment's step belong to a run, end it, or begin another.
+"""Which rows of a vector environment's step belong to a run, end one or begin one.
 
-In NEXT_STEP mode the step after an end is no step: its action is ignored, its reward is 0, and its
-observation is the first of a new run. In SAME_STEP mode the last reward of one run comes together
-with the first observation of the next. With DISABLED an ended run waits for ``reset``.
+In NEXT_STEP mode, the step after the end of a run does not count: its action is ignored, its reward
+is 0, and its observation is the first of a new run. In SAME_STEP mode, the last reward of a run
+comes together with the first observation of the next. In DISABLED mode, a run that has ended waits
+for ``reset``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["Autoreset", "Rows"]
 
 
 class Rows(NamedTuple):
-    """What each row of one step is: part of a run, the end of one, the beginning of the next."""
+    """For each row of a step: whether a run moved, whether it ended, whether one began."""
 
     moved: BoolArray
     ended: BoolArray
@@ -48,13 +49,13 @@ class Autoreset:
 
     @property
     def same_step(self) -> bool:
-        """Whether an ended run's row already shows the next run's first observation."""
+        """Whether the row of a run that ends already shows the next run's first observation."""
         return bool(self._mode is self._modes.SAME_STEP)
 
     def reset(self, options: dict[str, Any] | None) -> BoolArray:
-        """Which runs a call of ``reset`` with these options begins; ask before the call.
+        """Which runs a call of ``reset`` with these options begins.
 
-        Environments take the mask out of the options.
+        Ask before that call, because environments remove the mask from the options.
         """
         chosen = None if options is None else options.get("reset_mask")
         mask: BoolArray = np.ones(self._waiting.size, dtype=np.bool_)
@@ -64,7 +65,7 @@ class Autoreset:
         return mask
 
     def step(self, terminated: BoolArray, truncated: BoolArray) -> Rows:
-        """What the rows of this step are."""
+        """What each row of this step is."""
         over = np.logical_or(terminated, truncated)
         if self.same_step:
             return Rows(np.ones_like(over), over, over)

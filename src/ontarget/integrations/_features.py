@@ -1,4 +1,4 @@
-"""From what an environment shows to what a monitor reads."""
+"""Turns an environment's observations into the rows that a monitor was fitted on."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["MonitorView"]
 
 
 class MonitorView:
-    """Observations as the rows that a monitor was fitted on.
+    """Turns observations into rows with the monitor's features in the monitor's order.
 
-    Features are matched by name where the names agree, and by position where only their number
-    does, as with names of the user's own.
+    Features are matched by name if the names agree. If only their number agrees, because the user
+    chose other names, they are matched by position.
 
     Parameters
     ----------
     layout
-        How the environment's observations are laid out.
+        How an observation becomes a row of named numbers.
     schema
         The monitor's features.
     """
@@ -31,9 +31,10 @@ class MonitorView:
     def __init__(self, layout: ObservationLayout, schema: Schema) -> None:
         if len(layout) != len(schema):
             raise InputError(
-                f"the monitor reads {len(schema)} features ({_listed(schema.names)}), and the "
-                f"environment shows {len(layout)} ({_listed(layout.names)}); record this "
-                "environment, or wrap it in a gymnasium.wrappers.TransformObservation"
+                f"the monitor was fitted on {len(schema)} features ({_listed(schema.names)}), but "
+                f"this environment's observations have {len(layout)} ({_listed(layout.names)}); "
+                "record this environment and fit again, or wrap it in a "
+                "gymnasium.wrappers.TransformObservation"
             )
         self._layout = layout
         self._order: IndexArray | None = None
@@ -42,11 +43,11 @@ class MonitorView:
             self._order = np.array([place[name] for name in schema.names], dtype=np.intp)
 
     def row(self, observation: Any) -> FloatArray:
-        """One observation as the monitor reads it."""
+        """One observation as a row for the monitor."""
         return self._ordered(self._layout.row(observation).astype(np.float64))
 
     def rows(self, observations: Any, n: int) -> FloatArray:
-        """A batch of n observations as the monitor reads them."""
+        """A batch of n observations as rows for the monitor."""
         return self._ordered(self._layout.rows(observations, n).astype(np.float64))
 
     def _ordered(self, values: FloatArray) -> FloatArray:

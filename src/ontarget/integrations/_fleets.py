@@ -1,4 +1,4 @@
-"""Runs that go on side by side, watched: what a step of all of them does to each outlook."""
+"""Watches the runs of a vector environment, and keeps the latest outlook of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.errors import InputError
-from ontarget.integrations._horizons import cut_off, gone_past, too_short
+from ontarget.integrations._horizons import cut_off, gone_past, too_short, warn_of_limit
 from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
@@ -26,18 +26,18 @@ class FleetOptions(AlarmOptions, total=False):
 
 
 class FleetRuns:
-    """Watched runs, one per slot; `outlook` always holds what was last known of each.
+    """Watched runs, one for each slot of a vector; `outlook` holds the latest outlook of each.
 
     Parameters
     ----------
     monitor
         A fitted monitor.
     target
-        What every run should end in.
+        The target of every run.
     slots
-        How many runs go on at once.
+        How many runs go on at the same time.
     limit
-        After how many steps a run is cut off, if that is known.
+        The environment's time limit; None if it is not known.
     **options
         Options of `GoalMonitor.fleet`.
     """
@@ -54,12 +54,13 @@ class FleetRuns:
         fitted = monitor.fitted
         if fitted.behavior.told:
             raise InputError(
-                f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
-                "rewards; watch each environment by a GoalWrapper of its own, with behavior_value"
+                f"this monitor's behavior {fitted.behavior.spec!r} is not computed from rewards; "
+                "watch each environment with its own GoalWrapper, and pass behavior_value"
             )
         self._fitted = fitted
         self._fleet = monitor.fleet(target, slots, **options)
         self._too_short = too_short(limit, fitted.horizon)
+        warn_of_limit(limit, fitted.horizon, declared=fitted.horizon_declared, stacklevel=3)
         self._t = np.zeros(slots, dtype=np.intp)
         self._over = np.ones(slots, dtype=np.bool_)
         self._alarmed = np.zeros(slots, dtype=np.bool_)
@@ -69,12 +70,12 @@ class FleetRuns:
 
     @property
     def outlook(self) -> Outlooks:
-        """What is known of each run now."""
+        """The latest outlook of each run."""
         arrays = {name: array.copy() for name, array in self._outlook.arrays().items()}
         return Outlooks(**arrays, words=list(self._reasons).__getitem__)
 
     def begin(self, mask: BoolArray, states: FloatArray) -> None:
-        """Runs begin in these slots, with these states (one row per slot)."""
+        """Begin runs in the slots of the mask; ``states`` has one row for every slot."""
         which = np.flatnonzero(mask)
         self.raised = np.zeros_like(self.raised)
         if not which.size:
@@ -92,7 +93,7 @@ class FleetRuns:
         terminated: BoolArray,
         truncated: BoolArray,
     ) -> None:
-        """The runs in these slots went one step on; rows of other slots say nothing."""
+        """Advance the runs in the slots of ``moved`` by one step; other rows are ignored."""
         horizon, declared = self._fitted.horizon, self._fitted.horizon_declared
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
@@ -124,7 +125,7 @@ class FleetRuns:
             self._note(mask, found)
 
     def _note(self, mask: BoolArray, found: Outlooks) -> None:
-        """Keep what the fleet said of these slots, and see where an alarm is new."""
+        """Keep the fleet's outlooks of these slots, and note where an alarm is new."""
         now = self._outlook
         for name, values in found.arrays().items():
             getattr(now, name)[mask] = values

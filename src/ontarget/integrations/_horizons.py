@@ -1,16 +1,20 @@
-"""Where an environment cuts its runs off, and what that means to a monitor with a horizon."""
+"""An environment's time limit, and what it means for a recording or for a monitor's horizon."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ontarget._extras import require
+from ontarget.errors import HorizonWarning
 
-__all__ = ["cut_off", "gone_past", "time_limit", "too_short"]
+__all__ = ["cut_off", "gone_past", "time_limit", "too_short", "warn_of_limit", "warn_of_no_limit"]
 
 
 def time_limit(env: Any) -> int | None:
-    """After how many steps the environment, single or vector, cuts a run off; None if unknown.
+    """The number of steps after which an environment cuts a run off; None if it is not known.
+
+    ``env`` is one environment or a vector of them.
 
     Examples
     --------
@@ -35,13 +39,13 @@ def time_limit(env: Any) -> int | None:
 
 
 def cut_off(t: int, horizon: int) -> str:
-    """Why nothing is known of a run that was cut off before its end (M1)."""
+    """The reason why a run that was cut off before its end is UNKNOWN (M1)."""
     early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
     return f"the run was cut off after {t} steps{early}: nobody knows how it would have ended"
 
 
 def gone_past(horizon: int) -> str:
-    """Why nothing is known of a run that goes on too long."""
+    """The reason why a run is UNKNOWN after the monitor's declared horizon."""
     return (
         f"the run goes on past the monitor's horizon of {horizon} steps, at which it was judged; "
         "record longer runs to watch further"
@@ -49,7 +53,7 @@ def gone_past(horizon: int) -> str:
 
 
 def too_short(limit: int | None, horizon: int) -> str:
-    """Why nothing is known in an environment that stops before the horizon; empty if it does not.
+    """The reason why every run is UNKNOWN if the time limit is below the horizon; empty if not.
 
     The monitor's probability is about runs that may last to the horizon, and these may not.
     """
@@ -58,4 +62,31 @@ def too_short(limit: int | None, horizon: int) -> str:
     return (
         f"this environment cuts runs off after {limit} steps, and the monitor was fitted on runs "
         f"of up to {horizon}; record this environment, or raise its max_episode_steps"
+    )
+
+
+def warn_of_limit(limit: int | None, horizon: int, *, declared: bool, stacklevel: int) -> None:
+    """Warn if runs of the environment may end before, or go on after, the monitor's horizon.
+
+    An inferred horizon is only the longest run recorded, so a run may go on after it.
+    """
+    trouble = too_short(limit, horizon)
+    if declared and limit is not None and limit > horizon:
+        trouble = (
+            f"this environment's runs may last {limit} steps, but the monitor judges a run at its "
+            f"horizon of {horizon}, and after that the status is UNKNOWN; to watch whole runs, "
+            f"record this environment with horizon={limit} and fit again"
+        )
+    if trouble:
+        warnings.warn(trouble, HorizonWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_no_limit(*, stacklevel: int) -> None:
+    """Warn that runs are recorded until they terminate, however long that takes."""
+    warnings.warn(
+        "this environment has no time limit: each run is recorded until it terminates, and the "
+        "horizon becomes the longest run, which differs from one recording to the next; pass "
+        "horizon= to end every run after the same number of steps",
+        HorizonWarning,
+        stacklevel=stacklevel + 1,
     )

@@ -1,4 +1,4 @@
-"""The layout of a Gymnasium observation space."""
+"""How observations of a Gymnasium space become rows of named numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["layout_of"]
 
 
 def layout_of(space: Any) -> ObservationLayout:
-    """The features that observations of this space hold.
+    """The layout of this space's observations: how one becomes a row of named numbers.
 
-    ``Box`` gives one number per entry; ``Discrete`` and ``MultiDiscrete`` give categories;
-    ``Tuple`` and ``Dict`` are walked through.
+    A ``Box`` gives one number per entry, ``Discrete`` and ``MultiDiscrete`` give categories, and
+    the parts of a ``Tuple`` or ``Dict`` follow one another.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def layout_of(space: Any) -> ObservationLayout:
 
 
 def _opened(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
-    """The parts of a space, or the numbers that it holds itself."""
+    """The parts of a space, or its own numbers if it has no parts."""
     spaces = require("gymnasium.spaces", extra="gym")
     if isinstance(space, spaces.Dict):
         return dict(space.items())

@@ -1,4 +1,4 @@
-"""Runs as they happen, kept until they are wanted as episodes."""
+"""Collects runs while they happen, and turns them into episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Recorder"]
 
 
 class _Finished(NamedTuple):
-    """A run that is over: who it was, what it saw before each action, and what that earned."""
+    """A finished run: its number and slot, the state before each action, and the rewards."""
 
     number: int
     slot: int
@@ -29,7 +29,7 @@ class _Finished(NamedTuple):
 
 
 class _Run:
-    """A run in one slot, in progress."""
+    """A run that is still going on."""
 
     def __init__(self, number: int, first: AnyArray) -> None:
         self.number = number
@@ -40,18 +40,18 @@ class _Run:
 
 
 class Recorder:
-    """Collects runs that go on side by side, one in each slot.
+    """Collects runs that go on at the same time, one in each slot.
 
     Parameters
     ----------
     layout
         How an observation becomes a row of features.
     slots
-        How many runs go on at once.
+        How many runs go on at the same time.
     horizon
-        The number of steps after which a run is complete; what comes later is not kept.
+        The number of steps after which a run is complete; later steps are not kept.
     features
-        Names of your own for the features.
+        Your own names for the features.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Recorder:
         self._started = 0
 
     def __len__(self) -> int:
-        """How many runs are over."""
+        """The number of finished runs."""
         return len(self._finished)
 
     def begin(self, slot: int, row: AnyArray) -> None:
-        """A run begins with this state; the one before it, if it was not over, was cut off."""
+        """Begin a run in this state; a run that was not finished in the slot counts as cut off."""
         self._close(slot, truncated=True)
         self._runs[slot] = _Run(self._started, row)
         self._started += 1
@@ -98,9 +98,9 @@ class Recorder:
         truncated: bool,
         value: float | None = None,
     ) -> bool:
-        """Note what acting in the last state earned, and the state it led to; whether that is all.
+        """Record a step's reward and the state after it; returns whether the run is finished.
 
-        After the end, or past the horizon, nothing is kept until the next run begins.
+        After the end of a run, or after the horizon, nothing is kept until the next run begins.
         """
         run = self._runs[slot]
         if run is None:
@@ -117,7 +117,7 @@ class Recorder:
         return False
 
     def in_progress(self, slot: int) -> bool:
-        """Whether a run goes on in the slot."""
+        """Whether a run is going on in this slot."""
         return self._runs[slot] is not None
 
     def episodes(
@@ -127,7 +127,7 @@ class Recorder:
         censored: Censored = "refuse",
         label: str = "",
     ) -> Episodes:
-        """The runs that are over, in the order in which they began."""
+        """The finished runs, in the order in which they began."""
         if not self._finished:
             raise EpisodesError("no run is over yet; play at least one to its end")
         runs = sorted(self._finished, key=lambda run: run.number)
@@ -135,8 +135,8 @@ class Recorder:
         values = [run.values for run in runs if run.values is not None]
         if judged.told and len(values) < len(runs):
             raise InputError(
-                f"behavior {judged.spec!r} is read, not computed from rewards; pass "
-                "behavior_value, a function of the observation and info, when recording"
+                f"behavior {judged.spec!r} is not computed from rewards; when recording, pass "
+                "behavior_value, a function of the observation and info that returns its value"
             )
         return Episodes.from_arrays(
             [run.states for run in runs],

@@ -1,4 +1,4 @@
-"""Watch an environment: every step's ``info`` says how likely the run ends inside the target."""
+"""`GoalWrapper`: an environment whose ``info`` tells how likely the run is to meet its target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import numpy as np
 from ontarget._extras import require
 from ontarget.errors import InputError, OntargetError
 from ontarget.integrations._features import MonitorView
-from ontarget.integrations._horizons import cut_off, gone_past, time_limit, too_short
+from ontarget.integrations._horizons import (
+    cut_off,
+    gone_past,
+    time_limit,
+    too_short,
+    warn_of_limit,
+)
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations.recording import BehaviorValue
 from ontarget.live._reasons import OVER
@@ -38,13 +44,14 @@ class WatchOptions(AlarmOptions, total=False):
 
 
 class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """An environment whose ``info["goal"]`` holds the `Outlook`, at ``reset`` and at every step.
+    """An environment whose ``info["goal"]`` is the run's `Outlook`, after ``reset`` and each step.
 
     Observations, rewards and ends pass through unchanged. When a run terminates, its status is
     DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
-    because nobody knows how it would have ended. So is a run that goes on past the horizon: a
-    declared horizon has judged it already, and past an inferred one (the longest run recorded)
-    nothing is known until the run ends.
+    because nobody knows how it would have ended. So is a run that goes on past the horizon: at a
+    declared horizon it has been judged already, and past an inferred one (the longest run
+    recorded) nothing is known until it ends. If the environment's time limit does not fit the
+    monitor's horizon, a `HorizonWarning` says so when the wrapper is made.
 
     Parameters
     ----------
@@ -53,10 +60,10 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     monitor
         A fitted monitor.
     target
-        What a run should end in.
+        The outcomes that a run should end in.
     on_alarm
-        Called with the outlook and this environment when an alarm is raised; once, until it
-        clears.
+        A function that is called with the outlook and this environment when an alarm is raised;
+        then not again until the alarm has cleared.
     behavior_value
         For a monitor whose behavior is not computed from rewards: a function that gives its value
         after each step, from the observation and ``info``.
@@ -110,12 +117,14 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         fitted = monitor.fitted
         if fitted.behavior.told and behavior_value is None:
             raise InputError(
-                f"this monitor's behavior {fitted.behavior.spec!r} is read, not computed from "
-                "rewards; pass behavior_value, a function of the observation and info"
+                f"this monitor's behavior {fitted.behavior.spec!r} is not computed from rewards; "
+                "pass behavior_value, a function of the observation and info that returns its value"
             )
         self._view = MonitorView(layout_of(env.observation_space), fitted.schema)
         self._horizon, self._declared = fitted.horizon, fitted.horizon_declared
-        self._too_short = too_short(time_limit(env), fitted.horizon)
+        limit = time_limit(env)
+        self._too_short = too_short(limit, fitted.horizon)
+        warn_of_limit(limit, fitted.horizon, declared=self._declared, stacklevel=2)
         self.watch = monitor.watch(target, **watch)
         self._on_alarm = on_alarm
         self._behavior_value = behavior_value
@@ -173,7 +182,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def unknown(t: int, reason: str) -> Outlook:
-    """The outlook where nothing is known."""
+    """An UNKNOWN outlook with this reason."""
     nothing = math.nan
     return Outlook(
         t,

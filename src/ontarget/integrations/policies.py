@@ -1,4 +1,4 @@
-"""What may stand for a policy: a function of the observation, or a model that predicts actions."""
+"""Policies: a function of the observation, or a model that predicts actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Actor", "ModelPolicy", "actor_of"]
 
 
 class Actor(Protocol):
-    """A policy in use: told which runs begin, then asked for actions."""
+    """A policy as `record` uses it: it learns which runs begin, and returns actions."""
 
     def begin(self, starts: BoolArray) -> None:
         """Note which of the runs begin with the next observation."""
@@ -26,17 +26,17 @@ class Actor(Protocol):
 
 
 class ModelPolicy:
-    """A model with Stable-Baselines3's ``predict`` as a policy, recurrent ones included.
+    """A policy made from a model with Stable-Baselines3's ``predict``; it may be recurrent.
 
     Parameters
     ----------
     model
-        Anything with ``predict(observation, state, episode_start, deterministic)`` that gives the
+        An object whose ``predict(observation, state, episode_start, deterministic)`` returns the
         action and the next hidden state.
     deterministic
-        Whether the model picks its best action rather than drawing one.
+        Whether the model takes its most likely action; otherwise it draws one at random.
     normalize
-        What the model's observations went through in training, such as
+        A function that prepares observations as in training, such as
         ``vec_normalize.normalize_obs``.
 
     Examples
@@ -87,7 +87,7 @@ class ModelPolicy:
 
 
 class _FunctionPolicy:
-    """A function as a policy; its ``reset``, if it has one, is called where a run begins."""
+    """A policy made from a function. If it has a ``reset``, that is called when a run begins."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -102,7 +102,13 @@ class _FunctionPolicy:
 
 
 def actor_of(policy: Any) -> Actor:
-    """The policy in use, whatever it is."""
+    """The policy in the form that `record` uses."""
+    owner = getattr(policy, "__self__", policy)
+    if callable(getattr(owner, "sample", None)) and callable(getattr(owner, "contains", None)):
+        raise InputError(
+            "policy needs a function from observation to action, got an action space; for random "
+            "actions pass lambda seen: env.action_space.sample()"
+        )
     if isinstance(policy, ModelPolicy):
         return policy
     if callable(getattr(policy, "predict", None)):

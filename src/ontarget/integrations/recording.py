@@ -1,4 +1,4 @@
-"""Record an environment: a wrapper that takes notes, and a function that plays and records."""
+"""`RecordEpisodes`, which records an environment's runs, and `record`, which also plays them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ontarget._progress import progress_bar
 from ontarget.episodes import Behavior, Episodes
 from ontarget.episodes._building import Censored
 from ontarget.errors import InputError
-from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._horizons import time_limit, warn_of_no_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations._recorder import Recorder
 from ontarget.integrations.policies import Actor, actor_of
@@ -32,7 +32,7 @@ BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment that records its runs; `episodes` returns them.
 
-    Observations, rewards and infos pass through unchanged. A run that is still under way is left
+    Observations, rewards and infos pass through unchanged. A run that is still going on is left
     out. A run that was reset before its end counts as cut off.
 
     Parameters
@@ -43,9 +43,10 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         The number of steps after which a run is complete; by default the environment's time
         limit, and without one the longest run.
     features
-        Names of your own for the numbers in an observation.
+        Your own names for the numbers in an observation.
     behavior_value
-        For a behavior that is read rather than computed from rewards: its value after each step.
+        For a behavior that is not computed from rewards: a function that gives its value after each
+        step, from the observation and ``info``.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """What the environment's own ``step`` returns, recorded."""
+        """What the environment's own ``step`` returns; it is recorded."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._recorder.in_progress(0):
             read = self._behavior_value
@@ -110,7 +111,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
 
     @property
     def recording(self) -> bool:
-        """Whether a run is under way."""
+        """Whether a run is being recorded."""
         return self._recorder.in_progress(0)
 
     def episodes(
@@ -147,6 +148,8 @@ def record(
 ) -> Episodes:
     """Recorded episodes of a fixed policy, played in an environment.
 
+    The id of a run is ``SEED-NUMBER``, such as ``0-17``; without a seed, its number alone.
+
     Parameters
     ----------
     env
@@ -156,13 +159,15 @@ def record(
         a vector of environments, from a batch of observations to a batch of actions. A function
         with a ``reset`` method has it called at the start of each run.
     episodes
-        How many to record. Each environment of a vector plays its share to the end: to stop at the
-        first that are over would favour short ones.
+        How many to record. Each environment of a vector plays an equal share of them to the end:
+        to stop as soon as enough runs are over would favour short ones.
     seed
-        The seed of the environment: run i of an environment depends on it, on i and on the policy
-        alone. None leaves the environment's own state as it is.
+        The seed of the environment, and the first part of every run's id. Run i depends only on
+        this seed, on i and on the policy, whose own random numbers you must seed yourself. Take
+        another seed for each recording. None leaves the environment's random state as it is.
     horizon, features, behavior_value
-        As for `RecordEpisodes`. A run is stopped at the horizon.
+        As for `RecordEpisodes`. A run is stopped at the horizon. If the environment has no time
+        limit and you pass no horizon, a `HorizonWarning` says so.
     behavior, censored
         As for `Episodes.from_arrays`.
     progress
@@ -176,9 +181,16 @@ def record(
     >>> len(episodes), bool((episodes.outcomes == episodes.lengths).all())
     (20, True)
     """
+    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        raise InputError(
+            "env needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
+            f"gymnasium.make_vec return them, got {type(env).__name__}"
+        )
     count = whole_number("episodes", episodes, least=1)
     actor = actor_of(policy)
     label = "" if seed is None else f"{seed}-"
+    if horizon is None and time_limit(env) is None:
+        warn_of_no_limit(stacklevel=2)
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ontarget.integrations.vector_recording import play_vector
 
@@ -209,7 +221,7 @@ def _play(
 
 
 def run_seed(seed: int | None, *numbers: int) -> int | None:
-    """A seed for one run, from the recording's seed and the run's numbers alone."""
+    """The seed of one run, computed from the recording's seed and the run's number."""
     if seed is None:
         return None
     entropy = np.random.SeedSequence([whole_number("seed", seed, least=0), *numbers])

@@ -1,7 +1,7 @@
-"""Stable-Baselines3: record its models, and log the outlook while they learn.
+"""Stable-Baselines3: a callback that logs the outlook while a model learns.
 
-Needs the extra ``sb3``: ``pip install 'ontarget[sb3]'``. To record a model, hand it to `record` as
-the policy, or `ModelPolicy` for a stochastic one or one with normalised observations.
+Needs the extra ``sb3``: ``pip install 'ontarget[sb3]'``. To record a model, pass it to `record` as
+the policy. If it is stochastic, or its observations are normalised, wrap it in `ModelPolicy`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ with contextlib.suppress(MissingExtraError):
 
 
 class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where it is installed
-    """A callback that logs how likely the running episodes are to end inside the target.
+    """A callback that logs how likely the current episodes are to meet the target.
 
-    ``goal/probability`` is the mean probability of the steps since the last dump of the log,
-    ``goal/alarm`` the share of them in alarm, and ``goal/met`` the share of finished episodes that
-    met the target. Observations and rewards are taken as they were before ``VecNormalize``.
+    ``goal/probability`` is the mean probability over the steps since the log was last written,
+    ``goal/alarm`` the share of those steps in alarm, and ``goal/met`` the share of finished
+    episodes that met the target. Observations and rewards are used as they were before
+    ``VecNormalize``.
 
     Parameters
     ----------
     monitor
         A fitted monitor.
     target
-        What an episode should end in.
+        The outcomes that an episode should end in.
     verbose
         As for every callback.
     **fleet
@@ -53,9 +54,9 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
 
     Notes
     -----
-    The probability is calibrated for the policy that was recorded. While another one learns, it
-    says how likely *the recorded policy* would succeed from here; it is a yardstick, not a promise.
-    Record the trained policy, fit again, and the promise holds for it.
+    The probability is calibrated for the policy that was recorded. While another policy learns, it
+    tells how likely *the recorded one* would be to succeed from here. To get promises for the
+    trained policy, record it and fit again.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
 
     @property
     def outlook(self) -> Outlooks:
-        """What is known of each environment's episode now."""
+        """The latest outlook of each environment's episode."""
         return Outlooks.pending(0) if self._runs is None else self._runs.outlook
 
     def _on_training_start(self) -> None:
@@ -136,7 +137,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
 
 
 def _limit(env: Any) -> int | None:
-    """After how many steps the environments cut an episode off, where they can be asked."""
+    """The environments' common time limit; None if it is not known."""
     parts = getattr(env.unwrapped, "envs", ())
     limits = {time_limit(part) for part in parts}
     return limits.pop() if len(limits) == 1 else None

@@ -1,4 +1,4 @@
-"""Watch many environments at once: every step's ``infos`` holds each run's outlook."""
+"""`VectorGoalWrapper`: a vector of environments whose ``infos`` hold each run's outlook."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class VectorGoalWrapper(
 ):
     """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
 
-    Each environment is judged exactly as a `GoalWrapper` of its own would judge it, in every
-    autoreset mode. In SAME_STEP mode ``infos["goal"]`` belongs to the observations, so to the new
-    run where one has ended; how that one ended is in ``infos["final_goal"]``, for the environments
-    marked in ``infos["_final_goal"]``.
+    Each environment gets the outlooks that a `GoalWrapper` of its own would give, in every
+    autoreset mode. In SAME_STEP mode, ``infos["goal"]`` belongs to the observations: where a run
+    has just ended, it is about the new run. How the old run ended is in ``infos["final_goal"]``,
+    for the environments marked in ``infos["_final_goal"]``.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class VectorGoalWrapper(
     monitor
         A fitted monitor.
     target
-        What every run should end in.
+        The outcomes that every run should end in.
     on_alarm
-        Called with the outlook, this environment and the number of the environment in it when an
+        A function that is called with the outlook, this vector and the environment's number when an
         alarm is raised.
     key
-        Where the outlooks stand in ``infos``.
+        The key of the outlooks in ``infos``.
     **fleet
         Options of `GoalMonitor.fleet`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
@@ -58,10 +58,12 @@ class VectorGoalWrapper(
     --------
     >>> from ontarget import GoalMonitor, Target
     >>> from ontarget.integrations import record
-    >>> envs = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
+    >>> envs = gymnasium.make_vec(
+    ...     "CartPole-v1", num_envs=8, vectorization_mode="sync", max_episode_steps=60
+    ... )
     >>> def policy(seen):
     ...     return (seen[:, 2] > 0.0).astype(int)
-    >>> episodes = record(envs, policy, episodes=200, horizon=60, progress=False)
+    >>> episodes = record(envs, policy, episodes=200, progress=False)
     >>> monitor = GoalMonitor().fit(episodes, progress=False)
     >>> watched = VectorGoalWrapper(envs, monitor, Target.at_least(40), alarm_below=0.5)
     >>> observations, infos = watched.reset(seed=1)
@@ -108,7 +110,7 @@ class VectorGoalWrapper(
         return observations, {**infos, self._key: self._runs.outlook}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """What the environments answer, with the outlooks in ``infos``."""
+        """What the environments' own ``step`` returns, with the outlooks in ``infos``."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         rows = self._autoreset.step(terminated, truncated)
         states = self._states(observations)

@@ -1,4 +1,4 @@
-"""Record many environments that are played side by side."""
+"""`RecordVectorEpisodes`, which records the runs of a vector of environments."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class RecordVectorEpisodes(
 ):
     """A vector of environments that records its runs; `episodes` returns them.
 
-    Every autoreset mode is understood. Runs that still go on are left out, so to stop when a
-    number of runs is over favours short ones; `record`, or a ``share``, plays whole shares.
+    It works in every autoreset mode. Runs that are still going on are left out. So if you stop as
+    soon as enough runs are over, you favour short ones. To avoid that, use `record`, or pass a
+    ``share`` and play until `complete`.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class RecordVectorEpisodes(
     horizon, features
         As for `RecordEpisodes`.
     share
-        How many runs to keep of each environment; all of them by default.
+        How many runs to keep from each environment; all of them by default.
 
     Examples
     --------
@@ -79,14 +80,14 @@ class RecordVectorEpisodes(
         seed: int | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """The first observations of new runs, in all environments or in those of the mask."""
+        """The first observations of new runs, in all environments or those of the reset mask."""
         mask = self._autoreset.reset(options)
         observations, infos = self.env.reset(seed=seed, options=options)
         self._begin(mask, self._rows(observations))
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """What the environments' own ``step`` returns, recorded."""
+        """What the environments' own ``step`` returns; it is recorded."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         rows = self._autoreset.step(terminated, truncated)
         states = self._rows(observations)
@@ -108,12 +109,12 @@ class RecordVectorEpisodes(
 
     @property
     def idle(self) -> bool:
-        """Whether no run is under way."""
+        """Whether no run is being recorded."""
         return not any(self._recorder.in_progress(i) for i in range(self.num_envs))
 
     @property
     def finished(self) -> int:
-        """How many runs are over."""
+        """The number of finished runs."""
         return len(self._recorder)
 
     def episodes(
@@ -149,7 +150,7 @@ def play_vector(
     features: Sequence[str] | None,
     progress: bool,
 ) -> RecordVectorEpisodes:
-    """The vector environment after its environments have played their shares of the runs."""
+    """The recorded vector environment, after each environment has played its share of runs."""
     n = env.num_envs
     share = np.full(n, count // n) + (np.arange(n) < count % n)
     recorder = RecordVectorEpisodes(env, horizon=horizon, features=features, share=share)

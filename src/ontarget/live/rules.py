@@ -68,8 +68,8 @@ class Trigger(NamedTuple):
     Attributes
     ----------
     compared
-        The number of the outlook that is compared, by its place in `ontarget.fitted._kernels`; −1
-        for a rule of a user's own.
+        Which number of the outlook is compared: 0 is p, 1 low, 2 high, 3 plausibility and
+        4 assurance; −1 for a rule of your own that decides in Python.
     raise_below
         The alarm is raised where that number lies below this, strictly.
     clear_at
@@ -118,13 +118,15 @@ class AlarmRule:
         return Trigger(-1, math.nan, math.nan, 1, math.nan)
 
     def alarming(self, outlook: Outlook) -> bool:
-        """Whether a known outlook raises the alarm, for a rule of your own."""
+        """Whether a known outlook raises the alarm; a rule that overrides `trigger` needs none."""
         raise NotImplementedError(f"{type(self).__name__} needs trigger or alarming")
 
     def clearing(self, outlook: Outlook) -> bool:
-        """Whether an outlook ends the alarm, for a rule of your own.
+        """Whether an outlook ends the alarm, for a rule of your own that overrides `alarming`.
 
-        By default it does once it is no longer alarming; override this to wait for more.
+        By default the alarm ends with the first outlook that is not alarming; override this to
+        keep it on for longer. `Below`, `Promised` and `RuledOut` end their alarms by `trigger`
+        instead.
         """
         return not self.alarming(outlook)
 

@@ -1,4 +1,4 @@
-"""The ``.ontarget`` file: its container, its checks, and what it says of itself."""
+"""The ``.ontarget`` model file: writing it, reading it and checking it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a monitor's header says of it, every field checked before anything is sized by it."""
+"""The description of a monitor in its file's header; every field is checked when it is read."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _GROUP_TYPES = (str, int, float, bool)
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """The header of a monitor's file, as values; the behavior is a text still.
+    """The header of a monitor's file, as checked values; the behavior is still its name.
 
-    Only `horizon` and the number of groups size anything later on, and both are compared with the
-    lengths of arrays first.
+    Later, only `horizon` and the number of groups decide how large something becomes. Both are
+    compared with the lengths of the file's arrays first.
     """
 
     schema: Schema
@@ -51,7 +51,7 @@ class Description:
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Self:
-        """The description in a file's header, or an error that says which field is wrong."""
+        """The description in a file's header; an error says which field is wrong."""
         schema = Schema.from_json(_list(header, "features"))
         horizon = _whole("horizon", header["horizon"], least=1)
         blocks = tuple(_block(i, one, horizon) for i, one in enumerate(_list(header, "blocks")))
@@ -168,7 +168,7 @@ def _bounds(ends: list[Any]) -> tuple[float, float]:
 
 
 def _groups(names: list[Any]) -> tuple[Any, ...]:
-    """The groups, of one type, so that an array of them gives each one back as it is."""
+    """The groups; all must have one type, so that an array can hold them unchanged."""
     kinds = {type(name) for name in names}
     if len(kinds) != 1 or not kinds <= set(_GROUP_TYPES) or len(set(names)) != len(names):
         raise ModelFileError(f"groups in the header need different names, got {names!r:.80}")

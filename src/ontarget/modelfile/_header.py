@@ -1,4 +1,4 @@
-"""The header of a model file: what is in it and where, written, and read with suspicion.
+"""The header of a model file, which says what is in the file and where: writing and checking it.
 
 docs/model-file.md lays the file out field by field. In short: a safetensors file whose metadata
 hold a JSON text that says where each section is, and what the user put in; then a list of tensors.
@@ -78,7 +78,7 @@ _ENTRY = re.compile(
 
 
 class ArrayPlace(NamedTuple):
-    """The type and shape of one array and the bytes of the file that it takes."""
+    """The type and shape of one array, and which bytes of the file hold it."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -87,7 +87,7 @@ class ArrayPlace(NamedTuple):
 
 
 class SectionPlace(NamedTuple):
-    """Where a section's arrays and the list of them stand in the file, and their checksum."""
+    """Where a section's arrays, and the list of them, are in the file, and their checksum."""
 
     start: int
     stop: int
@@ -98,7 +98,7 @@ class SectionPlace(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A checked header: what the user put in, where each section is, and its own checksum."""
+    """A header that was checked: the user's part, where each section is, and its own checksum."""
 
     user: dict[str, Any]
     sections: dict[str, SectionPlace]
@@ -108,7 +108,7 @@ class Header(NamedTuple):
 
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
-    """The format's code of a dtype in any byte order, or an InputError that lists all of them."""
+    """The format's code for a dtype of any byte order; an InputError lists the codes there are."""
     code = _CODES.get(dtype.newbyteorder("<"))
     if code is None:
         raise InputError(
@@ -123,7 +123,7 @@ def encode_header(
     shapes: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]],
     checksums: Mapping[str, str],
 ) -> bytes:
-    """The length and the header, from each array's dtype code and shape and each section's SHA-256.
+    """The header's length and the header, as bytes, for arrays of these dtypes and shapes.
 
     Names must come sorted, as the arrays' bytes do.
     """
@@ -158,7 +158,7 @@ def encode_header(
 
 
 def decode_header(buffer: FileBuffer, size: int) -> Header:
-    """The header at the start of a file of that size, or a ValueError that says what is wrong.
+    """The header at the start of a file of this size; a ValueError says what is wrong with it.
 
     The buffer may hold the header alone.
     """
@@ -176,7 +176,7 @@ def decode_header(buffer: FileBuffer, size: int) -> Header:
     about = _parsed(text)
     _check_keys(about, {"sections", "user"}, "its header")
     if not isinstance(about["user"], dict):
-        raise ValueError("its header's user part is no object")
+        raise ValueError("its header's user part is not a JSON object")
     _check_plain(about["user"])
     places = _places(about["sections"], stop + 1, end, size)
     _check_memory(memory + _ARRAY * sum(place.n_arrays for place in places.values()), size)
@@ -189,14 +189,14 @@ def decode_header(buffer: FileBuffer, size: int) -> Header:
 def decode_arrays(
     buffer: FileBuffer, header: Header, name: str
 ) -> Iterator[tuple[str, ArrayPlace]]:
-    """The arrays of one section in order; a ValueError says what is wrong with the list of them."""
+    """The arrays of one section, in order; a ValueError says what is wrong with their list."""
     place = header.sections[name]
     stop, position, before, n_arrays = place.start, place.list_start, "", 0
     while position < place.list_stop and n_arrays < place.n_arrays:
         entry = _ENTRY.match(buffer, position, place.list_stop)
         if entry is None:
             shown = reprlib.repr(buffer[position : min(position + 200, place.list_stop)])
-            raise ValueError(f"section {name!r} lists something that is no array: {shown}")
+            raise ValueError(f"section {name!r} lists something that is not an array: {shown}")
         array, code = entry[1].decode(), entry[2].decode()
         shape = tuple(map(int, entry[3].split(b","))) if entry[3] else ()
         where = _array_place(code, shape, stop, header.size)
@@ -219,7 +219,7 @@ def decode_arrays(
 
 
 def _listed(name: str, code: str, shape: tuple[int, ...], start: int) -> tuple[bytes, int]:
-    """The entry of an array, with one for the zeros that fill it up, and where those end."""
+    """The list's entries for an array and for its padding of zeros, and where the padding ends."""
     stop = start + _DTYPES[code].itemsize * math.prod(shape)
     text = _tensor(name, code, shape, start, stop)
     if gap := -stop % ALIGNMENT:  # the format forbids gaps
@@ -239,7 +239,7 @@ def _check_name(name: object, pattern: re.Pattern[str], kind: str) -> None:
 
 
 def _seal(buffer: FileBuffer, end: int) -> str:
-    """The SHA-256 of all bytes up to `end` but those that hold it."""
+    """The SHA-256 of all bytes up to `end`, except those that hold the checksum itself."""
     with memoryview(buffer) as view, view[: _SEAL.start] as before, view[_SEAL.stop : end] as after:
         digest = hashlib.sha256(before)
         digest.update(after)
@@ -247,17 +247,17 @@ def _seal(buffer: FileBuffer, end: int) -> str:
 
 
 def _header_end(buffer: FileBuffer, size: int) -> int:
-    """The first byte after the header, once the file is known to be one of ours."""
+    """The first byte after the header; refuses a file that is not an ontarget model file."""
     if size < _LENGTH:
         raise ValueError(f"it has {size} bytes, too few for a model file")
     length = int.from_bytes(buffer[:_LENGTH], "little")
     if not _SEAL.stop < length <= min(size - _LENGTH, MAX_HEADER_BYTES) or length % ALIGNMENT:
         raise ValueError(
-            f"its {size:,} bytes are no ontarget model file, or only the beginning of one"
+            f"its {size:,} bytes are not an ontarget model file, or only the beginning of one"
         )
     opening = buffer[_LENGTH : _SEAL.start]
     if not opening.startswith(_FORMAT):
-        raise ValueError("it is no ontarget model file, or its first bytes are damaged")
+        raise ValueError("it is not an ontarget model file, or its first bytes are damaged")
     version = opening[len(_FORMAT) :].partition(b'"')[0]
     if version != b"%d" % VERSION:
         raise ValueError(
@@ -265,19 +265,19 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
             f"reads {VERSION}; use the ontarget that wrote it"
         )
     if opening != _OPENING or buffer[_SEAL.stop : _SEAL.stop + len(_METADATA)] != _METADATA:
-        raise ValueError("it is no ontarget model file, or its first bytes are damaged")
+        raise ValueError("it is not an ontarget model file, or its first bytes are damaged")
     return _LENGTH + length
 
 
 def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, SectionPlace]:
-    """Where each section is; together they cover the data exactly."""
+    """Where each section is; refuses sections that do not cover the data exactly."""
     if not isinstance(listed, dict) or list(listed) != sorted(listed):
-        raise ValueError("its sections are no sorted object")
+        raise ValueError("its sections are not a sorted JSON object")
     places = {}
     stop = end
     for name, entry in listed.items():
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{reprlib.repr(name)} is no name of a section")
+            raise ValueError(f"{reprlib.repr(name)} cannot be the name of a section")
         _check_keys(entry, {"arrays", "bytes", "listed", "sha256"}, f"section {name!r}")
         for key, most in (("bytes", size), ("listed", end), ("arrays", entry["listed"])):
             if type(entry[key]) is not int or not 0 <= entry[key] <= most:
@@ -298,7 +298,7 @@ def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, Secti
 
 
 def _array_place(code: str, shape: tuple[int, ...], start: int, size: int) -> ArrayPlace:
-    """The place of an array that begins at a byte, its shape within what the file can hold."""
+    """The place of an array that begins at this byte; refuses a shape the file has no room for."""
     dtype = _DTYPES.get(code)
     if dtype is None:
         raise ValueError(f"an array has an unknown dtype: {code!r}")
@@ -316,7 +316,7 @@ def _check_keys(entry: Any, keys: set[str], where: str) -> None:
 
 
 def _dumped(about: dict[str, Any]) -> bytes:
-    """The value as compact JSON with sorted keys, in a JSON string: one text for one value."""
+    """The value as compact JSON with sorted keys, inside a JSON string; always the same text."""
     try:
         _check_plain(about["user"])
         text = json.dumps(about, allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -329,15 +329,15 @@ def _dumped(about: dict[str, Any]) -> bytes:
 
 
 def _string(text: str) -> str:
-    """The string that a JSON text consists of, in ASCII."""
+    """The ASCII string that a JSON text holds."""
     value = json.loads(text) if text.startswith('"') else None
     if not isinstance(value, str) or not value.isascii():
-        raise ValueError("its metadata is no string of ASCII")
+        raise ValueError("its metadata is not an ASCII string")
     return value
 
 
 def _parsed(text: str) -> Any:
-    """What a JSON text says, without duplicate keys or odd numbers."""
+    """The value of a JSON text; refuses duplicate keys, NaN and numbers that are out of range."""
     try:
         return json.loads(
             text,
@@ -359,7 +359,7 @@ def _check_memory(needed: int, size: int) -> None:
 
 
 def _check_plain(value: dict[str, Any]) -> None:
-    """Refuse keys that are no str, which JSON would make one, and nesting beyond `MAX_DEPTH`."""
+    """Refuse keys that are not str, which JSON would convert, and nesting beyond `MAX_DEPTH`."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -367,7 +367,7 @@ def _check_plain(value: dict[str, Any]) -> None:
             if isinstance(node, dict):
                 for key in node:
                     if not isinstance(key, str):
-                        raise ValueError(f"the key {key!r:.80} is no str")
+                        raise ValueError(f"the key {key!r:.80} is not a str")
                 node = node.values()
             below += [child for child in node if isinstance(child, _NESTED)]
         if not below:
@@ -393,5 +393,5 @@ def _whole(digits: str) -> int:
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"its JSON holds {number:.20}, which is no number")
+        raise ValueError(f"its JSON holds {number:.20}, which is not a number")
     return value

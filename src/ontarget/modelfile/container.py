@@ -3,7 +3,7 @@
 On disk it is a safetensors file, which any safetensors reader opens (`_header` describes it). The
 safetensors package is not used here: its writer orders arrays by type across the whole file, so
 that one step's arrays would be scattered, and its reader copies every array. Same header and same
-arrays give the same bytes: no time, no engine, no order of dictionaries enters them.
+arrays give the same bytes, whatever the time, the engine or the order of dictionaries.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def write_container(
     Raises
     ------
     InputError
-        If the header is no JSON, or a name or an array is none that the file can hold.
+        If the header cannot be JSON, or if the format cannot hold a name or an array.
     ModelFileError
         If the file cannot be written.
 
@@ -108,10 +108,10 @@ def container_bytes(
 class Container:
     """A model file that is open: its header, and its arrays by section.
 
-    Open one with `Container.open`. The header is checked then; a section's checksum is when the
-    section is first asked for, and `verify` checks all of them. Whatever is wrong raises
-    `ModelFileError`. Nothing in a file is executed, and reading one takes at most twice its size
-    and 64 MB of memory, whoever made it.
+    Open one with `Container.open`, which checks the header. A section's checksum is checked when
+    the section is first asked for; `verify` checks all of them. If anything is wrong, the error is
+    a `ModelFileError`. Nothing in a file is executed. Even a hostile file makes its reader use no
+    more memory than twice the file's size and 64 MB.
 
     A container can be pickled, which carries the file's bytes along, and copied, which shares them.
 
@@ -186,7 +186,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "model") -> Self:
-        """The container in bytes that `container_bytes` gave; messages call it `name`."""
+        """The container in the bytes that `container_bytes` returned; `name` is for messages."""
         return cls(data, name=name)
 
     def section(self, name: str) -> dict[str, AnyArray]:
@@ -203,9 +203,9 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         return dict(arrays)
 
     def release(self, name: str) -> None:
-        """Let the system take back the memory of a mapped section until it is read again.
+        """Give the memory of a mapped section back to the system; it can still be read again.
 
-        Checking a section reads all of it; what is asked of it later is often little.
+        Checking a section reads all of it, but later calls often need only a small part.
         """
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             place, page = self._header.sections[name], mmap.PAGESIZE
@@ -215,9 +215,9 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
                 self._buffer.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
     def verify(self) -> None:
-        """Check every section that was not asked for yet, on all threads.
+        """Check every section that was not checked yet, using all threads.
 
-        Like everything that uses them, it must not be called from a task of `run_blocks`.
+        Do not call it from a task of `run_blocks`, which uses the same threads.
         """
 
         def check(start: int, stop: int) -> None:
@@ -244,7 +244,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         return partial(type(self).from_bytes, name=self.name), (bytes(self._buffer),)
 
     def _checked(self, name: str) -> dict[str, AnyArray]:
-        """The views of a section whose bytes are whole."""
+        """The arrays of a section, after its checksum was found right."""
         place = self._header.sections[name]
         if hashlib.sha256(self._bytes[place.start : place.stop].data).hexdigest() != place.sha256:
             raise ValueError(f"section {name!r} is damaged: the checksum differs")
@@ -261,7 +261,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
 def _chunks(
     header: Mapping[str, Any], sections: Mapping[str, Mapping[str, AnyArray]]
 ) -> Iterator[bytes | memoryview]:
-    """The file's bytes in order; names and arrays are checked before the first is given."""
+    """The file's bytes, chunk by chunk; names and arrays are checked before the first chunk."""
     stored = {
         section: {name: _stored(section, name, arrays[name]) for name in sorted(arrays)}
         for section, arrays in sorted(sections.items())
@@ -281,7 +281,7 @@ def _chunks(
 
 
 def _stored(section: str, name: str, array: AnyArray) -> AnyArray:
-    """The array as the file holds it: row by row, least byte first."""
+    """The array as the file stores it: in C order, little-endian."""
     found = np.asarray(array)
     try:
         dtype_code(found.dtype)
@@ -291,7 +291,7 @@ def _stored(section: str, name: str, array: AnyArray) -> AnyArray:
 
 
 def _pieces(arrays: Mapping[str, AnyArray]) -> Iterator[bytes | memoryview]:
-    """The bytes of a section: each array, filled up with zeros to a multiple of 8."""
+    """The bytes of a section: each array, padded with zeros to a multiple of 8."""
     for array in arrays.values():
         yield array.reshape(-1).view(np.uint8).data
         yield bytes(-array.nbytes % ALIGNMENT)
@@ -302,7 +302,7 @@ def _read(path: Path, *, copy: bool | None) -> FileBuffer:
     if not stat.S_ISREG((found := path.stat()).st_mode):
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        raise ValueError("it is no regular file; copy what it gives to one")
+        raise ValueError("it is not a regular file; copy its contents to one first")
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
@@ -312,7 +312,7 @@ def _read(path: Path, *, copy: bool | None) -> FileBuffer:
 
 
 def _reason(error: OSError, verb: str) -> str:
-    """What the system says, and what to do about it."""
+    """Why the operating system refused, in words, and what to do about it."""
     match error:
         case FileNotFoundError() if verb == "read":
             return "there is no such file; check the path, or fit a monitor and save it there"
@@ -328,7 +328,7 @@ def _reason(error: OSError, verb: str) -> str:
 
 @contextmanager
 def _damage(name: str) -> Iterator[None]:
-    """Turns what the checks say into one error that names the file."""
+    """Turn the errors of the checks into a `ModelFileError` that names the file."""
     try:
         yield
     except ValueError as error:

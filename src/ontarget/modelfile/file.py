@@ -1,4 +1,4 @@
-"""The model file: a monitor's contents in a container, and what can be said of it unopened."""
+"""The model file: saving and loading a fitted monitor, and describing a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = No
     copy
         As in `Container.open`.
     behavior
-        The behavior it was fitted with, where that is a class of the user's own.
+        The behavior it was fitted with, if that is a class of the user's own.
     """
     return _opened(Container.open(path, copy=copy), behavior)
 
@@ -53,12 +53,12 @@ def fitted_bytes(fitted: Fitted) -> bytes:
 
 
 def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitted:
-    """The monitor that gave these bytes."""
+    """The monitor in the bytes that `fitted_bytes` returned."""
     return _opened(Container.from_bytes(data), behavior)
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """What a model file says of itself, every section verified."""
+    """The header of a model file and its size, after every section was verified."""
     container = Container.open(path, copy=None)
     container.verify()
     with _forged(container.name):
@@ -92,7 +92,7 @@ class FiledModels:
         return self._opened[index]
 
     def release(self) -> None:
-        """Let the system take back what was read of the models until it is read again."""
+        """Give the memory of opened models back to the system; they can be read again."""
         for index in self._opened:
             if self._kinds[index] is not None:
                 self._container.release(_block_name(index))
@@ -110,7 +110,7 @@ class FiledModels:
 
 @contextmanager
 def _forged(where: str) -> Iterator[None]:
-    """Turns what a forged file runs into, its checksums right, into one error that says where."""
+    """Turn any error caused by a forged file with right checksums into a `ModelFileError`."""
     try:
         yield
     except ModelFileError as error:
@@ -185,7 +185,7 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
-    """A word for each episode of the fit, part by part."""
+    """The 64-bit fingerprint of each episode of the fit, part by part."""
     found = flat_array(arrays, "fingerprints", np.uint64)
     n = sum(sizes.values())
     if found.size != n:
@@ -194,7 +194,7 @@ def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> K
 
 
 def _behavior(spec: str, given: object) -> Behavior:
-    """The behavior that the file names, or the user's own of that name."""
+    """The built-in behavior that the file names, or the user's own of that name."""
     if given is None:
         if spec.startswith("own:"):
             raise ModelFileError(
@@ -227,7 +227,7 @@ def _law(arrays: Mapping[str, AnyArray], horizon: int, n_blocks: int) -> LawTabl
 
 
 def _assure(fitted: Fitted) -> dict[str, AnyArray]:
-    """The assure episodes: alarms are calibrated on them once the target is known (M8)."""
+    """The assure episodes; alarm thresholds are computed from them for each target (M8)."""
     arrays: dict[str, AnyArray] = {"excess": fitted.excess}
     if fitted.assure is not None:
         store = fitted.assure.compact()._store

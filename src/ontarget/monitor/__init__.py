@@ -1,4 +1,4 @@
-"""`GoalMonitor`, which brings everything together, and the guard that notices drift."""
+"""`GoalMonitor`, the main class of the library, and the guard that notices drift."""
 
 from typing import TYPE_CHECKING
 

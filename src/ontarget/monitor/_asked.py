@@ -1,4 +1,4 @@
-"""What a fitted monitor can be asked: outlooks, intervals, watches, curves, evaluations."""
+"""What a fitted monitor can do: outlooks, intervals, watches, alarm curves, evaluations."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ __all__ = ["AlarmOptions", "Asked"]
 
 
 class AlarmOptions(RuleOptions, total=False):
-    """When to raise an alarm: a rule, or one of the shorthands; and the target's calibration."""
+    """The options for alarms: a rule or its shorthands, and the target's own calibration."""
 
     alarm: AlarmRule | None
     calibration: TargetCalibration | None
 
 
 class Asked:
-    """The questions of a `GoalMonitor`, once it is fitted."""
+    """The methods of a fitted `GoalMonitor`."""
 
     _contracts: Contracts | None
 
@@ -112,7 +112,7 @@ class Asked:
         groups: Any = None,
         calibration: TargetCalibration | None = None,
     ) -> Outlooks:
-        """The outlook of many runs at one step.
+        """The outlooks of many runs at one step.
 
         Parameters
         ----------
@@ -204,12 +204,12 @@ class Asked:
     ) -> Watch:
         """A watch that follows one run live.
 
-        Everything is opened and compiled here, never in its `step`.
+        All models are opened and all code is compiled here, so that the first `step` is fast.
 
         Parameters
         ----------
         target
-            What the run should end in.
+            The outcomes that the run should end in.
         group
             The run's group, if the monitor is calibrated by group.
         on_bad
@@ -238,7 +238,7 @@ class Asked:
         Parameters
         ----------
         target
-            What every run should end in.
+            The outcomes that every run should end in.
         agents
             How many agents there are, or their names; more may join later.
         groups
@@ -276,8 +276,8 @@ class Asked:
         """A guard that tells from finished episodes whether the process has changed (M10).
 
         It checks the calibration of step t. With probability ``level`` it never raises a false
-        alarm, however long it watches. Feed it each run once, with an id of its own, in the order
-        in which the runs started, and only runs that no alarm has changed.
+        alarm, however long it watches. Pass it each run once, under its own id, in the order in
+        which the runs started, and only runs in which nobody acted on an alarm.
         """
         return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
 
@@ -310,9 +310,10 @@ class Asked:
     ) -> Evaluation:
         """Measures of how good the monitor is on episodes that it has never seen.
 
-        ``resamples`` is how many times whole episodes are resampled for the intervals. If you use
-        the result to choose a seed, a preset or a target, report another evaluation, on episodes
-        that played no part in the choice.
+        ``print(found.summary())`` shows the main numbers, and ``found.report(path)`` writes a page
+        with figures. ``resamples`` is how many times whole episodes are resampled for the
+        intervals. If you use the result to choose a seed, a preset or a target, report another
+        evaluation, on episodes that played no part in the choice.
         """
         _check_target(target)
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
@@ -340,7 +341,7 @@ class Asked:
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
     ) -> Interval:
-        """What `find` says of each run's remainder, as outcomes on the grid."""
+        """The intervals that `find` returns for each run's remainder, as outcomes on the grid."""
         fitted, t = self.fitted, whole_number("t", t, least=0)
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))

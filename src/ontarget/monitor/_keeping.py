@@ -1,4 +1,4 @@
-"""A monitor's parameters as a model file keeps them, and back."""
+"""Converts a monitor's parameters to what a model file stores, and back."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["LostModel", "kept_parameters", "restored_parameters"]
 
 
 class LostModel:
-    """Stands for the unfitted model of a loaded monitor, whose parameters no file can hold."""
+    """A placeholder for a loaded monitor's unfitted model, which the file could not store."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: what to fit is not known any more."""
+        """Raise an error: the model to fit is not known any more."""
         raise InputError(
             f"the model file does not hold the parameters of {self.name}, so the monitor cannot be "
             "fitted anew as it was; pass the model again: GoalMonitor(model=…)"
@@ -46,7 +46,7 @@ def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored_parameters(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments that gave these."""
+    """The constructor's arguments, from what `kept_parameters` returned."""
     found = dict(kept)
     if found["reward_bounds"] is not None:
         found["reward_bounds"] = tuple(found["reward_bounds"])

@@ -1,4 +1,4 @@
-"""Is the calibration still valid? A test that may be read after every episode (M10)."""
+"""The drift guard: a test, valid after every episode, of whether the process changed (M10)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class DriftReading(NamedTuple):
     n
         How many episodes were observed.
     p
-        The episode's place among those before it: uniform while nothing drifts.
+        The episode's rank among those before it, as a number in (0, 1); uniform without drift.
     evidence
-        The wealth of a bet against "nothing has changed" that started at 1. As long as nothing
-        changes, the chance that it ever reaches 1/(1 − level) is at most 1 − level.
+        The money of a gambler who started with 1 and bets that something has changed. As long as
+        nothing changes, the chance that it ever reaches 1/(1 − level) is at most 1 − level.
     alarm
-        Whether it ever did.
+        Whether the evidence ever reached that limit.
     """
 
     n: int
@@ -50,10 +50,10 @@ class DriftReading(NamedTuple):
 
 
 class _Jumper:
-    """A test martingale that bets on low, high or even numbers, and may change its mind.
+    """A test martingale that bets on low, high or evenly spread numbers, and can switch.
 
-    Three gamblers share the wealth. Each bets by a slope on a number's distance from ½, and at
-    every turn a small part of the wealth moves between them.
+    Three gamblers share the money. Each bets with a fixed slope on a number's distance from ½.
+    After every number, a small part of the money is shared out between them.
     """
 
     def __init__(self) -> None:
@@ -79,14 +79,14 @@ class DriftBet:
     Parameters
     ----------
     ranks
-        The calibration ranks of the declared step.
+        The calibration ranks of the guarded step.
     seed
-        Keys the draws, with a running count of the episodes. Never their ids: those may repeat, and
-        a draw that repeats would be taken for drift (M10).
+        The seed of the random draws, which also depend on a running count of the episodes. They do
+        not depend on ids, because a repeated id would repeat a draw, and look like drift (M10).
     level
         The probability of never raising a false alarm.
     t
-        The declared step.
+        The guarded step.
     """
 
     def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99, t: int = 0) -> None:
@@ -99,13 +99,13 @@ class DriftBet:
         self._alarm = False
 
     def observe_limits(self, left: float, right: float) -> DriftReading:
-        """The evidence after an episode whose outcome lies between these limits of the law."""
+        """The evidence after an episode, given both limits of the predicted CDF at its outcome."""
         keys = keyed_hash(np.array([self._n], dtype=np.uint64), self._seed, "drift rank")
         ranks = draw_ranks(np.array([left]), np.array([right]), keys, seed=self._seed, step=self._t)
         return self.observe(float(ranks[0]))
 
     def observe(self, rank: float) -> DriftReading:
-        """The evidence after one more finished episode; feed them in the order they started."""
+        """The evidence after one more finished episode; pass them in the order they started."""
         below, upto = bisect_left(self._bag, rank), bisect_right(self._bag, rank)
         count = np.array([self._n], dtype=np.uint64)
         tie = float(keyed_uniform(count, self._seed, "drift")[0])
@@ -123,11 +123,11 @@ class DriftBet:
 class DriftGuard:
     """A guard that collects evidence from finished episodes that the process has changed.
 
-    Episodes that overlap in time must be fed in the order in which they **started**: announce each
-    with `begin`, and `observe` holds back early finishers until those before them are in. An
-    announced episode that will never be observed is taken back by `withdraw`.
+    Episodes must be counted in the order in which they **started**. If they overlap in time,
+    announce each with `begin`. Then `observe` keeps an episode that finishes early until those that
+    started before it are in. If an announced episode will never be observed, `withdraw` it.
 
-    Every episode counts once, by its id: one that the guard has seen is refused.
+    Every episode counts only once: an id that the guard has seen is refused.
 
     Examples
     --------
@@ -165,10 +165,10 @@ class DriftGuard:
         self._order[episode_id] = None
 
     def withdraw(self, episode_id: object) -> DriftReading:
-        """Take back an announced episode that will never be observed; nobody waits for it.
+        """The evidence after an announced episode was taken back, because it will not be observed.
 
-        The evidence afterwards counts those that it held back. Its outcome must not be the reason:
-        episodes left out because of what they came to are no longer like those recorded.
+        Episodes that were waiting for it are counted now. Never withdraw an episode because of its
+        outcome: the remaining ones would no longer be like those recorded.
         """
         if episode_id not in self._order or episode_id in self._held:
             raise InputError(
@@ -181,8 +181,7 @@ class DriftGuard:
     def observe(self, episodes: Episodes) -> DriftReading:
         """The evidence after these finished episodes, one or more, in the order they started.
 
-        An episode that ended before the guarded step, or has a bad reading there, says nothing
-        about it, and nobody waits for it.
+        An episode that ended before the guarded step, or has a bad reading there, is passed over.
         """
         limits, ids = self._limits(episodes), episodes.ids.tolist()
         for episode_id in ids:
@@ -208,7 +207,7 @@ class DriftGuard:
             )
 
     def _count(self) -> DriftReading:
-        """Bet on the episodes that nobody before them is missing for."""
+        """Bet on the waiting episodes for which no earlier one is missing."""
         while self._order and (first := next(iter(self._order))) in self._held:
             del self._order[first]
             limits = self._held.pop(first)

@@ -1,4 +1,4 @@
-"""`GoalMonitor`: fit it on recorded episodes, ask it about running ones."""
+"""`GoalMonitor`: fitted to recorded episodes, it watches running ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GoalMonitor(Asked):
         How many steps share a model. ``"auto"`` means 5, or a hundredth of the horizon if that is
         more.
     group
-        The name of the group column, if each group is to be calibrated by itself (M11).
+        The name of the group column, to calibrate each group separately (M11).
     min_calibration
         A step that fewer calibration episodes than this reach is UNKNOWN.
     reward_bounds
@@ -52,9 +52,9 @@ class GoalMonitor(Asked):
     policy
         A name for the policy that was recorded. The model file keeps it.
     unseen
-        What a category of a text feature counts as if no training episode had it. ``"missing"``: a
-        missing value, live and in calibration alike, if the model can handle those. ``"error"``: a
-        mistake in a file, and UNKNOWN live (M18).
+        How to treat a category of a text feature that no training episode had. ``"missing"`` treats
+        it as a missing value, in calibration and live, if the model can handle those. ``"error"``
+        refuses it in a file, and makes the step UNKNOWN live (M18).
 
     Notes
     -----
@@ -118,7 +118,7 @@ class GoalMonitor(Asked):
         return found
 
     def set_params(self, **parameters: Any) -> GoalMonitor:
-        """The monitor itself, with other arguments; fit it again afterwards."""
+        """The monitor itself, with changed arguments; fit it again afterwards."""
         own, model = self.get_params(deep=False), cast(Any, self.model)
         for name, value in parameters.items():
             if name.startswith("model__") and hasattr(model, "set_params"):
@@ -212,7 +212,8 @@ class GoalMonitor(Asked):
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.
 
-        The file is written beside its place and renamed, so a running process keeps the old one.
+        The file is written under another name and then renamed, so a running process keeps the old
+        one.
         """
         from ontarget.modelfile.file import save
 

@@ -1,1 +1,1 @@
-"""The paper's experiments, and the studies that the defaults rest on."""
+"""The paper's experiments, and the studies behind the library's defaults."""

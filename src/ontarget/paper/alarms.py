@@ -1,4 +1,4 @@
-"""The goal monitor on the paper's partitions: alarms (M8), and one guarantee per episode (M9)."""
+"""The goal monitor on the paper's data: alarms (M8), and guarantees for whole episodes (M9)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ PRESETS: Final[tuple[Preset, ...]] = ("paper", "default")
 
 
 def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[str, Any]:
-    """One monitor: thresholds from its assure episodes, all measures from the test episodes.
+    """What one monitor's alarms did on the test episodes of a partition.
 
-    The paper's partitions have no assure part; half of the calibration episodes become one.
+    The paper's partitions have no assure episodes, so half of the calibration episodes are used as
+    such. The thresholds come from them.
     """
     monitor = GoalMonitor(preset=preset).fit(
         split=_with_assure(plan, partition), seed=plan.seed, progress=False
@@ -46,7 +47,7 @@ def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[st
 
 
 def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means and standard deviations over partitions."""
+    """The means and standard deviations over partitions."""
     rates = [rate for rate in map(str, RATES) if all(rate in one["alarms"] for one in found)]
     return {
         "alarms": {
@@ -76,7 +77,7 @@ def _with_assure(plan: Plan, partition: Partition) -> PaperSplit:
 
 
 def _whole_episode(found: Evaluation) -> dict[str, float]:
-    """How often M9's statements were wrong, how many episodes got one, and when."""
+    """How often plausibility and assurance were wrong, how many episodes they decided, and when."""
     ruled_out = found.plausibility <= DELTA
     assured = found.assurance >= 1.0 - DELTA
     decided = ruled_out | assured

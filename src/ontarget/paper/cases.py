@@ -1,4 +1,4 @@
-"""What the study of distances runs on: episodes to learn from, and states whose truth is known."""
+"""The cases of the distance study: episodes to learn from, and states with known truth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ORACLE_CODE: Final = (
 
 @dataclass(frozen=True)
 class CasePlan:
-    """How a case is made: its domain, the steps asked about, and how the truth is found."""
+    """How a case is made: its domain, the steps to ask about, and how the truth is computed."""
 
     label: str
     domain: Callable[[], Any]
@@ -74,7 +74,7 @@ CASES: Final[dict[str, CasePlan]] = {
 
 @dataclass(frozen=True)
 class TestStates:
-    """States at one step of episodes that no model sees, and the truth about them."""
+    """States at one step, from episodes that no model sees, and their true probabilities."""
 
     states: FloatArray
     behavior: FloatArray
@@ -83,7 +83,7 @@ class TestStates:
 
 @dataclass(frozen=True)
 class Case:
-    """A process to study models on."""
+    """A process on which models are studied."""
 
     name: str
     episodes: Episodes
@@ -101,7 +101,7 @@ def build_case(
     seed: int = 0,
     target: Target | None = None,
 ) -> Case:
-    """The case of this name; the truth is kept, because it may take minutes.
+    """The case of this name; its truth is stored in a file, because it may take minutes.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def build_case(
 def _truth(
     domain: Any, plan: CasePlan, asked: Simulation[Any], goal: tuple[Target, float]
 ) -> dict[str, AnyArray]:
-    """The true probability of each state by step, and the seconds that took."""
+    """The true probability of each state at each step, and how many seconds it took."""
     started = time.perf_counter()
     truth: dict[str, AnyArray] = {
         str(t): np.clip(p, 0.0, 1.0)  # sums of chances may pass 1 in the last bits
@@ -182,7 +182,7 @@ def _alive(domain: Any, run: Simulation[Any], t: int) -> BoolArray:
 
 
 def _ended(run: Simulation[Any], domain: Any) -> Episodes:
-    """The episodes, each cut off where it was over: it terminated there."""
+    """The episodes, each ending at the step where it terminated."""
     if not hasattr(domain, "over"):
         return run.episodes
     steps = [run.episodes.at(t) for t in range(domain.horizon)]

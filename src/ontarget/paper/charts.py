@@ -30,7 +30,7 @@ __all__ = ["draw_all", "draw_distances", "write_figures"]
 
 
 def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
-    """Every figure by its name, ``<what>-<domain>``."""
+    """All figures by name, ``<what>-<domain>``."""
     figures = {}
     for domain in plan.domains:
         noise, atoms = parts[domain, "noise"], parts[domain, "atoms"]
@@ -46,7 +46,7 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
 
 
 def draw_distances(found: Mapping[str, Any]) -> Figure:
-    """The excess Brier score on every process: the paper's forest, another leaf, the default."""
+    """A chart of the excess Brier score: the paper's forest, another leaf size, the default."""
     names = {UNIT: "paper: forest per step, leaf 15", SMALL_LEAF: "leaf 5", DEFAULT: "default"}
     return dot_chart(
         [CASES[case].label for case in found],
@@ -60,7 +60,7 @@ def draw_distances(found: Mapping[str, Any]) -> Figure:
 
 
 def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:
-    """Each figure as SVG and PNG; the same figure gives the same bytes."""
+    """Write each figure as SVG and PNG; the same figure gives the same bytes."""
     kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():

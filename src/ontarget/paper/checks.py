@@ -1,4 +1,4 @@
-"""What was asked of the reproduction, what it measured, and whether that is enough."""
+"""The requirements of the reproduction, what was measured, and whether they are met."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _MOST_SECONDS, _LEAST_RATIO, _MOST_MICROSECONDS = 180.0, 10.0, 60.0
 
 
 def checks_table(results: Results) -> Table:
-    """What was asked of the numbers."""
+    """The table of requirements on the results."""
     rows = [*_calibration(results), *_distances(results.get("distance", {}))]
     return Table(("asked", "measured", "met"), rows, sentences=True)
 
 
 def limits_table(timing: Mapping[str, Any]) -> Table:
-    """What was asked of the time."""
+    """The table of time limits."""
     return Table(("asked", "measured", "met"), list(_times(timing)), sentences=True)
 
 
 def first_items_seconds(timing: Mapping[str, Any]) -> float | None:
-    """Seconds of the table and the figures, simulation included; None if nothing was drawn."""
+    """The seconds for table and figures, with the simulation; None if nothing was drawn."""
     seconds = timing["seconds"]
     kinds = ("simulation", "noise", "exact atoms", "figures")
     if any(kind not in seconds for kind in kinds):
@@ -67,7 +67,7 @@ def _calibration(results: Results) -> Iterator[tuple[str, str, str]]:
 def _ece_check(
     where: str, found: Results, limit: float, truth: Results | None
 ) -> tuple[str, str, str]:
-    """The pooled error beside its limit and, where it is known, beside that of the truth itself."""
+    """The pooled ECE, its limit and, if it is known, the ECE of the true probabilities."""
     ece, together = found["ece"]["low"], found["ece_all_partitions"]["low"]
     shown = f"{plus_minus(ece)}; all partitions together {together:.4f}"
     verdict = _yes(ece["mean"] <= limit)
@@ -80,7 +80,7 @@ def _ece_check(
 
 
 def _brier_check(where: str, found: Results) -> tuple[str, str, str]:
-    """Whether calibration cost anything: the paired difference to raw, with its standard error."""
+    """Whether calibration raised the Brier score: the paired difference to raw forecasts."""
     difference = found["brier_minus_raw"]
     verdict = _yes(difference["mean"] <= 0.0)
     # Were F̂ perfect, calibration would still cost the price of ranks that n episodes tell.

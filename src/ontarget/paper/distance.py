@@ -1,4 +1,4 @@
-"""How far each method's probability lies from the truth, and what that costs (M12, M14).
+"""How far each method's probability is from the truth, and what the method costs (M12, M14).
 
 Every model is fitted and calibrated as `GoalMonitor` does it, on random partitions of the same
 episodes, and asked about the same states. The defaults of `GoalMonitor` follow from this study.
@@ -42,18 +42,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fit F̂: a model, and which steps share it; its leaves count episodes (M14)."""
+    """A way to fit F̂: a model, and how many steps share it. Leaf sizes count episodes (M14)."""
 
     model: Callable[[], Any]
     steps_per_model: int = 1
     window: int = 0
 
     def monitor(self) -> GoalMonitor:
-        """The unfitted monitor that fits it so."""
+        """The unfitted monitor with this model and these blocks."""
         return GoalMonitor(self.model(), steps_per_model=self.steps_per_model, window=self.window)
 
     def n_fitted(self, asked: Iterable[int], horizon: int) -> int:
-        """How many steps get a model if these are asked about: all that share one with them."""
+        """The number of steps that get a model: those asked about, and all that share a model."""
         size = self.steps_per_model
         return sum(min(size, horizon - size * block) for block in {t // size for t in asked})
 
@@ -98,13 +98,13 @@ METHODS: Final[dict[str, Method]] = {
 
 
 def methods_of(case: str) -> tuple[str, ...]:
-    """What is fitted on a case: every variant on the paper's domains, the main ones elsewhere."""
+    """The methods for a case: all of them on the paper's domains, the main ones elsewhere."""
     return tuple(METHODS) if case in ("tamarisk", "skirmish") else _EVERYWHERE
 
 
 @dataclass(frozen=True)
 class Score:
-    """One method on one partition: its distance to the truth by step, and its cost."""
+    """The result of a method on one partition: its distance to the truth by step, and its cost."""
 
     steps: tuple[int, ...]
     absolute: tuple[float, ...]
@@ -114,7 +114,7 @@ class Score:
 
     @classmethod
     def of(cls, case: Case, forecasts: Mapping[int, FloatArray], **cost: float) -> Score:
-        """The distances of one method's forecasts, by step."""
+        """The result for one method's forecasts at each step."""
         steps = tuple(sorted(forecasts))
         pairs = [(forecasts[t], case.tests[t].p_true) for t in steps]
         return cls(
@@ -125,12 +125,12 @@ class Score:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The score as plain values, for its file."""
+        """The result as plain values, for its file."""
         return asdict(self)
 
 
 def score(plan: Plan, method: Method, case: Case, partition: int) -> Score:
-    """The method, fitted and calibrated on one random partition of the case's episodes."""
+    """The result of the method, fitted and calibrated on one random partition of the episodes."""
     split = _split(plan, case, partition)
     steps = sorted(case.tests)
     started = time.process_time()
@@ -146,7 +146,7 @@ def score(plan: Plan, method: Method, case: Case, partition: int) -> Score:
 
 
 def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
-    """The rivals of PCQR⁻¹ on one partition, all with the paper's forest or a linear model."""
+    """The results of PCQR⁻¹'s rivals on a partition, with the paper's forest or a linear model."""
     split = _split(plan, case, partition)
     divided = Partition(
         partition,
@@ -171,9 +171,9 @@ def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
 
 
 def step_microseconds(plan: Plan, method: Method, case: Case, runs: int = 200) -> float:
-    """The median time of `Watch.step` in the quietest of ten rounds of runs.
+    """The median time of `Watch.step` in the fastest of ten rounds of runs.
 
-    Whatever else the machine does makes a step slower, for seconds on end; it makes none faster.
+    Other work on the machine can only make steps slower, so the fastest round is taken.
     """
     split = _split(plan, case, 0)
     monitor = method.monitor().fit(split=split, seed=0, progress=False)
@@ -196,7 +196,7 @@ def step_microseconds(plan: Plan, method: Method, case: Case, runs: int = 200) -
 
 
 def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """Means over steps with their spread over partitions, and means by step; no times."""
+    """The means over steps with their spread over partitions, and the means by step."""
     found = {}
     for name, each in scores.items():
         found[name] = {
@@ -219,13 +219,13 @@ def _split(plan: Plan, case: Case, partition: int) -> PaperSplit:
 
 
 def _asked(case: Case, monitor: GoalMonitor, t: int) -> FloatArray:
-    """The monitor's probability of the target for the case's states at one step."""
+    """The monitor's probability of the target, for the case's states at one step."""
     test = case.tests[t]
     return monitor.outlook(t, test.states, test.behavior, case.target).p
 
 
 def _file_size(monitor: GoalMonitor) -> int:
-    """The bytes of the monitor's model file."""
+    """The size of the monitor's model file in bytes."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "monitor.ontarget"
         monitor.save(path)

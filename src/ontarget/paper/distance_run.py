@@ -1,4 +1,4 @@
-"""The study of distances to the truth, piece by piece: what is kept, and what is still to do."""
+"""Runs the distance study piece by piece; finished pieces are stored and not made again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PIECE: Final = {"truth": 10.0, "score": 4.0, "rivals": 8.0, "step": 8.0}
 
 
 class DistanceRun:
-    """One run of the study; the truth is kept apart, because it depends on no model.
+    """One run of the study; the truth is stored separately, because it depends on no model.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class DistanceRun:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The processes that are asked about."""
+        """The processes of the study."""
         return ("walk", "reservoir") if self.plan.quick else tuple(CASES)
 
     def missing_weight(self) -> float:
-        """The weight of the pieces that are not kept yet."""
+        """The total weight of the pieces that are still to be made."""
         return sum(
             missing_weight(self._pieces(case, None).values(), self.keeper) for case in self.cases
         )
 
     def measure(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The distances by case and method, and their costs, which differ from run to run."""
+        """The distances by case and method, and the costs, which differ from run to run."""
         results: dict[str, Any] = {}
         costs: dict[str, Any] = {}
         for case in self.cases:
@@ -89,14 +89,14 @@ class DistanceRun:
     def _scores(
         self, case: str, found: Mapping[Key, dict[str, Any]]
     ) -> dict[str, list[dict[str, Any]]]:
-        """Every method's scores, one per partition; the rivals come last."""
+        """The results of every method, one per partition; the rivals come last."""
         numbers = range(self.plan.partitions)
         own = {name: [found["score", name, k] for k in numbers] for name in methods_of(case)}
         rivals = [found["rivals", k] for k in numbers]
         return own | {f"rival: {name}": [one[name] for one in rivals] for name in rivals[0]}
 
     def _timed(self, case: str) -> tuple[str, ...]:
-        """Whose live step is timed; that takes a monitor of every step of the horizon."""
+        """The methods whose live step is timed, which needs a monitor of all steps."""
         if case == "tamarisk":
             return methods_of(case)
         return methods_of("walk") if case in ("skirmish", "walk") else ()
@@ -157,7 +157,7 @@ def _step(plan: Plan, name: str, case: Case) -> dict[str, Any]:
 
 
 def _file(case: str, key: Key) -> str:
-    """A short file name; method names hold commas and colons."""
+    """A short file name for a method, whose name has commas and colons."""
     digest = blake2b(repr(key).encode(), digest_size=5).hexdigest()
     return f"distance-{case}-{key[0]}-{digest}"
 

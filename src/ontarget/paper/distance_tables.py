@@ -15,7 +15,7 @@ Study = Mapping[str, Any]
 
 
 def overview_table(found: Study, costs: Study) -> Table:
-    """Before and after on every process."""
+    """A table of every process: the paper's forest and the default."""
     rows = []
     for case, one in found.items():
         unit, small, default = (one["methods"][m] for m in (UNIT, SMALL_LEAF, DEFAULT))
@@ -41,7 +41,7 @@ def overview_table(found: Study, costs: Study) -> Table:
 
 
 def cost_table(case: str, found: Study, costs: Study) -> Table:
-    """Every method on one process: how far it is from the truth, and what it costs."""
+    """A table of every method on one process: its distance to the truth, and its cost."""
     unit = found["methods"][UNIT]["excess"]["mean"]
     rows = []
     for name, one in found["methods"].items():
@@ -64,7 +64,7 @@ def cost_table(case: str, found: Study, costs: Study) -> Table:
 
 
 def steps_table(case: str, found: Study) -> Table:
-    """Every method on one process, step by step."""
+    """A table of every method on one process, step by step."""
     rows = [
         (
             name,
@@ -88,5 +88,5 @@ def _excess(one: Mapping[str, Any]) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits at most: 183, 10.2, 4.0."""
+    """The number with at most three digits: 183, 10.2, 4.0."""
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}"

@@ -23,24 +23,24 @@ METHODS: Final = ("low", "p", "high", "raw")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What one partition gave: the lower bounds themselves, and the sums that measures need.
+    """The results of one partition: the lower bounds, and the sums that the measures need.
 
     Attributes
     ----------
     low
-        (steps, tests): numerators of p_low over n + 1.
+        (steps, tests): p_low times n + 1, as whole numbers.
     met, ids, outcomes
-        Which test episodes met the target, who they are, and what they came to.
+        Which test episodes met the target, their ids, and their outcomes.
     target
-        Its lower and upper end.
+        The lower and upper end of the target.
     bins
-        (methods, steps, bins, 3): how many forecasts, their sum, and how many came true.
+        (methods, steps, bins, 3): the number of forecasts, their sum, and how many came true.
     brier, log_loss
         (methods, steps).
     interval
-        Of the intervals at t = 0: coverage and mean width.
+        The coverage and mean width of the intervals at t = 0.
     n
-        How many calibration episodes.
+        The number of calibration episodes.
     """
 
     low: IntArray
@@ -60,7 +60,7 @@ class Part:
         return self.low / (self.n + 1)
 
     def ece_by_step(self, method: str) -> FloatArray:
-        """The expected calibration error of each step by itself (M12)."""
+        """The expected calibration error at each step (M12)."""
         return _ece(self.bins[METHODS.index(method)])
 
     def pooled_ece(self, method: str) -> float:
@@ -74,17 +74,17 @@ class Part:
         return mean
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The part as flat arrays, for its file."""
+        """The results as flat arrays, for their file."""
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The part that gave these arrays."""
+        """The results that `to_arrays` turned into these arrays."""
         return cls(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]  # by name
 
 
 def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
-    """One plain forest for this step, calibrated."""
+    """A plain forest for this step, fitted and calibrated."""
     train = partition.rows(partition.train, t)
     rows = partition.rows(partition.calibrate, t)
     forest = plan.forest(partition.number, t).fit(
@@ -100,8 +100,9 @@ def run_partition(
 ) -> Part:
     """The whole experiment on one partition; `tick` is called after each step.
 
-    ``preset`` says how F̂ is learnt: a plain forest per step, or the goal monitor's default, guided
-    forests of five steps each (M14). A goal monitor takes outcomes as they are: exact atoms.
+    ``preset`` chooses how F̂ is fitted: one plain forest per step, or the goal monitor's default, a
+    guided forest for every five steps (M14). A goal monitor uses the outcomes as they are, with
+    exact atoms.
     """
     ask = _plain_forests if preset == "paper" else _default_monitor
     panels, interval = ask(plan, partition, tick)
@@ -127,7 +128,7 @@ def run_partition(
 def _plain_forests(
     plan: Plan, partition: Partition, tick: Callable[[], object]
 ) -> tuple[FloatArray, Interval]:
-    """What each method says, (methods, steps, tests), and the intervals at t = 0."""
+    """Each method's probabilities, (methods, steps, tests), and the intervals at t = 0."""
     horizon = partition.test.horizon
     panels = np.empty((len(METHODS), horizon, len(partition.test)))
     for t in range(horizon):

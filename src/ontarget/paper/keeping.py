@@ -1,4 +1,4 @@
-"""A run as pieces: each is made once, timed, and kept in a file named by what made it."""
+"""Stores the pieces of a long run in files, so that each piece is made only once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PACKAGE = Path(ontarget.__file__).parent
 
 
 class Keeper:
-    """A folder of finished pieces; a piece of another plan or of other code is not found.
+    """A folder of finished pieces; it finds only those of the same plan and code.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class Keeper:
         self._key = blake2b(text.encode(), digest_size=6).hexdigest()
 
     def has(self, name: str, ending: str) -> bool:
-        """Whether something is kept under this name; it may still turn out damaged."""
+        """Whether a file of this name exists; it may still be damaged."""
         return self._path(name, ending).exists()
 
     def arrays(self, name: str) -> dict[str, AnyArray] | None:
-        """The arrays kept under this name, or None."""
+        """The arrays stored under this name; None if there are none."""
         path = self._path(name, "npz")
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -67,13 +67,13 @@ class Keeper:
             return None
 
     def keep_arrays(self, name: str, arrays: Mapping[str, AnyArray]) -> None:
-        """Keep arrays; their file appears whole or not at all."""
+        """Store arrays; the file appears complete or not at all."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **dict(arrays))
         self._write(self._path(name, "npz"), buffer.getvalue())
 
     def table(self, name: str) -> dict[str, Any] | None:
-        """The plain values kept under this name, or None."""
+        """The plain values stored under this name; None if there are none."""
         try:
             found: dict[str, Any] = json.loads(self._path(name, "json").read_text())
         except (OSError, ValueError):
@@ -81,7 +81,7 @@ class Keeper:
         return found
 
     def keep_table(self, name: str, table: Mapping[str, Any]) -> None:
-        """Keep plain values in their order; their file appears whole or not at all."""
+        """Store plain values in their order; the file appears complete or not at all."""
         self._write(self._path(name, "json"), json.dumps(table).encode())
 
     def _path(self, name: str, ending: str) -> Path:
@@ -94,26 +94,26 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of a run.
+    """One piece of a long run.
 
     Attributes
     ----------
     file
-        The name it is kept under.
+        The name of its file.
     kind
-        The kind of work, as the table of times names it.
+        The kind of work, for the table of times.
     text
-        What is being done, beside the progress bar.
+        The text beside the progress bar.
     weight
-        About its processor seconds at full size; it only moves the progress bar.
+        About how many processor seconds it takes at full size, for the progress bar.
     needs
-        Gives what the piece is made from; the time for that is counted elsewhere.
+        A function that returns what the piece is made from; its time is counted elsewhere.
     make
-        Makes the piece from it: arrays, or plain values.
+        A function that makes the piece from that: arrays, or plain values.
     ticks
-        How often `make` will report an advance, by what it is made from.
+        How often `make` will report progress, given what it is made from.
     arrays
-        Whether the piece is arrays.
+        Whether the piece consists of arrays.
     """
 
     file: str
@@ -127,7 +127,7 @@ class Piece:
 
 
 def finish(piece: Piece, keeper: Keeper, clock: Clock) -> dict[str, Any]:
-    """The kept piece, or a new one that is kept."""
+    """The stored piece; if there is none, it is made and stored."""
     kept = keeper.arrays(piece.file) if piece.arrays else keeper.table(piece.file)
     if kept is not None:
         return kept
@@ -143,7 +143,7 @@ def finish(piece: Piece, keeper: Keeper, clock: Clock) -> dict[str, Any]:
 
 
 def missing_weight(pieces: Iterable[Piece], keeper: Keeper) -> float:
-    """The weight of the pieces that are not kept yet."""
+    """The total weight of the pieces that are not stored yet."""
     return sum(
         piece.weight
         for piece in pieces
@@ -152,7 +152,7 @@ def missing_weight(pieces: Iterable[Piece], keeper: Keeper) -> float:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all."""
+    """Write a file that appears complete or not at all."""
     part = path.with_name(f"{path.name}.part")
     part.write_bytes(content)
     part.replace(path)
@@ -160,7 +160,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @cache
 def code_digest(code: tuple[str, ...] = ("",)) -> str:
-    """A digest of this package's source under some paths: pieces of other code are not trusted."""
+    """A digest of the source under some paths; pieces from other code are made again."""
     digest = blake2b(digest_size=8)
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE).as_posix()
@@ -187,7 +187,7 @@ _SHOWING = frozenset(
 
 
 def commit() -> str:
-    """The commit of a working copy, marked where files differ from it; else the version."""
+    """The commit of a working copy, marked if files have changed; otherwise the version."""
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
@@ -203,7 +203,7 @@ def commit() -> str:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, NumPy numbers and tuples as what JSON knows; NaN and infinities as None."""
+    """The value with arrays, NumPy numbers and tuples as JSON values; NaN and infinity as None."""
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

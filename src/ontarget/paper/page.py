@@ -1,4 +1,4 @@
-"""The page of a reproduction: one HTML file with everything in it."""
+"""The report of a reproduction: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FIGURES: Final = {
 def page_of(
     results: Mapping[str, Any], timing: Mapping[str, Any], figures: Mapping[str, Figure]
 ) -> str:
-    """The page as text; it refers to nothing outside itself."""
+    """The page as HTML text; it loads nothing from elsewhere."""
     drawn = {name: svg_of(one) for name, one in figures.items()}
     return page(_TITLE, _parts(results, timing, drawn))
 
@@ -250,6 +250,6 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
 def _by_domain(
     domains: list[str], drawn: Mapping[str, str], name: str, caption: str
 ) -> Iterator[str]:
-    """The same figure of every domain, side by side where there is room, and what they show."""
+    """The same figure for every domain, side by side if there is room, with a caption."""
     yield pair(*(figure(drawn[f"{name}-{domain}"], title=LABELS[domain]) for domain in domains))
     yield paragraph(caption, "note")

@@ -1,4 +1,4 @@
-"""Simulated episodes, divided and read as the paper does, with its noise or with exact atoms.
+"""Simulated episodes, divided as in the paper, with its noise or with exact atoms.
 
 The paper adds uniform noise to every outcome so that no two are equal. The noise is finer than the
 grid on which outcomes are compared elsewhere (M1): rounding to it would leave some ten different
@@ -28,7 +28,7 @@ _HALF_NOISE: Final = 5e-6
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Episodes at one step: what a model reads and learns, and the behavior so far."""
+    """Episodes at one step: a model's inputs, what it learns, and the behavior so far."""
 
     X: FloatArray
     y: FloatArray
@@ -38,7 +38,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """One random division of a domain's episodes, read in one mode."""
+    """One random division of a domain's episodes, with noise or with exact atoms."""
 
     number: int
     mode: Mode
@@ -57,7 +57,7 @@ class Partition:
 
     @cached_property
     def outcomes(self) -> FloatArray:
-        """What the test episodes came to."""
+        """The outcomes of the test episodes."""
         return self._outcomes(self.test)
 
     @cached_property
@@ -75,7 +75,7 @@ class Partition:
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """The features that hold categories."""
+        """The categorical features."""
         return self.train.schema.categorical
 
     def _outcomes(self, part: Episodes) -> FloatArray:
@@ -87,7 +87,7 @@ class Partition:
 
 
 def simulated(plan: Plan, domain: str) -> Episodes:
-    """The domain's episodes; the same for all partitions and both modes."""
+    """The domain's episodes, which are the same for all partitions and both modes."""
     return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 

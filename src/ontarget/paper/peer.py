@@ -1,4 +1,4 @@
-"""The same work through quantile-forest and NumPy, timed beside ours in one run."""
+"""Times the same work with quantile-forest and NumPy, in the same run as ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEER_STEPS: Final = {"tamarisk": (0,), "skirmish": (0, 28)}
 
 
 def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] | None:
-    """Seconds of ours and of the peer for the same steps; None where the peer is not installed."""
+    """The seconds of ours and of the peer for the same steps; None if it is not installed."""
     try:
         library = importlib.import_module("quantile_forest")
     except ModuleNotFoundError:
@@ -40,7 +40,7 @@ def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] |
 
 
 def _peer(library: Any, plan: Plan, partition: Partition, t: int) -> object:
-    """Fit, rank and count as one would with the peer: its weighted CDF is quantile_ranks."""
+    """Fit, rank and count with the peer, whose weighted CDF is ``quantile_ranks``."""
     train, calibrate, test = (
         partition.rows(part, t) for part in (partition.train, partition.calibrate, partition.test)
     )

@@ -1,4 +1,4 @@
-"""What the reproduction runs: the paper's sizes, a quick version of them, and what it reports."""
+"""The sizes of the reproduction, full and quick, and the values that the paper reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABELS: Final = {"skirmish": "Skirmish (surrogate)", "tamarisk": "Tamarisk"}
 
 
 class Reported(NamedTuple):
-    """What the paper reports of a domain: means and standard deviations over five partitions."""
+    """The paper's results for a domain: means and standard deviations over five partitions."""
 
     name: str
     coverage: float
@@ -99,19 +99,19 @@ class Plan:
 
     @property
     def test(self) -> int:
-        """How many episodes test."""
+        """The number of test episodes."""
         return self.episodes - self.train - self.calibrate
 
     def with_seed(self, seed: int) -> Plan:
-        """The same plan under another seed."""
+        """The same plan with another seed."""
         return replace(self, seed=seed)
 
     def forest(self, partition: int, t: int) -> QuantileForest:
-        """The unfitted forest of one step of one partition."""
+        """The unfitted forest for one step of one partition."""
         return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
 
     def guided_forest(self) -> GuidedForest:
-        """The unfitted model of the goal monitor's default, with the plan's trees."""
+        """The goal monitor's default model, unfitted, with the plan's number of trees."""
         return GuidedForest(n_trees=self.n_trees, min_leaf=7)
 
     def describe(self) -> dict[str, Any]:

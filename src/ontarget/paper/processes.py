@@ -1,4 +1,4 @@
-"""Small processes beside the paper's two domains, to study models on.
+"""Small processes on which models are studied, besides the paper's two domains.
 
 Each is a `Domain`: many episodes at once, every random number keyed on the episode and the step.
 Cart-pole and mountain car follow Gymnasium's equations under noisy heuristics; a fallen pole or an
@@ -33,7 +33,7 @@ def _normals(keys: KeyArray, t: int, n: int) -> FloatArray:
 
 
 class _Process:
-    """What the processes share: features are the whole state, unless a class says otherwise."""
+    """The common part of the processes; by default the features are the full state."""
 
     name: ClassVar[str]
     horizon: ClassVar[int]
@@ -61,12 +61,12 @@ class Walk(_Process):
     winds = np.array([[0.9, 0.08, 0.02], [0.1, 0.8, 0.1], [0.02, 0.08, 0.9]])
 
     def start(self, keys: KeyArray) -> States:
-        """Any wind; the gust is noise that a model should learn to ignore."""
+        """The start: any wind. The gust is noise that a model should learn to ignore."""
         drawn = uniforms(keys, -1, 2)
         return States(np.stack([np.floor(3.0 * drawn[:, 0]), drawn[:, 1]], axis=1))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The move; the wind changes in place."""
+        """The rewards, which are the moves; the wind is updated in place."""
         drawn = uniforms(keys, t, 3)
         wind = state.values[:, 0].astype(np.intp)
         move: FloatArray = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(
@@ -79,7 +79,7 @@ class Walk(_Process):
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
     ) -> FloatArray:
-        """The exact chance to end inside the target, by recursion over what is left."""
+        """The exact probability of the target, by recursion over the remaining steps."""
         n = self.horizon
         chances = np.zeros((3, 2 * n + 1))  # by wind and remaining sum, from -n to n
         chances[:, n] = 1.0
@@ -95,9 +95,9 @@ class Walk(_Process):
 
 
 class Reservoir(_Process):
-    """Six coupled levels that drift home and are shaken; what is earned is linear in them.
+    """Six coupled water levels with noise that return to 0; rewards are linear in them.
 
-    Everything is Gaussian, so the truth is known; outcomes are continuous.
+    Everything is Gaussian, so the truth is known. Outcomes are continuous.
     """
 
     name = "reservoir"
@@ -111,11 +111,11 @@ class Reservoir(_Process):
         self.matrix = self.pull * np.eye(size) + self.coupling * np.eye(size, k=1)
 
     def start(self, keys: KeyArray) -> States:
-        """Levels around 0."""
+        """The start: levels around 0."""
         return States(_normals(keys, -1, len(self.features)))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """What the levels earn now, and noise; the levels move on in place."""
+        """The rewards, linear in the levels plus noise; the levels are updated in place."""
         drawn = _normals(keys, t, len(self.features) + 1)
         earned: FloatArray = (state.values * self.gain).sum(axis=1) + self.noise * drawn[:, -1]
         moved = np.einsum("ij,kj->ik", state.values, self.matrix)
@@ -125,7 +125,7 @@ class Reservoir(_Process):
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
     ) -> FloatArray:
-        """The exact chance: what is left is normal, its mean linear in the levels."""
+        """The exact probability: the remainder is normal, with a mean linear in the levels."""
         left = self.horizon - t
         # After k more steps the levels are matrix^k x; each shake is felt from the next step on.
         powers = [np.eye(len(self.features))]
@@ -143,18 +143,18 @@ class Reservoir(_Process):
 
 
 class Storm(_Process):
-    """Fair bets whose stakes follow the weather: the state tells the spread, never the mean."""
+    """Fair bets whose stakes follow the weather: the state affects the spread, not the mean."""
 
     name = "storm"
     horizon = 40
     features = ("weather", "calm", "noise_a", "noise_b")
 
     def start(self, keys: KeyArray) -> States:
-        """Any weather."""
+        """The start: any weather."""
         return States(_normals(keys, -1, 4))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """A bet at stakes that grow with the weather; the weather changes in place."""
+        """The rewards: bets whose stakes grow with the weather, which is updated in place."""
         drawn = _normals(keys, t, 5)
         values = state.values
         stakes = np.exp(0.8 * values[:, 0] - 0.4 * values[:, 1])
@@ -164,7 +164,7 @@ class Storm(_Process):
 
 
 class CartPole(_Process):
-    """Gymnasium's cart-pole under a heuristic that acts at random half of the time."""
+    """Gymnasium's cart-pole, under a simple policy that acts at random half of the time."""
 
     name = "cartpole"
     horizon = 120
@@ -176,7 +176,7 @@ class CartPole(_Process):
         return States(0.1 * uniforms(keys, -1, 4) - 0.05)
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """1 for every step that begins with the pole up; the cart moves on in place."""
+        """The rewards: 1 for each step that begins with the pole up. The cart moves in place."""
         drawn = uniforms(keys, t, 2)
         values = state.values
         right = values[:, 2] + 0.3 * values[:, 3] > 0.0
@@ -186,7 +186,7 @@ class CartPole(_Process):
         return up.astype(np.float64)
 
     def over(self, state: States) -> BoolArray:
-        """Where the pole has fallen or the cart has left the track."""
+        """Which poles have fallen, or carts left the track."""
         values = state.values
         fallen: BoolArray = (np.abs(values[:, 0]) > 2.4) | (np.abs(values[:, 2]) > np.pi / 15.0)
         return fallen
@@ -207,7 +207,7 @@ class CartPole(_Process):
 
 
 class MountainCar(_Process):
-    """Gymnasium's mountain car, pushed the way it rolls except for a third of the time."""
+    """Gymnasium's mountain car, pushed the way it rolls two thirds of the time."""
 
     name = "mountaincar"
     horizon = 200
@@ -219,7 +219,7 @@ class MountainCar(_Process):
         return States(np.stack([0.2 * uniforms(keys, -1, 1)[:, 0] - 0.6, np.zeros(keys.size)], 1))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """-1 for every step that begins before the goal; the car moves on in place."""
+        """The rewards: -1 for each step that begins before the goal. The car moves in place."""
         drawn = uniforms(keys, t, 2)
         push = np.where(state.values[:, 1] >= 0.0, 1.0, -1.0)
         push = np.where(drawn[:, 0] < self.careless, np.floor(3.0 * drawn[:, 1]) - 1.0, push)

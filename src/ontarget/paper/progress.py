@@ -1,4 +1,4 @@
-"""How far a long run is, and where its time went."""
+"""The progress of a long run, and how its time was spent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Seconds: TypeAlias = dict[str, list[float]]
 
 
 class Clock:
-    """Adds up seconds by kind of work, and tells how much of all work is behind.
+    """Adds up the seconds of each kind of work, and reports progress.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Clock:
 
     @contextmanager
     def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
-        """Count what happens inside as this kind of work; `tick` divides its weight."""
+        """A context whose time counts as this kind of work; `tick` reports progress in it."""
         start, wall, cpu = self._behind, time.perf_counter(), _cpu()
         self._tick, self._text = weight / max(ticks, 1), text
         self._tell()
@@ -75,12 +75,12 @@ class Clock:
             self._keep(self._seconds)
 
     def tick(self) -> None:
-        """One part of the present work is behind."""
+        """Report that one part of the current work is done."""
         self._behind += self._tick
         self._tell()
 
     def account(self) -> dict[str, Any]:
-        """Seconds by kind: by the clock, and of the processor; the load and the threads."""
+        """The wall-clock and processor seconds of each kind of work, the load and the threads."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         return {
             "seconds": {

@@ -1,4 +1,4 @@
-"""The whole reproduction: what is run in which order, what is kept, what is written."""
+"""The whole reproduction: it runs the studies in order and writes results, figures and page."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a finished run holds: its parts by domain and mode, its results, where its time went."""
+    """A finished reproduction: the results of its partitions, the summary, and the times."""
 
     plan: Plan
     parts: dict[tuple[str, Mode], list[Part]]
@@ -124,7 +124,7 @@ def reproduce(
 
 
 class _Run:
-    """One run: what it simulates is simulated once, and only if something is missing."""
+    """One run of the reproduction; it simulates once, and only if a piece is missing."""
 
     def __init__(
         self, plan: Plan, out: Path, *, studies: bool, distance: bool, report: Report | None
@@ -143,7 +143,7 @@ class _Run:
         self._episodes: dict[str, Episodes] = {}
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
-        """The parts, the results, and costs; nothing in the results tells the time."""
+        """The partitions' results, the summary, which holds no times, and the costs."""
         found: dict[str, dict[Key, dict[str, Any]]] = {}
         for domain in self.plan.domains:
             found[domain] = {
@@ -174,7 +174,7 @@ class _Run:
         return range(self.plan.partitions)
 
     def _missing_weight(self) -> float:
-        """The weight of everything that is not kept yet; the figures are drawn in any case."""
+        """The total weight of the work to do; the figures are always drawn."""
         total = _FIGURES
         for domain in self.plan.domains:
             missing = missing_weight(self._pieces(domain).values(), self.keeper)
@@ -263,7 +263,7 @@ class _Run:
         ticks: Callable[[Partition], int] = lambda _: 1,
         arrays: bool = False,
     ) -> tuple[Key, Piece]:
-        """A piece that is made from one partition in one mode; its key ends in its number."""
+        """A piece made from one partition in one mode; its key ends in the partition's number."""
         *what, number = key
         name = " ".join(map(str, what))
         return key, Piece(
@@ -285,7 +285,7 @@ class _Run:
         return self._episodes[domain]
 
     def _study(self, found: Mapping[Key, dict[str, Any]]) -> dict[str, Any]:
-        """The studies of one domain, summed up over its partitions."""
+        """The studies of one domain, summarised over its partitions."""
         each = self._numbers
         study: dict[str, Any] = {
             "rivals": {

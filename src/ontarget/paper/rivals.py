@@ -1,4 +1,4 @@
-"""PCQR and PCQR⁻¹ beside their rivals, on the same partitions at some steps (M6, M7)."""
+"""Compares PCQR and PCQR⁻¹ with their rivals, on the same partitions (M6, M7)."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
 
 
 class Fitted(NamedTuple):
-    """The models of one step, each fitted on the training episodes."""
+    """The models of one step, fitted on the training episodes."""
 
     forest: Any
     linear: Any
 
 
 class _Distinct:
-    """A model that is asked about each different row once: late rivers are all alike."""
+    """A model that computes each different row only once, because late rivers are often equal."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def cdf_limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The model's own: y differs from row to row."""
+        """Both limits of the model's CDF, with a y for each row."""
         limits: tuple[FloatArray, FloatArray] = self._model.cdf_limits(X, y)
         return limits
 
@@ -70,7 +70,7 @@ class _Distinct:
 
 
 def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dict[str, Any]:
-    """Every rival on one partition: intervals by level and step, probabilities by step."""
+    """The results of every rival on one partition: intervals by level and step, probabilities."""
     intervals: dict[str, list[list[list[float]]]] = {}
     forecasts: dict[str, list[FloatArray]] = {}
     for t in plan.study_steps:
@@ -93,7 +93,7 @@ def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dic
 
 
 def summarize_rivals(plan: Plan, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means and standard deviations over partitions."""
+    """The means and standard deviations over partitions."""
     first = found[0]
     table: dict[str, Any] = {"steps": list(plan.study_steps), "levels": list(LEVELS)}
     table["intervals"] = {}
@@ -164,7 +164,7 @@ def _intervals(rival: Any, test: Rows) -> list[list[float]]:
 
 
 def forecasts_of(rival: Any, partition: Partition, test: Rows) -> FloatArray:
-    """The rival's probability that each row's episode ends inside the target."""
+    """The rival's probability that each row's episode meets the target."""
     if isinstance(rival, VennAbers):
         return rival.probability(test.X, test.offset).p
     answer: FloatArray = rival.probability(test.X, partition.target, test.offset).p

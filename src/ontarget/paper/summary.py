@@ -1,4 +1,4 @@
-"""From the parts of all partitions to what is reported: means and spreads."""
+"""Summarises the results of all partitions as means and standard deviations."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ OPEN = (0.05, 0.95)
 
 
 def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
-    """Mean, standard deviation over partitions, and the values themselves.
+    """The mean and standard deviation over partitions, and the values.
 
-    A partition without a value (None or NaN) counts for neither.
+    Partitions without a value (None or NaN) are left out.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
 
 
 def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
-    """Every figure of items 1 and 2, by domain and mode."""
+    """All numbers for the main table and the figures, by domain and mode."""
     return {
         domain: {
             "paper": PAPER[domain]._asdict(),
@@ -62,16 +62,16 @@ def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
 
 
 def open_share(part: Part) -> FloatArray:
-    """The share of test episodes whose lower bound is neither near 0 nor near 1, by step."""
+    """At each step, the share of test episodes whose lower bound is not close to 0 or 1."""
     p = part.p_low
     share: FloatArray = ((p > OPEN[0]) & (p < OPEN[1])).mean(axis=1)
     return share
 
 
 def _at_an_end(part: Part) -> float:
-    """Of the episodes open at the last step, the share that ends at an end of the target.
+    """Among the episodes still open at the last step, the share with an outcome at a target's end.
 
-    Within twice the noise: the episode and the end may each have noise of their own.
+    The tolerance is twice the noise, because the outcome and the target's end both have noise.
     """
     p = part.p_low[-1]
     still = (p > OPEN[0]) & (p < OPEN[1])
@@ -80,7 +80,7 @@ def _at_an_end(part: Part) -> float:
 
 
 def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
-    """Reliability of p_low over all steps and partitions; intervals over whole episodes."""
+    """The reliability of p_low over all steps and partitions, with intervals by episode."""
     p = np.concatenate([part.p_low.ravel() for part in parts])
     met = np.concatenate([np.broadcast_to(part.met, part.low.shape).ravel() for part in parts])
     ids = np.concatenate([np.broadcast_to(part.ids, part.low.shape).ravel() for part in parts])
@@ -88,9 +88,9 @@ def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
 
 
 def ten_episodes(plan: Plan, part: Part) -> IndexArray:
-    """Ten test episodes at random, eight that met the target and two that missed it.
+    """Ten random test episodes, eight that met the target and two that missed it.
 
-    Eight in ten meet it; all ten would in one drawing of nine.
+    Eight in ten meet it. Without this rule, one draw in nine would show no failure.
     """
     order: IndexArray = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
@@ -98,7 +98,7 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
 
 
 def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
-    """How good the probabilities were: calibration error, and scores beside the raw forecasts'."""
+    """The quality of the probabilities: calibration error, and scores next to raw forecasts'."""
     together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
     return {
@@ -113,11 +113,11 @@ def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
-    """The Brier score of p minus that of the raw forecast, paired, with its standard error.
+    """The mean paired difference in Brier score between p and raw, with its standard error.
 
-    Ranks are known from n calibration episodes only. Were F̂ perfect, that alone would cost the
-    variance of their share inside the target, p(1 − p)/(n + 2), which is the Brier score of good
-    forecasts over n + 2: the price.
+    Calibration uses only n episodes, which has a price even if F̂ is perfect: the variance p(1 −
+    p)/(n + 2) of their share inside the target. That is the Brier score of perfect forecasts
+    divided by n + 2.
     """
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)

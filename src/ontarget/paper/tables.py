@@ -1,4 +1,4 @@
-"""Results as rows of text: the tables of the page and of the terminal."""
+"""The tables of results, for the page and the terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODES: Final = {"noise": "noise", "atoms": "exact atoms"}
 
 
 def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = False) -> str:
-    """Mean ± standard deviation.
+    """The text of a mean ± standard deviation.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = Fal
 
 
 def main_table(results: Results) -> Table:
-    """The paper's two figures beside ours, for both domains and both modes."""
+    """The table of the paper's two results and ours, for both domains and modes."""
     rows = []
     for domain, found in results["domains"].items():
         paper, label = found["paper"], LABELS[domain]
@@ -68,7 +68,7 @@ def main_table(results: Results) -> Table:
 
 
 def calibration_table(results: Results) -> Table:
-    """Pooled calibration error of both presets, beside that of the truth where it is known."""
+    """The table of pooled ECE for both presets and, if it is known, for the truth."""
     rows = []
     for domain, mode, preset, one in _forecasts(results):
         truth = results.get("studies", {}).get(domain, {}).get("truth")
@@ -86,7 +86,7 @@ def calibration_table(results: Results) -> Table:
 
 
 def brier_table(results: Results) -> Table:
-    """What calibration does to the Brier score, and what it must cost at least."""
+    """The table of what calibration does to the Brier score, and what it must cost at least."""
     rows = []
     for domain, mode, preset, one in _forecasts(results):
         difference = one["brier_minus_raw"]
@@ -104,7 +104,7 @@ def brier_table(results: Results) -> Table:
 
 
 def _forecasts(results: Results) -> Iterator[tuple[str, str, str, Results]]:
-    """Domain, mode, preset and what was measured of its forecasts."""
+    """Each domain, mode and preset, with the measures of its forecasts."""
     for domain, found in results["domains"].items():
         default = results.get("studies", {}).get(domain, {}).get("default", {})
         for mode in _MODES:
@@ -118,7 +118,7 @@ def _both(by_partition: Mapping[str, Any], together: float) -> str:
 
 
 def interval_tables(results: Results, domain: str) -> Iterator[Table]:
-    """Coverage and width of every method, by level and by step."""
+    """The tables of coverage and width of every method, by level and by step."""
     found = results["studies"][domain]["rivals"]["noise"]
     levels, steps = found["levels"], found["steps"]
     yield Table(
@@ -161,7 +161,7 @@ def _cover_width(coverage: float, width: float) -> str:
 
 
 def probability_table(results: Results, domain: str) -> Table:
-    """ECE, Brier score and log loss of every method, in both modes."""
+    """The table of ECE, Brier score and log loss of every method, in both modes."""
     rivals = results["studies"][domain]["rivals"]
     rows = []
     for name in rivals["noise"]["scores"]:
@@ -179,7 +179,7 @@ def probability_table(results: Results, domain: str) -> Table:
 
 
 def open_table(results: Results) -> Table:
-    """The episodes whose probability does not converge, in both modes."""
+    """The table of episodes whose probability does not converge, in both modes."""
     rows = []
     for domain, found in results["domains"].items():
         shares = [
@@ -196,7 +196,7 @@ def open_table(results: Results) -> Table:
 
 
 def alarm_table(results: Results, domain: str) -> Table:
-    """What alarms at promised rates bought on the test episodes."""
+    """The table of alarms with promised rates, on the test episodes."""
     rows = []
     for preset, found in results["studies"][domain]["watches"].items():
         for rate, one in found["alarms"].items():
@@ -217,7 +217,7 @@ def alarm_table(results: Results, domain: str) -> Table:
 
 
 def guarantee_table(results: Results) -> Table:
-    """The guarantee for whole episodes, on the test episodes."""
+    """The table of the guarantee for whole episodes, on the test episodes."""
     rows = []
     for domain, study in results["studies"].items():
         for preset, found in study["watches"].items():
@@ -244,7 +244,7 @@ def guarantee_table(results: Results) -> Table:
 
 
 def time_table(timing: Mapping[str, Any]) -> Table:
-    """Where the time went."""
+    """The table of the time that each kind of work took."""
     rows = [
         (kind, f"{one['wall']:.1f} s", f"{one['cpu']:.1f} s")
         for kind, one in timing["seconds"].items()
@@ -253,7 +253,7 @@ def time_table(timing: Mapping[str, Any]) -> Table:
 
 
 def peer_table(timing: Mapping[str, Any]) -> Table:
-    """The same steps through quantile-forest and NumPy."""
+    """The table of the same steps with quantile-forest and NumPy."""
     rows = [
         (
             f"{LABELS[domain]}, t = {', '.join(map(str, one['steps']))}",

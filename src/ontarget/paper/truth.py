@@ -1,4 +1,4 @@
-"""The truth on Tamarisk's test episodes: what calibration error perfect forecasts would show."""
+"""The calibration error that perfect forecasts would show on Tamarisk's test episodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS_AT_ONCE: Final = 17
 def truth_study(
     plan: Plan, domain: Tamarisk, partitions: Sequence[Partition], tick: Callable[[], object]
 ) -> dict[str, Any]:
-    """Pooled ECE and Brier score of the true probabilities, on the same test episodes."""
+    """The pooled ECE and Brier score of the true probabilities, on the same test episodes."""
     panels = true_panels(domain, partitions, tick)
     met = [
         np.broadcast_to(partition.met, panel.shape).ravel()
@@ -41,7 +41,7 @@ def truth_study(
 def true_panels(
     domain: Tamarisk, partitions: Sequence[Partition], tick: Callable[[], object]
 ) -> list[FloatArray]:
-    """The exact probability of each partition's target, (steps, tests), with exact atoms."""
+    """The exact probability (steps, tests) of each partition's target, with exact atoms."""
     horizon = domain.horizon
     lowest = min(partition.target.lower for partition in partitions)
     panels = [np.empty((horizon, len(partition.test))) for partition in partitions]

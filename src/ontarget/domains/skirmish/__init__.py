@@ -1,4 +1,4 @@
-"""A skirmish of Marines: a surrogate for the paper's StarCraft II battles, no StarCraft data."""
+"""Battles of Marines: our stand-in for the paper's StarCraft II domain, without its data."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The skirmish as a Gymnasium environment: the simulator's own step, with orders of yours."""
+"""The skirmish as a Gymnasium environment, in which you give blue's orders."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ __all__ = ["SkirmishEnv"]
 
 
 class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
-    """A battle that you command for blue, as ``ontarget/Skirmish-v0``: no StarCraft data.
+    """A battle in which you command blue, registered as ``ontarget/Skirmish-v0``.
 
-    An observation is the features of `Skirmish`, an action blue's order for the step: 0 hold,
-    1 attack-move toward red (the fixed policy), 2 retreat. An episode is cut off (truncated) at the
-    horizon; it never terminates, not even when a side is gone.
+    An observation holds the features of `Skirmish`. An action is blue's order for the step: 0 hold,
+    1 attack-move toward red (the fixed policy), 2 retreat. An episode is truncated at the horizon.
+    It never terminates, even if a side has no unit left. The battle is a simulation of ours, not
+    StarCraft data.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         return int(Order.ATTACK)
 
     def state(self) -> Battle:
-        """A copy of the full simulator state, for the oracle."""
+        """A copy of the simulator's full state, for `true_probability`."""
         return take(self._battle, np.arange(1))
 
     def render(self) -> NDArray[np.uint8] | None:

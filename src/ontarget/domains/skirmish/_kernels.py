@@ -1,4 +1,4 @@
-"""The rules of the skirmish, one game loop at a time, compiled.
+"""Compiled kernels with the rules of the skirmish, one game loop at a time.
 
 Arrays hold one row per episode and one column per unit: blue units first, then red ones, then the
 places kept for red's reinforcements. A unit is alive while its health is above 0.
@@ -36,7 +36,7 @@ _BOUND, _COUNT, _ANGLE, _FIRST_OF_BATTLE = 0, 1, 2, 3
 
 
 class Units(NamedTuple):
-    """The arrays that describe units: of many episodes, or one row of each."""
+    """The arrays that describe units, of many episodes or of one."""
 
     x: FloatArray
     y: FloatArray
@@ -47,7 +47,7 @@ class Units(NamedTuple):
 
 @kernel
 def draw_armies(keys: KeyArray, ranges: AnyArray, sizes: AnyArray, angles: FloatArray) -> None:
-    """Write each episode's numbers of blue and red units and the angles they are turned by."""
+    """Draw each episode's numbers of blue and red units, and the angle of each formation."""
     for e in range(keys.shape[0]):
         s = stream(keys[e], -1)
         for side in range(2):
@@ -60,7 +60,7 @@ def draw_armies(keys: KeyArray, ranges: AnyArray, sizes: AnyArray, angles: Float
 def draw_reinforcements(
     keys: KeyArray, t: int, most: int, sizes: AnyArray, angles: FloatArray
 ) -> None:
-    """Write how many units join red at step t, U{0..N} with N ~ U{0..most}, and their angle."""
+    """Draw how many units join red at step t, U{0..N} with N ~ U{0..most}, and their angle."""
     for e in range(keys.shape[0]):
         s = stream(keys[e], t)
         sizes[e] = below(s, _COUNT, below(s, _BOUND, most + 1) + 1)
@@ -71,7 +71,7 @@ def draw_reinforcements(
 def arrange(
     units: Units, first: int, sizes: AnyArray, angles: FloatArray, centre: FloatArray
 ) -> None:
-    """Put fresh units on a sunflower around a centre, into the columns from ``first`` on."""
+    """Place new units in a spiral around a centre, in the columns from ``first`` on."""
     for e in range(sizes.shape[0]):
         for k in range(sizes[e]):
             r, angle = SPACING * math.sqrt(k + 0.5), angles[e] + GOLDEN_ANGLE * k
@@ -84,10 +84,10 @@ def arrange(
 def summarize(
     x: FloatArray, y: FloatArray, health: FloatArray, n_blue: int, places: FloatArray
 ) -> FloatArray:
-    """Both counts, both total healths and the distance between the sides, one row per episode.
+    """Each side's number of units and total health, and their distance; one row per episode.
 
-    A side stands at the centroid of its living units; a side without any at its start location,
-    which for red is where reinforcements appear.
+    The distance is between the centroids of the living units. A side without any is taken to be at
+    its start location, where red's reinforcements appear.
     """
     out = np.empty((x.shape[0], 5))
     for e in range(x.shape[0]):
@@ -113,9 +113,10 @@ def advance(
     loops: int,
     field: FloatArray,
 ) -> FloatArray:
-    """Red's losses minus blue's in one step of every episode, fought in place.
+    """Red's losses minus blue's in one step of every episode; the arrays are updated in place.
 
-    ``orders[e, side]`` holds for the whole step; its goal is the enemy's centroid at the start.
+    ``orders[e, side]`` applies for the whole step. Its goal is the centroid of the enemy when the
+    step begins.
     """
     n_episodes, width = units.x.shape
     rewards = np.empty(n_episodes)
@@ -147,7 +148,7 @@ def _loop(
     push: FloatArray,
     field: FloatArray,
 ) -> int:
-    """Play one game loop of one battle; the counter after its draws."""
+    """Play one game loop of one battle, and return the counter of random draws after it."""
     n = _living(units.health, alive)
     # Without an enemy on the field nobody moves or fires: the battle rests.
     if n > 0 and alive[0] < n_blue and alive[n - 1] >= n_blue:
@@ -172,7 +173,7 @@ def _act(
     s: np.uint64,
     counter: int,
 ) -> int:
-    """Let one living unit retreat, fire, chase, walk or stand; the counter after its draws."""
+    """Let a unit retreat, fire, chase, walk or stand; returns the counter of random draws."""
     side = 0 if i < n_blue else 1
     if orders[side] == RETREAT:
         units.target[i] = -1
@@ -201,9 +202,9 @@ def _act(
 def _push_apart(
     x: FloatArray, y: FloatArray, alive: AnyArray, n: int, push: FloatArray, field: FloatArray
 ) -> None:
-    """Move each of two overlapping discs by half their overlap, and keep all on the field.
+    """Move overlapping discs apart by half their overlap each, and keep all on the field.
 
-    All pushes are summed before any is made, so that no unit is favoured by its place in line.
+    All pushes are added up before any unit moves, so the order of the units does not matter.
     """
     push[:n] = 0.0
     for a in range(n):
@@ -229,7 +230,7 @@ def _push_apart(
 
 @inner_kernel
 def _walk(i: int, units: Units, goal_x: float, goal_y: float, length: float) -> None:
-    """Move a unit toward a point, or away from it by a negative length; it stops on the point."""
+    """Move a unit toward a point, where it stops; a negative length moves it away."""
     dx, dy = goal_x - units.x[i], goal_y - units.y[i]
     d = math.sqrt(dx * dx + dy * dy)
     if d > 0.0:
@@ -240,7 +241,7 @@ def _walk(i: int, units: Units, goal_x: float, goal_y: float, length: float) -> 
 
 @inner_kernel
 def _nearest(i: int, first: int, stop: int, units: Units) -> int:
-    """The nearest living unit of these columns within scan range, or -1."""
+    """The nearest living unit in these columns that is within scan range, or -1."""
     found, shortest = -1, SCAN * SCAN
     for j in range(first, stop):
         if units.health[j] > 0.0:
@@ -260,7 +261,7 @@ def _squared(i: int, j: int, units: Units) -> float:
 
 @inner_kernel
 def _living(health: FloatArray, alive: AnyArray) -> int:
-    """How many units are alive; their columns are written in order."""
+    """How many units are alive; their columns are written to an array, in order."""
     n = 0
     for i in range(health.shape[0]):
         if health[i] > 0.0:
@@ -271,7 +272,7 @@ def _living(health: FloatArray, alive: AnyArray) -> int:
 
 @inner_kernel
 def _shuffle(order: AnyArray, n: int, s: np.uint64, counter: int) -> int:
-    """Put the first n entries in a random order; the counter after its draws."""
+    """Shuffle the first n entries, and return the counter of random draws."""
     for k in range(n - 1, 0, -1):
         swap = below(s, counter, k + 1)
         order[k], order[swap] = order[swap], order[k]

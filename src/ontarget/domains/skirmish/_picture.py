@@ -38,11 +38,12 @@ _PIECES: Final = 8
 
 
 def draw_battle(scenario: Skirmish, battle: Battle, t: int) -> NDArray[np.uint8]:
-    """An RGB picture (height, width, 3) of the first battle of a state, before step t.
+    """An RGB picture (height, width, 3) of the first battle in a state, before step t.
 
-    Discs are Marines, the arc around one is the health it has left; hollow ones have fallen. Lines
-    are shots of the last step, with a glow around whom they hit. The panel on top has one pip per
-    living unit and, below, the steps gone by with a mark at the one that brings reinforcements.
+    Discs are Marines; the arc around one shows its remaining health, and hollow discs have fallen.
+    Lines are the shots of the last step, with a glow where they hit. The panel on top has one dot
+    per living unit. Below the dots, a bar shows how many steps have passed, with a mark where
+    reinforcements arrive.
     """
     width, height = (int(side * PIXELS_PER_UNIT) for side in FIELD)
     axes = blank(width, height + _PANEL_HEIGHT, colour=_GROUND)
@@ -64,12 +65,12 @@ def draw_battle(scenario: Skirmish, battle: Battle, t: int) -> NDArray[np.uint8]
 
 
 def _discs(axes: Axes, at: AnyArray, radius: float, **style: object) -> None:
-    """Discs of a radius in pixels; a marker's size is the square of its diameter."""
+    """Draw discs with this radius in pixels; Matplotlib's marker size is the squared diameter."""
     axes.scatter(at[:, 0], at[:, 1], s=(2.0 * radius) ** 2, **style)  # type: ignore[arg-type]
 
 
 def _draw_field(axes: Axes, scenario: Skirmish, width: int, height: int) -> None:
-    """A faint grid, and a double ring at each start location."""
+    """Draw a faint grid, and a double ring at each start location."""
     lines = 4 * PIXELS_PER_UNIT
     axes.vlines(range(0, width, lines), 0, height, colors=_GRID, linewidths=1.0)
     axes.hlines(range(0, height, lines), 0, width, colors=_GRID, linewidths=1.0)
@@ -82,7 +83,7 @@ def _draw_field(axes: Axes, scenario: Skirmish, width: int, height: int) -> None
 def _draw_shots(
     axes: Axes, battle: Battle, living: AnyArray, at: AnyArray, colours: AnyArray
 ) -> None:
-    """A line from each unit that just fired to its target, and a glow where it hit."""
+    """Draw a line from each unit that just fired to its target, and a glow where it hit."""
     fired = (battle.target[0, living] >= 0) & (battle.cooldown[0, living] > _JUST_FIRED)
     shooters = living[fired]
     targets = battle.target[0, shooters]
@@ -96,7 +97,7 @@ def _draw_shots(
 
 
 def _draw_marines(axes: Axes, at: AnyArray, share: AnyArray, colours: AnyArray) -> None:
-    """A disc per unit, dimmer as its health goes, with an arc of what is left of it."""
+    """Draw a disc for each unit, dimmer with less health, and an arc for the health left."""
     _discs(axes, np.add(at, (2.0, 3.0)), _RADIUS, color=_DARK, alpha=0.4, linewidth=0)
     _discs(axes, at, _RADIUS, color=_DARK, linewidth=0)
     # Clockwise from the top, on an axis that grows downwards.

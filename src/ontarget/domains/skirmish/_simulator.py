@@ -1,4 +1,4 @@
-"""Many battles at once: the skirmish under blue's fixed policy."""
+"""The skirmish domain: many battles at once, under blue's fixed policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIELD = (36.0, 18.0)
 
 
 class Order(IntEnum):
-    """What a side is told for one step."""
+    """The order that a side follows for one step."""
 
     HOLD = kernels.HOLD
     """Stand; fire at and chase enemies that come within scan range."""
@@ -43,9 +43,9 @@ class Order(IntEnum):
 class Battle:
     """The full state of many battles: one row per episode, one column per unit.
 
-    Columns are blue units, red units, then the places of red's reinforcements. What happens next
-    depends on nothing else, so a battle goes on from a copy of its row. How many reinforcements
-    will come is no part of it: that is drawn when they arrive.
+    The columns are blue units, red units, then room for red's reinforcements. What happens next
+    depends on nothing else, so a battle can be continued from a copy of its row. The number of
+    reinforcements is not part of the state; it is drawn when they arrive.
     """
 
     x: FloatArray
@@ -61,12 +61,12 @@ class Battle:
 
     @property
     def units(self) -> kernels.Units:
-        """The arrays with one column per unit, as the kernels take them."""
+        """The arrays with one column per unit, as the kernels expect them."""
         return kernels.Units(self.x, self.y, self.health, self.cooldown, self.target)
 
 
 class Armies(NamedTuple):
-    """The numbers of units that episodes are drawn with; one entry per episode."""
+    """The numbers of units that each episode starts with or receives; one entry per episode."""
 
     blue: IndexArray
     red: IndexArray
@@ -77,9 +77,9 @@ class Armies(NamedTuple):
 class Skirmish:
     """The simulator of Marine battles in which blue attack-moves toward red.
 
-    It is a surrogate written for this library. It knows the Marine's published numbers and a
-    simple form of the engine's rules; nothing in it was recorded from StarCraft II or fitted to
-    it, and no figure made with it may be called StarCraft data.
+    It is a stand-in, written for this library. It uses the Marine's published numbers and a simple
+    form of the game's rules. Nothing in it was recorded from StarCraft II or fitted to it, so don't
+    call results from it StarCraft data.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class Skirmish:
     def command(
         self, battle: Battle, t: int, keys: KeyArray, *, blue: Order | ArrayLike
     ) -> FloatArray:
-        """The rewards r_t when blue follows other orders: one for all episodes, or one each."""
+        """The rewards r_t if blue follows other orders: one for all episodes, or one for each."""
         if t == self.reinforcement_step and self.most_reinforcements:
             self._reinforce(battle, keys)
         orders = np.empty((keys.shape[0], 2), dtype=np.int8)
@@ -258,9 +258,9 @@ def features_of(
     places: FloatArray,
     reinforcements: IndexArray,
 ) -> FloatArray:
-    """The features of units given by position and health, of which the first n_blue are blue's.
+    """The features of a battle, from its units' positions and health; the first n_blue are blue's.
 
-    Episodes of the simulator and of the game are both described by this function.
+    Both the simulator and the adapter for the real game use this function.
     """
     described = kernels.summarize(x, y, health, n_blue, places)
     return np.column_stack([described, reinforcements > 0])

@@ -1,4 +1,4 @@
-"""Battles in the real StarCraft II, recorded in the form of the skirmish's episodes.
+"""Records battles in the real StarCraft II as episodes like those of the skirmish.
 
 The game is not part of this package and must be installed by the user. No figure in this project
 comes from it: the adapter is tested against a server that speaks the game's protocol.

@@ -1,4 +1,4 @@
-"""The talk with StarCraft II: burnysc2's client, with every failure turned into a `GameError`."""
+"""The connection to StarCraft II: burnysc2's client, whose failures become `GameError`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Marine(NamedTuple):
 
 
 class _Checked:
-    """A mixin before burnysc2's classes: whatever goes wrong with a request is a `GameError`."""
+    """A mixin for burnysc2's classes that turns every failed request into a `GameError`."""
 
     async def _execute(self, **request: Any) -> Any:
         (name,) = request
@@ -82,7 +82,7 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
     async def command(
         self, ability: AbilityId, tags: Iterable[int], target: Point2 | None = None
     ) -> None:
-        """Order these units; `Client.actions` would swallow a refusal."""
+        """Give these units an order; unlike `Client.actions`, it reports a refusal."""
         order = raw_pb2.ActionRawUnitCommand(ability_id=ability.value, unit_tags=sorted(tags))
         if target is not None:
             order.target_world_space_pos.x, order.target_world_space_pos.y = target
@@ -94,7 +94,7 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
 
 
 class Table:
-    """One game that battles are fought in, again and again, through one connection."""
+    """One running game, in which battles are fought one after the other."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._controller = _Controller(socket, None)  # type: ignore[arg-type]  # only for `running`
@@ -102,7 +102,7 @@ class Table:
         self.blue = self.red = 0
 
     async def begin(self, map_path: str, random_seed: int) -> Point2:
-        """Create and join a game without fog against an idle computer; the map's centre."""
+        """Create and join a game without fog against an idle computer; returns the map's centre."""
         await self._client.ping()  # type: ignore[no-untyped-call]  # burnysc2 left it so
         players = [
             Bot(Race.Terran, None),  # type: ignore[arg-type]  # only its kind is sent
@@ -119,7 +119,7 @@ class Table:
         return Point2((area.x + area.width / 2.0, area.y + area.height / 2.0))
 
     async def clear(self) -> None:
-        """Remove every unit of both sides but the town halls, without which the game would end."""
+        """Remove every unit except the town halls, without which the game would end."""
         doomed = [
             unit.tag
             for unit in (await self._observe()).observation.raw_data.units
@@ -130,13 +130,13 @@ class Table:
             await self.step(1)
 
     async def create(self, marines: Iterable[tuple[int, Point2, int]]) -> None:
-        """Ask for Marines: (number, place, owner) each; they appear within a few loops."""
+        """Ask for Marines, each as (number, place, owner); they appear within a few game loops."""
         wanted = [(UnitTypeId.MARINE, n, place, owner) for n, place, owner in marines if n > 0]
         if wanted:
             await self._client.debug_create_unit(wanted)  # type: ignore[arg-type]  # owner is 1 or 2
 
     async def appeared(self, blue: int, red: int) -> list[Marine]:
-        """The Marines on the field, as soon as there are this many."""
+        """The Marines on the field, once this many have appeared."""
         for _ in range(_LOOPS_TO_APPEAR):
             marines = await self.marines()
             n_blue = sum(marine.owner == self.blue for marine in marines)
@@ -166,15 +166,15 @@ class Table:
         await self._client.command(AbilityId.ATTACK, tags, target)
 
     async def stop(self, tags: Iterable[int]) -> None:
-        """Order units to stand."""
+        """Order units to stop."""
         await self._client.command(AbilityId.STOP, tags)
 
     async def step(self, loops: int) -> None:
-        """Let the game run."""
+        """Let the game run for some loops."""
         await self._client.step(loops)
 
     async def leave(self) -> None:
-        """Leave the game; the program goes on running."""
+        """Leave the game; the program keeps running."""
         await self._client.leave()
 
     async def _observe(self) -> sc2api_pb2.ResponseObservation:
@@ -191,7 +191,7 @@ class Table:
 
 @asynccontextmanager
 async def connected(address: str, timeout: float) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """A connection to a game that is already running and listens at ``host:port``."""
+    """A context with a connection to a game that already runs and listens at ``host:port``."""
     limits = aiohttp.ClientWSTimeout(ws_receive=timeout, ws_close=timeout)
     async with aiohttp.ClientSession() as session:
         try:
@@ -209,7 +209,7 @@ async def connected(address: str, timeout: float) -> AsyncIterator[aiohttp.Clien
 
 @asynccontextmanager
 async def launched() -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """A connection to an installed game, which is started for it and ended after it."""
+    """A context that starts the installed game, connects to it, and ends it afterwards."""
     # burnysc2 replaces the handler of Ctrl-C and never puts the old one back.
     handler = signal.getsignal(signal.SIGINT)
     process = SC2Process()

@@ -1,4 +1,4 @@
-"""A running StarCraft II that plays the skirmish's scenario, one battle after the other."""
+"""`StarcraftGame`: plays the skirmish's scenario in StarCraft II, one battle after the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Recording(NamedTuple):
-    """One battle of the game: the features before each step and the reward of each."""
+    """One recorded battle: the features before each step, and each step's reward."""
 
     states: FloatArray
     rewards: FloatArray
@@ -47,9 +47,9 @@ class _Armies(NamedTuple):
 class StarcraftGame:
     """A running StarCraft II that plays the scenario of a `Skirmish` with real Marines.
 
-    Use it as a context manager. Entering starts or finds the game and opens a map; leaving closes
-    it again. Numbers of units and of reinforcements are drawn as in the simulator: episode i of a
-    seed has the same ones in both.
+    Use it as a context manager. Entering it starts or finds the game and opens a map; leaving
+    closes the game again. The numbers of units and reinforcements are drawn as in the simulator:
+    episode i of a seed has the same numbers in both.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class StarcraftGame:
     def play(self, episodes: int, seed: int = 0) -> Iterator[Recording]:
         """The battles, one after the other, each as soon as it is over.
 
-        What was yielded before a `GameError` is whole and can be kept.
+        Battles that were yielded before a `GameError` are complete and can be kept.
         """
         whole_number("episodes", episodes, least=1)
         keys = episode_keys(seed, 0, episodes, "simulate", self.scenario.name)
@@ -146,7 +146,7 @@ class StarcraftGame:
         *,
         progress: bool = True,
     ) -> Episodes:
-        """Episodes of the game under the fixed policy, in the form that `simulate` gives.
+        """Recorded episodes of the game under the fixed policy, in the form of `simulate`.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class StarcraftGame:
 
     @asynccontextmanager
     async def _visited(self) -> AsyncIterator[None]:
-        """The time between opening and leaving the game."""
+        """A context that opens the game and leaves it at the end."""
         there = launched() if self._address is None else connected(self._address, self._timeout)
         async with there as socket:
             self._table = Table(socket)
@@ -212,14 +212,14 @@ class StarcraftGame:
         return Recording(states, rewards)
 
     async def _deploy(self, armies: _Armies) -> list[Marine]:
-        """The two sides at their start locations, and nobody else on the map."""
+        """Put the two sides at their start locations, with nobody else on the map."""
         table, (blue, red) = self._table, (Point2(place) for place in self._places.tolist())
         await table.clear()
         await table.create([(armies.blue, blue, table.blue), (armies.red, red, table.red)])
         return await table.appeared(armies.blue, armies.red)
 
     async def _step(self, marines: list[Marine], joining: int) -> list[Marine]:
-        """The living Marines after one step, of those that were there or join at its beginning."""
+        """The living Marines after one step, among those present at its start and new arrivals."""
         known = {marine.tag for marine in marines}
         await self._order(marines)
         left = LOOPS_PER_STEP
@@ -239,7 +239,7 @@ class StarcraftGame:
         return [marine for marine in await self._table.marines() if marine.tag in known]
 
     async def _order(self, marines: list[Marine]) -> None:
-        """The fixed policy: a side attack-moves toward the other's centroid, or stands."""
+        """Give the orders of the fixed policy: attack-move toward the enemy's centroid, or stop."""
         table = self._table
         blue = [marine for marine in marines if marine.owner == table.blue]
         red = [marine for marine in marines if marine.owner == table.red]
@@ -278,7 +278,7 @@ def _centroid(marines: list[Marine]) -> Point2:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A time in which burnysc2 does not log every message that it sends."""
+    """A context in which burnysc2 does not log every message that it sends."""
     logger.disable("sc2")
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tamarisk: an invasive tree spreads along a river, and a crew fights it.
+"""The Tamarisk domain: an invasive tree spreads along a river, and a crew fights it.
 
 The river is a balanced binary tree of edges. Edge 0 is the root, the most downstream one; edge e
 flows into edge ``(e - 1) // 2``. Each edge holds one slot: a native plant, nothing, or a tamarisk.

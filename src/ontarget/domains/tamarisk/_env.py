@@ -1,4 +1,4 @@
-"""Tamarisk as a Gymnasium environment: the same step as the simulator's, with actions of yours."""
+"""Tamarisk as a Gymnasium environment, in which you choose the crew's actions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ Codes = NDArray[np.int64]
 
 
 class TamariskEnv(gymnasium.Env[Codes, Codes]):
-    """A river to keep free of tamarisk, as ``ontarget/Tamarisk-v0``.
+    """A river to keep free of tamarisk, registered as ``ontarget/Tamarisk-v0``.
 
-    An observation is the edges' codes (0 native, 1 empty, 2 tamarisk), an action one code per edge
-    (0 nothing, 1 eradicate, 2 restore, 3 eradicate-and-restore). Illegal actions, and actions that
-    cost more than the budget, earn the penalty and leave the river as it is. An episode is cut
-    off (truncated) at the horizon and never ends earlier.
+    An observation holds a code for each edge (0 native, 1 empty, 2 tamarisk), and an action one
+    code per edge (0 nothing, 1 eradicate, 2 restore, 3 eradicate-and-restore). If an action is
+    illegal, or all together exceed the budget, the reward is the penalty and the river does not
+    change. An episode is truncated at the horizon and never ends earlier.
 
-    ``info`` holds ``legal`` (no illegal action and within the budget), ``spent`` (what the actions
-    cost) and ``action_mask`` (edges, 4): the actions that are legal at each edge now.
+    ``info`` holds ``legal`` (whether all actions were legal and within the budget), ``spent``
+    (their cost) and ``action_mask``, of shape (edges, 4): the actions that are legal at each edge
+    now.
 
     Parameters
     ----------
@@ -124,11 +125,11 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         return actions
 
     def state(self) -> Rivers:
-        """A copy of the full simulator state, for the oracle."""
+        """A copy of the simulator's full state, for `true_probability`."""
         return take(self._river, np.arange(1))
 
     def render(self) -> str | NDArray[np.uint8] | None:
-        """The river as text or as a picture, as the render mode says."""
+        """The river as text or as a picture, depending on the render mode."""
         if self.render_mode is None:
             return None
         from ontarget.domains.tamarisk._picture import Scene, picture, text

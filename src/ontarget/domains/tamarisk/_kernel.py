@@ -1,7 +1,7 @@
-"""Kernels of the Tamarisk simulator: one step of one river, and of many.
+"""Compiled kernels of the Tamarisk simulator: one step of one river, or of many.
 
-Every random number of a step has a place of its own in the episode's stream, so that drawing only
-the ones that matter (seeds that fall on empty edges) does not move the others.
+Every random number of a step has a fixed position in the episode's stream. So only those that
+matter are drawn (seeds on empty edges), and the others stay the same.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ ILLEGAL: Final = -1
 
 
 class Tables(NamedTuple):
-    """A river's parameters as the arrays that the kernels read.
+    """A river's parameters as arrays, for the kernels.
 
-    Money is counted in whole units of ``1 / units``, so that costs add up exactly.
+    Costs are counted in whole units of ``1 / units``, so that they add up exactly.
     """
 
     state_cost: NDArray[np.int64]  # (3,) by edge code
@@ -67,7 +67,7 @@ class Tables(NamedTuple):
 
 @kernel
 def binomial(u: float, cdf: FloatArray, guide: NDArray[np.int64]) -> int:
-    """The number that a uniform number stands for under a CDF on 0, 1, 2 and up."""
+    """The whole number that the inverse of a CDF on 0, 1, 2 and up gives for a uniform number."""
     value = int(guide[int(u * guide.size)])
     while u >= cdf[value]:
         value += 1
@@ -76,7 +76,7 @@ def binomial(u: float, cdf: FloatArray, guide: NDArray[np.int64]) -> int:
 
 @kernel
 def scatter(edges: NDArray[np.int8], keys: KeyArray) -> None:
-    """Fill each river's edges uniformly with the three codes."""
+    """Draw each edge's code at the start, the three codes being equally likely."""
     for row in range(edges.shape[0]):
         of_start = stream(keys[row], -1)
         for e in range(edges.shape[1]):
@@ -85,7 +85,7 @@ def scatter(edges: NDArray[np.int8], keys: KeyArray) -> None:
 
 @kernel
 def decide(edges: NDArray[np.int8], actions: NDArray[np.int8], tables: Tables) -> None:
-    """Fill in the fixed policy's actions: leaves to root, invaded edges first, within budget."""
+    """Write the fixed policy's actions: invaded edges first, leaves to root, within the budget."""
     for row in range(edges.shape[0]):
         left = tables.budget
         actions[row] = NOTHING
@@ -101,7 +101,7 @@ def decide(edges: NDArray[np.int8], actions: NDArray[np.int8], tables: Tables) -
 def transition(
     edges: NDArray[np.int8], actions: NDArray[np.int8], of_step: np.uint64, tables: Tables
 ) -> float:
-    """The reward of one river's actions; its edges are advanced in place."""
+    """The reward of the actions in one river, whose edges are updated in place."""
     n_edges = edges.size
     total, spent = 0, 0
     for e in range(n_edges):
@@ -170,6 +170,6 @@ def advance(
     tables: Tables,
     rewards: FloatArray,
 ) -> None:
-    """Step every river once; fills in the rewards."""
+    """Advance every river by one step, and write the rewards."""
     for row in range(edges.shape[0]):
         rewards[row] = transition(edges[row], actions[row], of_step[row], tables)

@@ -1,4 +1,4 @@
-"""Tamarisk's parameters: rates, seeds, costs, the four presets, and what follows from them."""
+"""Tamarisk's parameters, the four presets, and the probabilities that follow from them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ _DISPERSALS: Final = ("competition", "plain")
 
 @dataclass(frozen=True, kw_only=True)
 class TamariskParameters:
-    """Everything that defines a river; the defaults are the `paper` preset.
+    """All parameters of a river; the defaults are those of the `paper` preset.
 
-    Rates, seeds, costs, budget and penalty are those of the 2014 competition's document (known).
-    Exogenous arrivals are on there and off here: off is what fits the paper's text (chosen).
+    Rates, seeds, costs, budget and penalty are those of the 2014 competition's document (known). In
+    the competition, seeds also arrive from outside. Here they do not, which fits the paper's text
+    better (chosen).
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ class TamariskParameters:
     eradicate_tree_cost, restore_slot_cost, replace_tree_cost
         Cost on top per tamarisk eradicated, per slot restored, per tamarisk replaced.
     budget, penalty
-        What one step's actions may cost, and the reward of an illegal or too expensive one.
+        The most that the actions of one step may cost, and the reward if one is illegal or they
+        cost more.
 
     Examples
     --------
@@ -193,11 +195,11 @@ PRESETS: Final[Mapping[str, TamariskParameters]] = MappingProxyType(
 
 
 def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
-    """The chance K_ij that a seed from edge i reaches edge j; rows sum below 1, the rest is lost.
+    """The probability K_ij that a seed from edge i reaches edge j; other seeds are lost.
 
     ``K_ij = C d**down u**up`` with ``C = (1 - 2u)(1 - d) / (1 - ud)``. ``dispersal="plain"`` counts
-    the edge steps of the path. ``"competition"`` counts as the competition's code does: one step
-    more on a path that leads only up or only down (known).
+    the steps of the path along edges. ``"competition"`` counts one more on a path that leads only
+    up or only down, as the competition's code does (known).
 
     Examples
     --------
@@ -219,7 +221,7 @@ def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
 
 
 def downstream_line(edge: int) -> list[int]:
-    """An edge and all edges downstream of it, to the root."""
+    """An edge and all edges downstream of it, down to the root."""
     line = [edge]
     while edge > 0:
         edge = (edge - 1) // 2
@@ -228,9 +230,9 @@ def downstream_line(edge: int) -> list[int]:
 
 
 def treatment_chances(p: TamariskParameters) -> FloatArray:
-    """Chance of each edge state after treatment or death (step 3), by edge state and action.
+    """The probability of each edge state after treatment or death, by edge state and action.
 
-    Shape (3, 4, 3); actions that are illegal in a state have no row of their own and leave it.
+    The shape is (3, 4, 3). An action that is illegal in a state leaves it unchanged.
     """
     chances = np.zeros((3, 4, 3))
     for code in (NATIVE, EMPTY, TAMARISK):

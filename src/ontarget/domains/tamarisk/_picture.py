@@ -29,7 +29,7 @@ _WOOD: Final = "#7a5a3c"
 
 
 class Scene(NamedTuple):
-    """A river at one moment: its edges, the last actions, the step and the return so far."""
+    """A river at one step: its edges, the last actions, the step and the return so far."""
 
     edges: NDArray[np.int8]
     actions: NDArray[np.int8]
@@ -39,7 +39,7 @@ class Scene(NamedTuple):
 
 
 def text(scene: Scene) -> str:
-    r"""The river as text: n native, . empty, T tamarisk; x cut, + planted, * both.
+    r"""The river as text: n native, . empty, T tamarisk; x eradicated, + restored, * both.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def picture(scene: Scene) -> NDArray[np.uint8]:
 
 
 def _node(edge: int, levels: int) -> tuple[float, float]:
-    """Where an edge springs; edge -1 stands for the mouth of the river."""
+    """The upstream end of an edge; edge -1 stands for the mouth of the river."""
     if edge < 0:
         return 4.0, 0.35
     depth = (edge + 1).bit_length() - 1
@@ -103,14 +103,14 @@ def _node(edge: int, levels: int) -> tuple[float, float]:
 
 
 def _curve(edge: int, levels: int) -> NDArray[np.float64]:
-    """The four control points of an edge, from its spring to where it joins."""
+    """The four control points of an edge's curve, from its upstream end to the junction."""
     (x0, y0), (x1, y1) = _node(edge, levels), _node((edge - 1) // 2 if edge else -1, levels)
     bend = 0.55 * (y0 - y1)
     return np.array([(x0, y0), (x0, y0 - bend), (x1, y1 + bend), (x1, y1)])
 
 
 def _along(points: NDArray[np.float64], s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points of the cubic curve at the shares s of its way."""
+    """The points of the cubic curve at the parameters s, from 0 to 1."""
     weights = np.stack([(1 - s) ** 3, 3 * s * (1 - s) ** 2, 3 * s**2 * (1 - s), s**3], axis=-1)
     along: NDArray[np.float64] = weights @ points
     return along
@@ -123,7 +123,7 @@ def _middle(edge: int, levels: int) -> tuple[float, float]:
 
 
 def _water(edge: int, levels: int) -> LineCollection:
-    """The edge's water, which widens on its way to the joint."""
+    """The outline of the edge's water, which widens toward the junction."""
     depth = (edge + 1).bit_length() - 1
     share = np.linspace(0.0, 1.0, 49)
     points = _along(_curve(edge, levels), share)
@@ -138,7 +138,7 @@ def _badge(axes: Axes, label: str, place: tuple[float, float]) -> None:
 
 
 def _plant(code: int, x: float, y: float, size: float) -> list[Circle | Ellipse]:
-    """What stands at an edge: a round crown, pink plumes, or a bare patch of ground."""
+    """Draw the plant at an edge: a round crown, pink plumes, or bare ground."""
     ground = Circle((x, y), 0.36 * size, fc=_BANK, ec=_INK, lw=1.0, zorder=3)
     if code == EMPTY:
         ground.set_linestyle("--")

@@ -1,4 +1,4 @@
-"""Many rivers at once: the Tamarisk domain under its fixed policy."""
+"""The Tamarisk domain: many rivers at once, under a fixed policy."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Rivers:
 class Tamarisk:
     """The Tamarisk domain: many rivers at once under the fixed policy.
 
-    The policy (chosen; the paper says only that its own is based on cited work) goes from the
-    leaves to the root, on seven edges in the order 3, 4, 5, 6, 1, 2, 0: first it
-    eradicates-and-restores every tamarisk edge that the budget allows, then it restores empty
-    edges. It is never over budget.
+    The policy is our choice; the paper says only that its own is based on cited work. It goes from
+    the leaves to the root, for seven edges in the order 3, 4, 5, 6, 1, 2, 0. First it eradicates
+    and restores every tamarisk edge that the budget allows, then it restores empty edges. It never
+    exceeds the budget.
 
-    The features x_t are the edge states, the whole of the simulator's state. They are categories
-    (``native`` 0, ``empty`` 1, ``tamarisk`` 2) whose codes go from good to bad.
+    The features x_t are the states of the edges, which are the simulator's full state. They are
+    categories (``native`` 0, ``empty`` 1, ``tamarisk`` 2) whose codes go from good to bad.
 
     Parameters
     ----------
@@ -98,16 +98,16 @@ class Tamarisk:
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """All features: an edge's state is a category."""
+        """All features, because an edge's state is a category."""
         return self.features
 
     @cached_property
     def tables(self) -> Tables:
-        """The parameters as the kernels read them."""
+        """The parameters as arrays, for the kernels."""
         return _tables(self.parameters)
 
     def start(self, keys: KeyArray) -> Rivers:
-        """Rivers at t = 0: every edge uniform over its three states."""
+        """The rivers at t = 0; an edge's three states are equally likely."""
         edges = np.empty((keys.size, self.parameters.edges), dtype=np.int8)
         scatter(edges, keys)
         return Rivers(edges)
@@ -127,7 +127,7 @@ class Tamarisk:
         return self.apply(state, self.act(state), t, keys)
 
     def apply(self, state: Rivers, actions: NDArray[np.int8], t: int, keys: KeyArray) -> FloatArray:
-        """The rewards of actions of your own, shaped as `act` gives them; advances the rivers."""
+        """The rewards of your own actions, in the shape of `act`; the rivers are advanced."""
         rewards = np.empty(keys.size)
         advance(state.edges, actions, streams(keys, t), self.tables, rewards)
         return rewards
@@ -183,7 +183,7 @@ def _action_costs(p: TamariskParameters, units: int) -> NDArray[np.int64]:
 
 
 def _exact(amount: float) -> Fraction:
-    """The decimal that the user typed, exactly."""
+    """The decimal number that the user typed, as an exact fraction."""
     return Fraction(str(amount))
 
 
@@ -192,7 +192,7 @@ def _whole(units: int, *amounts: float) -> int:
 
 
 def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
-    """The CDF of Binomial(n, rate) on 0 … most; exactly 1 from n on, so that a search ends."""
+    """The CDF of Binomial(n, rate) on 0 … most; exactly 1 from n on, so that searches end."""
     values = np.arange((n if most is None else most) + 1)
     cdf: FloatArray = bdtr(np.minimum(values, n).astype(np.float64), n, rate)
     cdf[n:] = 1.0
@@ -200,6 +200,6 @@ def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
 
 
 def _guide(cdf: FloatArray) -> NDArray[np.int64]:
-    """Where to start searching the CDF for a uniform number in each of equal bins of (0, 1)."""
+    """For each of many equal bins of (0, 1), where a search of the CDF may start."""
     bins = np.arange(_GUIDES) / _GUIDES
     return np.searchsorted(cdf, bins, side="right").astype(np.int64)

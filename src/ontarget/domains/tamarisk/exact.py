@@ -1,4 +1,4 @@
-"""Tamarisk's exact transition probabilities, and the exact law of its return by recursion (M12).
+"""Tamarisk's exact transition probabilities, and the exact distribution of its return (M12).
 
 A river of up to seven edges has 3⁷ = 2,187 states, few enough to enumerate. Given the plants that
 stand after treatment and death, the empty edges settle independently of each other, so a row of
@@ -50,19 +50,19 @@ def rivers(edges: int) -> Rivers:
 
 
 def river_index(state: Rivers) -> IndexArray:
-    """The place of each river in `rivers`: its edges as a number in base three."""
+    """The position of each river in `rivers`: its edges read as a number in base three."""
     powers = 3 ** np.arange(state.edges.shape[1])[::-1]
     index: IndexArray = (state.edges.astype(np.intp) * powers).sum(axis=1)
     return index
 
 
 def settling_chances(parameters: TamariskParameters, standing: Rivers) -> FloatArray:
-    """Chance of each edge state after seeds have settled: shape (rivers, edges, 3).
+    """The probability of each edge state after seeds have settled, as (rivers, edges, 3).
 
-    ``standing`` are rivers after treatment and death. A standing plant stays; for an empty edge,
-    with seed counts N and T, generating functions G_N and G_T, and β = 1,
-    ``E[T / (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1): a polynomial, which Gauss–Legendre
-    quadrature of half its degree integrates exactly.
+    ``standing`` are rivers after treatment and death. A plant that stands stays. At an empty edge,
+    let N and T be the numbers of seeds, with generating functions G_N and G_T. For β = 1,
+    ``E[T / (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1). The integrand is a polynomial, so
+    Gauss–Legendre quadrature with half its degree is exact.
     """
     p, n_edges = parameters, parameters.edges
     spread = dispersal_kernel(p)
@@ -91,7 +91,7 @@ def settling_chances(parameters: TamariskParameters, standing: Rivers) -> FloatA
 
 
 class _Seeds:
-    """The generating function of one species' seeds that reach an edge."""
+    """The generating function of the number of one species' seeds that reach an edge."""
 
     def __init__(self, seeds: int, rates: FloatArray, p: TamariskParameters) -> None:
         # Exogenous seeds come from one more source, which always stands.
@@ -100,7 +100,7 @@ class _Seeds:
         self._sources = np.empty((0, rates.size + 1))
 
     def at(self, standing: NDArray[np.bool_]) -> _Seeds:
-        """The same, for rivers whose sources stand where the mask says."""
+        """The generating function for rivers in which plants stand where the mask is true."""
         always = np.ones((standing.shape[0], 1))
         self._sources = np.hstack([standing.astype(np.float64), always]) * self._counts
         return self
@@ -123,7 +123,7 @@ class _Seeds:
 def transition_matrix(
     parameters: TamariskParameters, actions: NDArray[np.int8] | None = None
 ) -> FloatArray:
-    """The chance of each next state from each state, both in the order of `rivers`.
+    """The probability of each next state from each state, both in the order of `rivers`.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def transition_matrix(
 
 
 def _products(chances: FloatArray) -> FloatArray:
-    """Joint chances of independent edges: (rows, edges, 3) to (rows, 3**edges)."""
+    """The joint probabilities of independent edges: (rows, edges, 3) to (rows, 3**edges)."""
     joint = np.ones((chances.shape[0], 1))
     for edge in range(chances.shape[1]):
         joint = (joint[:, :, None] * chances[:, edge, None, :]).reshape(joint.shape[0], -1)
@@ -163,11 +163,11 @@ def _products(chances: FloatArray) -> FloatArray:
 
 
 class ExactReturns:
-    """The exact law of what a Tamarisk episode still earns, at chosen steps, from every state.
+    """The exact distribution of the remaining return, from every state at chosen steps.
 
-    Rewards are whole multiples of one unit of cost, so the law is an array: the chance of each
-    remaining cost up to a bound. One backward pass serves all steps. Seven edges and a bound of 67
-    take some fifteen seconds and 24 MB per step kept.
+    Rewards are whole multiples of one unit of cost, so the distribution is an array: the
+    probability of each remaining cost up to a bound. One backward pass serves all steps. Seven
+    edges and a bound of 67 take about fifteen seconds, and 24 MB for each chosen step.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ class ExactReturns:
     steps
         The steps t that will be asked for.
     lowest
-        Returns below this are lumped together: the lowest finite end of any target that will be
-        asked for, less the behavior so far.
+        Returns below this are not told apart. Take the lowest finite end of any target that you
+        will ask for, minus the behavior so far.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class ExactReturns:
                 self._chances[t] = chances
 
     def chances(self, t: int) -> FloatArray:
-        """Chance of each remaining return in ``returns`` from each state of `rivers` at step t."""
+        """The probability of each return in ``returns``, from each state of `rivers` at step t."""
         if t not in self._chances:
             raise InputError(
                 f"t needs one of the steps asked for, {sorted(self._chances)}, got {t}"
@@ -252,7 +252,7 @@ class ExactReturns:
 
 
 def _shifted(chances: FloatArray, costs: NDArray[np.int64]) -> FloatArray:
-    """Each row moved right by its cost; what leaves the array lies beyond the bound."""
+    """Each row shifted right by its cost; what leaves the array is beyond the bound."""
     moved = np.zeros_like(chances)
     for cost in np.unique(costs):
         rows = costs == cost

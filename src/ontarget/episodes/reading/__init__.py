@@ -1,1 +1,1 @@
-"""From arrays, tables and files to recorded episodes, and back to tables."""
+"""Reads episodes from arrays, tables and files, and turns them back into tables."""

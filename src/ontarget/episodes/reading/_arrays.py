@@ -31,7 +31,7 @@ def record_arrays(
     features: Sequence[str] | None,
     categorical: Sequence[str],
 ) -> RawEpisodes:
-    """The recording that these arrays hold; see `Episodes.from_arrays`."""
+    """The unchecked episodes in these arrays; see `Episodes.from_arrays`."""
     judged = _judged(behavior, told=behavior_values is not None)
     whole, lengths, dtype = _states(states)
     n, d = lengths.size, whole.shape[-1]
@@ -77,14 +77,14 @@ def record_arrays(
 
 
 def _judged(behavior: str | Behavior, *, told: bool) -> Behavior:
-    """The behavior; where its values are told, a name of no column stands for them."""
+    """The behavior; if its values are passed without a column's name, the name is "behavior"."""
     if told and isinstance(behavior, str) and not behavior.startswith(("column:", "total:")):
         behavior = "column:behavior"
     return behavior_of(behavior)
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
-    """The states as (n, H, d), or all rows one below the other; the lengths; the type."""
+    """The states, as (n, H, d) or with all rows in one matrix, the lengths and the type."""
     if isinstance(states, np.ndarray) and states.dtype != np.object_:
         if states.ndim != 3:
             raise EpisodesError(
@@ -123,7 +123,7 @@ def _arrangement(lengths: AnyArray, *, rectangular: bool) -> Arrangement:
 
 
 def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
-    """One number per episode and step, one episode after the other."""
+    """A flat array with one number per episode and step, one episode after the other."""
     n = lengths.size
     if isinstance(values, np.ndarray) and values.dtype != np.object_:
         shape = (n, int(lengths[0])) if np.all(lengths == lengths[0]) else None

@@ -1,4 +1,4 @@
-"""A column of a user's table as numbers, and back, with a message for each way it can go wrong."""
+"""Converts columns of a user's table into numbers and back; messages say what is wrong."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_text(column: pl.Series) -> bool:
 
 
 def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
-    """The column as float64, NaN where it is missing."""
+    """The column as float64; missing values become NaN."""
     if is_text(column):
         text = column.cast(pl.String)
         parsed = text.cast(pl.Float64, strict=False)
@@ -78,7 +78,7 @@ def whole_numbers(column: pl.Series, what: str) -> IndexArray:
 
 @dataclass(frozen=True)
 class Labels:
-    """A column of names, as integers that are cheap to compare row by row."""
+    """A column of names, coded as integers, which are fast to compare."""
 
     codes: IndexArray
     dictionary: AnyArray | None  # None: the codes are the names
@@ -94,7 +94,7 @@ class Labels:
 
 
 def labels(column: pl.Series, what: str) -> Labels:
-    """The column as names: integers stay integers, text stays text."""
+    """The column as names; integers stay integers and text stays text."""
     _refuse_missing(column, what)
     if column.dtype.is_integer() and column.dtype not in _WIDER_THAN_NUMPY:
         return Labels(column.to_numpy(), None)
@@ -109,7 +109,7 @@ def labels(column: pl.Series, what: str) -> Labels:
 
 
 def flags(column: pl.Series, what: str) -> BoolArray:
-    """The column as true or false; numbers must be 0 or 1."""
+    """The column as booleans; numbers must be 0 or 1."""
     _refuse_missing(column, what)
     if column.dtype == pl.Boolean:
         truth: BoolArray = column.to_numpy()
@@ -129,7 +129,7 @@ def number_feature(column: pl.Series, *, categorical: bool) -> Feature:
 
 
 def feature_of(column: pl.Series, *, categorical: bool, where: Where) -> Feature:
-    """The feature that a column holds: a number type, or text with its dictionary."""
+    """The feature in a column: numbers of some type, or text with its dictionary."""
     if not is_text(column):
         return number_feature(column, categorical=categorical)
     text = column.cast(pl.String)
@@ -157,7 +157,7 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:
-    """The column that `encoded` read, in the type it had; a missing float comes back as NaN."""
+    """The column that `encoded` converted, in its old type; a missing float comes back as NaN."""
     column = pl.Series(feature.name, values)
     if feature.dtype in ("float64", "float32"):
         return column.cast(_TYPES[feature.dtype])
@@ -208,7 +208,7 @@ def _refuse_missing(column: pl.Series, what: str) -> None:
 
 
 def _refuse_mixed(text: pl.Series, where: Where) -> None:
-    """Numbers with text among them are far more often a spoilt column than a dictionary."""
+    """Refuse numbers mixed with text, which are usually a damaged column, not categories."""
     parsed = text.cast(pl.Float64, strict=False).is_not_null()
     spoilt = text.is_not_null() & ~parsed
     row = _first(spoilt)

@@ -1,4 +1,4 @@
-"""Episodes in files: Parquet, which keeps everything, CSV, and Minari datasets to read."""
+"""Reads episodes from Parquet, CSV and Minari datasets, and writes Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_STEPS = 2**31 - 1
 
 
 def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
-    """The recording in a file or a Minari dataset folder, and the layout by which it was read."""
+    """The unchecked episodes in a file or Minari folder, and the layout they were read by."""
     if path.is_dir():
         from ontarget.episodes.reading._minari import record_minari
 
@@ -57,7 +57,7 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
 
 
 def write(episodes: Recorded, path: Path) -> None:
-    """Write the episodes; the file appears whole or not at all."""
+    """Write the episodes to a file that appears complete or not at all."""
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
     table = frame_of(episodes).lazy()
@@ -71,7 +71,7 @@ def write(episodes: Recorded, path: Path) -> None:
 
 
 def _described(episodes: Recorded) -> str:
-    """What the columns alone do not say, as sorted JSON."""
+    """What the columns alone do not tell, as JSON with sorted keys."""
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
@@ -93,7 +93,7 @@ def _described(episodes: Recorded) -> str:
 
 
 def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
-    """The layout that `write` left in a Parquet file, or None in a file of other making."""
+    """The layout that `write` stored in a Parquet file; None for a file of another program."""
     text = pl.read_parquet_metadata(path).get(_KEY)
     if text is None:
         return None
@@ -127,7 +127,7 @@ def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
 
 
 def _roles_in(found: Any) -> dict[str, Any]:
-    """The columns' parts as a file tells them, each a name or none."""
+    """The roles of the columns, as the file describes them."""
     named = dict(found)
     first_step = named.pop("first_step", None)
     for part, name in named.items():
@@ -153,7 +153,7 @@ def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
-    """The table in a CSV file, typed by all of its rows, after a look for uneven lines."""
+    """The table in a CSV file; all rows decide the types, and uneven lines are refused."""
     # Read whole: asked for one column, the reader does not notice fields beyond the header's.
     table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
     _check_header(path, table.columns)
@@ -164,7 +164,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
 
 
 def _check_header(path: Path, columns: list[str]) -> None:
-    """Refuse a first line without commas, or one that holds numbers where names should stand."""
+    """Refuse a first line without commas, or with numbers instead of column names."""
     if len(columns) == 1:
         raise EpisodesFileError(
             f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
@@ -187,7 +187,7 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_uneven_lines(path: Path) -> None:
-    """Refuse, with its number, a line that is no UTF-8 or has another number of fields."""
+    """Refuse a line that is not UTF-8 or has another number of fields, and give its number."""
     with path.open(newline="", encoding="utf-8") as lines:
         reader = csv.reader(lines)
         try:
@@ -210,7 +210,7 @@ def _refuse_uneven_lines(path: Path) -> None:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turns what readers and the system say into one message that names the file."""
+    """Turn errors of readers and of the system into one message that names the file."""
     try:
         yield
     except OntargetError:

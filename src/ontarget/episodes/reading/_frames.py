@@ -63,7 +63,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 
 
 def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
-    """The recording that a table holds, a column or a few of them read at a time."""
+    """The unchecked episodes in a table, of which a few columns are read at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
 
@@ -111,7 +111,7 @@ def _recording(
 
 
 def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:
-    """Reads a column; those of a wide table in a hundred blocks, for every read looks at all."""
+    """A function that reads a column; a wide table is read in a hundred blocks, to save time."""
     size = max(1, len(columns) // 100)
     places = {name: place // size for place, name in enumerate(columns)}
 
@@ -124,7 +124,7 @@ def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[s
 
 @dataclass(frozen=True)
 class _Reader:
-    """One column at a time, in time-major order."""
+    """Reads one column at a time, in time-major order."""
 
     read: Callable[[str], pl.Series]
     arrangement: Arrangement
@@ -146,7 +146,7 @@ class _Reader:
         return self.arrangement.place(values)
 
     def per_episode(self, name: str) -> AnyArray:
-        """A label that is the same in all rows of an episode."""
+        """One label per episode; refused unless it is the same in all rows of an episode."""
         found = labels(self.read(name), f"group (column {name!r})")
         own = found.codes[self.arrangement.first_rows]
         placed, offsets = found.place(self.arrangement), self.arrangement.offsets
@@ -163,7 +163,7 @@ class _Reader:
         return found[self.arrangement.first_rows]
 
     def at_end(self, name: str | None, what: str) -> BoolArray | None:
-        """A flag of each episode's last row; it may be raised nowhere else."""
+        """The flag in each episode's last row; refused if it is set in any other row."""
         if name is None:
             return None
         raised = self.arrangement.place(flags(self.read(name), f"{what} (column {name!r})"))
@@ -178,7 +178,7 @@ class _Reader:
                 f"{step + self.first_step}, but the episode goes on; give the rest another id, or "
                 "pass ",
                 Argument(what, None),
-                " if it is no such flag",
+                " if it is not such a flag",
             )
         return at_end
 
@@ -186,7 +186,7 @@ class _Reader:
 def _states(
     reader: _Reader, names: tuple[str, ...], layout: Layout
 ) -> tuple[tuple[Feature, ...], FloatArray, int]:
-    """The features, their values, and how many categories were unknown and are missing now."""
+    """The features, their values, and how many unknown categories became missing values."""
     features: list[Feature] = []
     unseen = 0
     states = np.empty((len(names), int(reader.arrangement.offsets[-1])))

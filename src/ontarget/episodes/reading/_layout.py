@@ -1,4 +1,4 @@
-"""How to read a table: the options of a user, filled in from a file or from earlier episodes."""
+"""How to read a table: the user's options, completed from a file or from other episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Part: TypeAlias = str | EllipsisType | None
 
 
 class Alike(Protocol):
-    """What new episodes can be read like: earlier ones, or a monitor that was fitted on some."""
+    """What can be passed as ``like=``: other episodes, or a fitted monitor."""
 
     @property
     def schema(self) -> Schema:
@@ -39,7 +39,7 @@ class Alike(Protocol):
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether that was declared, not taken from the longest run seen."""
+        """Whether the horizon was declared; otherwise it is the longest run seen."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Alike(Protocol):
 
     @property
     def roles(self) -> Roles:
-        """Which column plays which part."""
+        """Which column was used for what."""
         ...
 
 
@@ -73,7 +73,7 @@ class FrameOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Layout:
-    """What `FrameOptions` leave open, filled in."""
+    """The options of `FrameOptions`, with defaults for those not given."""
 
     episode: _Part = ...
     step: _Part = ...
@@ -95,7 +95,7 @@ class Layout:
 
 
 def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
-    """The layout that the options describe, on top of what a file says of itself."""
+    """The layout that the options describe; a file's own description fills in the rest."""
     allowed = {item.name for item in fields(Layout)} - {"schema", "declared"}
     unknown = sorted(set(options) - allowed)
     if unknown:
@@ -124,7 +124,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
 
 
 def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
-    """Refuse features that differ from those of the episodes these are read like."""
+    """Refuse features that differ from those of ``like``."""
     asked = options.get("features")
     if asked is not None and set(asked) != set(schema.names):
         raise EpisodesError(
@@ -148,9 +148,9 @@ def feature_names(
     early: Collection[str | None],
     late: Collection[str | None],
 ) -> tuple[str, ...]:
-    """The features: those that were asked for, else every column that plays no other part.
+    """The features: those asked for, or else every column that has no other role.
 
-    ``late`` are the columns known only after acting, ``early`` those that play other parts.
+    ``late`` are the columns known only after acting, ``early`` other columns with a role.
     """
     names = (
         tuple(name for name in columns if name not in early and name not in late)

@@ -1,4 +1,4 @@
-"""Episodes from a Minari dataset folder, its HDF5 file read as data and nothing else.
+"""Reads episodes from a Minari dataset folder; nothing in its HDF5 file is executed.
 
 Minari itself can build an environment from a dataset's metadata, which can run code. Here the
 metadata are parsed as JSON, the file is opened by h5py, and only plain numbers are read from it:
@@ -44,7 +44,7 @@ class _Episode(NamedTuple):
 
 
 def record_minari(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
-    """The recording in a Minari dataset folder, and the options by which it was read."""
+    """The unchecked episodes in a Minari dataset folder, and the layout they were read by."""
     unfit = sorted(set(options) - set(_OPTIONS))
     if unfit:
         raise EpisodesError(
@@ -99,7 +99,7 @@ def _recording(
 
 
 def _data_folder(path: Path) -> Path:
-    """The folder that holds the file: the dataset's ``data``, or the folder itself."""
+    """The folder with the HDF5 file: the dataset's ``data`` folder, or the folder itself."""
     for folder in (path / "data", path):
         if (folder / _FILE).is_file():
             return folder
@@ -125,7 +125,7 @@ def _metadata_in(folder: Path) -> Mapping[str, Any]:
 
 
 def _time_limit(metadata: Mapping[str, Any]) -> int | None:
-    """The step at which the recorded environment cut its runs off, if the metadata say so."""
+    """The recorded environment's time limit; None if the metadata do not tell it."""
     try:
         limit = json.loads(metadata["env_spec"])["max_episode_steps"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -148,7 +148,7 @@ def _number(name: str) -> int:
 
 
 def _observed(file: Any, first: str, metadata: Mapping[str, Any], h5py: Any) -> ObservationLayout:
-    """How an observation is laid out: as the metadata say, else as the first episode looks."""
+    """The layout of observations, from the metadata or else from the first episode."""
     told = metadata.get("observation_space", file.attrs.get("observation_space"))
     if told is not None:
         return layout_of_json(json.loads(told))
@@ -211,7 +211,7 @@ def _group(file: Any, name: str, h5py: Any) -> Any:
 
 
 def _child(group: Any, key: str, name: str, h5py: Any) -> Any:
-    """What stands under a key, if it is part of this very file."""
+    """The object under a key; refused if it is stored in another file."""
     if not isinstance(group, h5py.Group) or key not in group:
         raise EpisodesFileError(f"{name} lacks {key!r}, which its layout asks for")
     if not isinstance(group.get(key, getlink=True), h5py.HardLink):
@@ -220,7 +220,7 @@ def _child(group: Any, key: str, name: str, h5py: Any) -> Any:
 
 
 def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
-    """The dataset's numbers, once it is known to hold numbers, here, and no more than it can."""
+    """The dataset's numbers; refused unless it holds numbers that are stored in this file."""
     where = getattr(dataset, "name", name)
     if not isinstance(dataset, h5py.Dataset) or dataset.dtype.kind not in "fiub":
         kind = getattr(dataset, "dtype", "a group")
@@ -239,7 +239,7 @@ def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
 
 @contextmanager
 def _explained(path: Path, h5py: Any) -> Iterator[None]:
-    """Turns what the readers say of a damaged dataset into one message that names it."""
+    """Turn errors caused by a damaged dataset into one message that names it."""
     try:
         yield
     except OntargetError as error:

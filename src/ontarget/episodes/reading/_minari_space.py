@@ -41,7 +41,7 @@ def layout_of_json(space: Any) -> ObservationLayout:
 
 
 def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
-    """What the metadata say of one place."""
+    """One part of the observation space, as the metadata describe it."""
     kind = space["type"]
     if kind == "Dict":
         return {str(key): part for key, part in space["subspaces"].items()}
@@ -60,9 +60,9 @@ def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
 
 
 def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
-    """The layout of an episode's observations as the file stores them, where nothing describes it.
+    """The layout of an episode's observations, taken from how the file stores them.
 
-    Categories look like other numbers there.
+    Used if no metadata describe it. Categories look like other numbers there.
     """
 
     def stored(node: Any, where: str) -> Numbers | Mapping[Any, Any]:
@@ -82,7 +82,7 @@ def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
 
 
 def _read(space: Any, read: ReadPlace) -> ObservationLayout:
-    """The layout, where whatever is wrong with it is the file's fault."""
+    """The layout; anything wrong with it is reported as an error in the file."""
     try:
         return read_layout(space, read)
     except EpisodesFileError:

@@ -1,4 +1,4 @@
-"""Which column of a table plays which part: as passed, as in earlier episodes, or by its name."""
+"""Finds the role of each column: as passed, as in other episodes, or by its name."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _NAME: Final = Placeholder("NAME")
 
 @dataclass(frozen=True)
 class Parts:
-    """The column that plays each part, or None where no column does.
+    """The column for each role; None if there is none.
 
-    ``guessed`` are the parts that were found by another name than the usual one, ``notes`` what
-    else a user should know about the choice.
+    ``guessed`` are the roles whose column was found by another name than the usual one. ``notes``
+    tell what else a user should know about the choice.
     """
 
     episode: str
@@ -54,12 +54,12 @@ class Parts:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was guessed and what was noted, in sentences."""
+        """The guesses and notes, in sentences."""
         shown = ", ".join(f"{part} = {getattr(self, part)}" for part in self.guessed)
         return (f"guessed by name: {shown}", *self.notes) if shown else self.notes
 
     def roles(self, first_step: int) -> Roles:
-        """The parts as episodes keep them, with the number that steps count from."""
+        """The roles in the form that episodes store, with the number of the first step."""
         return Roles(
             episode=self.episode,
             step=self.step or "step",
@@ -77,11 +77,11 @@ def find_parts(
     behavior: Behavior,
     read: Callable[[str], pl.Series],
 ) -> Parts:
-    """The part that each column plays.
+    """The column for each role.
 
-    What the user or the file itself names comes first, then the columns of what is read ``like``,
-    then columns of usual names, then columns of common names. Two common names for one part are an
-    error; what was guessed is remarked.
+    Columns that the user or the file names come first, then those of ``like``, then columns with
+    the usual names, then columns with other common names. Two common names for one role are an
+    error. Guesses are added to the remarks.
     """
     if behavior.column is not None and behavior.column not in columns:
         raise EpisodesError(*_no_column("behavior", behavior.column, columns))
@@ -113,7 +113,7 @@ def find_parts(
 
 
 def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[str, str | None]:
-    """The parts whose columns the user or the file itself names."""
+    """The roles whose columns the user or the file names."""
     passed = {part: getattr(layout, part) for part in _NAMES}
     found: dict[str, str | None] = {part: name for part, name in passed.items() if name is not ...}
     for part, name in found.items():
@@ -130,7 +130,7 @@ def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[
 def _named_alike(
     layout: Layout, columns: Sequence[str], behavior: Behavior
 ) -> dict[str, str | None]:
-    """The columns of the episodes these are read like, where this table has them too."""
+    """The roles of ``like`` whose columns this table has too."""
     if layout.like is None:
         return {}
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
@@ -143,7 +143,7 @@ def _named_alike(
 def _candidates(
     part: str, columns: Sequence[str], layout: Layout, read: Callable[[str], pl.Series]
 ) -> Iterator[str]:
-    """The columns whose names fit a part, the likeliest first."""
+    """The columns whose names fit a role, the most likely first."""
     listed = set(layout.features or ())
     if part == "step" and layout.like is not None:
         listed = set()  # times that only order the rows were a feature at the fit as well
@@ -157,7 +157,7 @@ def _candidates(
 
 
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
-    """The one that has the usual name, or the only one; several others are an error."""
+    """The column with the usual name, or the only one; several others are an error."""
     best = [name for name in candidates if name == part]
     best = best or [name for name in candidates if _plain(name) == part] or list(candidates)
     if len(best) > 1:
@@ -190,7 +190,7 @@ def _holds(part: str) -> str:
 
 
 def _holds_flags(column: pl.Series) -> bool:
-    """Whether all values are true or false; an airport's terminal is no end of a run."""
+    """Whether all values are true or false; an airport's "terminal", for example, is not a flag."""
     numeric = column.dtype.is_integer() or column.dtype.is_float()
     return column.dtype == pl.Boolean or (numeric and column.is_in([0, 1]).all())
 

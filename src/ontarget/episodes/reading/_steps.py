@@ -1,4 +1,4 @@
-"""The step of each row: whole numbers, or times that only tell that the rows stand in order."""
+"""The step of each row, from whole numbers or from times in ascending order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Steps", "read_steps"]
 
 
 class Steps(NamedTuple):
-    """The step of each row, or None where rows count as they stand; the first; the parts then."""
+    """The steps (None: rows are in order), the number of the first step, and the roles."""
 
     values: IndexArray | None
     first: int
@@ -29,10 +29,10 @@ class Steps(NamedTuple):
 def read_steps(
     parts: Parts, layout: Layout, ids: IndexArray, read: Callable[[str], pl.Series]
 ) -> Steps:
-    """The step of each row; they count from what was passed, else from the smallest.
+    """The step of each row, counted from the first step passed, or else from the smallest.
 
-    A column that was guessed to hold the step may hold times, such as seconds with decimals. It is
-    then no step but a feature, and the parts come back without it.
+    A column that was guessed to be the step may hold times instead, such as seconds with decimals.
+    It then becomes a feature, and the roles are returned without it.
     """
     name, first = parts.step, layout.first_step
     column = None if name is None else read(name)
@@ -56,7 +56,7 @@ def read_steps(
 
 
 def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
-    """Refuse times that do not rise from each row of an episode to the next."""
+    """Refuse times that do not increase from one row of an episode to the next."""
     by_episode = np.argsort(ids, kind="stable")
     same = np.diff(ids[by_episode]) == 0
     if np.all(np.diff(times.to_numpy()[by_episode])[same] > 0):
@@ -72,7 +72,7 @@ def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
 
 
 def _has_decimals(column: pl.Series) -> bool:
-    """Whether these are numbers, none of them missing, that are not all whole."""
+    """Whether these are numbers without gaps, not all of them whole."""
     if not column.dtype.is_float() or column.has_nulls():
         return False
     return bool(column.is_finite().all() and (column != column.round()).any())

@@ -51,7 +51,7 @@ def frame_of(episodes: Recorded) -> pl.DataFrame:
 
 
 def _after(store: Store) -> FloatArray:
-    """A column behavior's values after each row: the next row's before, or the outcome."""
+    """A column behavior's value after each row: the next row's value before, or the outcome."""
     after = np.empty_like(store.before)
     for t in range(store.offsets.size - 1):
         now, alive = store.rows(t, None)

@@ -1,7 +1,7 @@
-"""Figures of how good the forecasts are, as `matplotlib.figure.Figure`, for print and for pages.
+"""Figures that show how good forecasts are, each a `matplotlib.figure.Figure`.
 
-matplotlib is loaded when a figure is drawn. Figures never touch pyplot nor leave any of
-matplotlib's settings changed. `figure_bytes` gives the content of a file, `svg_of` inline SVG.
+matplotlib is loaded when a figure is drawn. pyplot is not used, and matplotlib's settings stay as
+they are. `figure_bytes` returns the content of a file, `svg_of` inline SVG.
 """
 
 from ontarget.evaluation.figures._style import theme_css

@@ -1,4 +1,4 @@
-"""How every figure looks: one palette for light and dark, one set of sizes, no global settings.
+"""The look of all figures: colours for light and dark pages, sizes and axes.
 
 Series differ in colour, line and marker, so that they can be told apart in grey and by readers
 who do not see colours as most do (the hues are those of Okabe and Ito).
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of a figure by what they are for, each a different one."""
+    """The colours of a figure, by what each is used for; no two are equal."""
 
     ink: str
     muted: str
@@ -49,7 +49,7 @@ class Theme:
     purple: str
 
     def roles(self) -> dict[str, str]:
-        """Each role with its colour."""
+        """Each use of a colour, and the colour."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -77,7 +77,7 @@ DARK = Theme(
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What sets one series apart: its colour, its line and its marker."""
+    """How one series is drawn: its colour, its line and its marker."""
 
     color: str
     line: Any
@@ -121,7 +121,7 @@ _lock = threading.RLock()
 
 @contextmanager
 def drawing(theme: Theme = LIGHT) -> Iterator[None]:
-    """Matplotlib's own defaults with this style over them, whatever the caller has configured."""
+    """A context with Matplotlib's defaults and this style; the caller's settings are ignored."""
     import matplotlib as mpl
 
     settings: Any = {
@@ -148,10 +148,10 @@ def drawing(theme: Theme = LIGHT) -> Iterator[None]:
 def canvas(
     theme: Theme, size: tuple[float, float], *, rows: tuple[float, ...] = (1.0,), label: str
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure with axes one above the other that share their x axis, to be drawn on inside.
+    """A context that gives a figure and its axes, which lie below each other and share x.
 
-    ``size`` is in inches, ``rows`` are the axes' relative heights, and ``label`` says in words
-    what the figure shows.
+    ``size`` is in inches, ``rows`` are the relative heights of the axes, and ``label`` describes
+    the figure in words.
     """
     with drawing(theme):
         from matplotlib.figure import Figure
@@ -166,7 +166,7 @@ def canvas(
 
 
 def series_looks(names: list[str], theme: Theme) -> dict[str, Look]:
-    """A look for each series; at most four can be told apart."""
+    """A look for each series; at most four series are allowed."""
     if not 1 <= len(names) <= len(_LINES):
         raise InputError(f"a figure needs 1 to {len(_LINES)} series, got {len(names)}: {names}")
     colors = (theme.blue, theme.vermilion, theme.green, theme.purple)
@@ -175,12 +175,12 @@ def series_looks(names: list[str], theme: Theme) -> dict[str, Look]:
 
 
 def theme_of(dark: bool) -> Theme:
-    """The theme for a light or a dark background."""
+    """The colours for a light or a dark background."""
     return DARK if dark else LIGHT
 
 
 def theme_css() -> str:
-    """The style rules that let `svg_of` figures follow a page from light to dark, and to paper.
+    """The CSS rules by which figures from `svg_of` follow a page: light, dark or printed.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def percent_axis(axes: Axes, which: str) -> None:
 
 
 def step_axis(axes: Axes, steps: int) -> None:
-    """Label the x axis as steps, at whole numbers, with room for markers at both ends."""
+    """Label the x axis with whole steps, and leave room for markers at both ends."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel("step")
@@ -217,12 +217,12 @@ def step_axis(axes: Axes, steps: int) -> None:
 
 
 def dotted(color: str) -> dict[str, Any]:
-    """The look of a line to compare with, in any of the theme's colours."""
+    """The look of a reference line, in a colour of the theme."""
     return {"color": color, "linestyle": (0, (1, 1.5)), "linewidth": 1.3}
 
 
 def legend_above(axes: Axes, *, columns: int = 3) -> None:
-    """A legend above the axes, where no data can lie under it."""
+    """Put a legend above the axes, where it cannot hide data."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         axes.legend(

@@ -34,10 +34,11 @@ __all__ = ["ece_chart", "pit_chart", "reliability_diagram"]
 def reliability_diagram(
     found: Reliability | Mapping[str, Reliability], *, dark: bool = False
 ) -> Figure:
-    """The rate at which targets were met against the forecast, over the number of forecasts.
+    """A chart of how often targets were met against the forecast, and of the bins' sizes.
 
-    Each point is a bin: across, its mean forecast; up, the rate, with the bin's interval. On the
-    diagonal forecasts say what happens. Several series go by name.
+    Each point is a bin: its mean forecast on the x axis, how often the target was met, with an
+    interval, on the y axis. Perfectly calibrated forecasts lie on the diagonal. A mapping draws
+    several series with their names.
     """
     named = {"forecasts": found} if isinstance(found, Reliability) else dict(found)
     theme = theme_of(dark)
@@ -60,7 +61,7 @@ def reliability_diagram(
 def ece_chart(
     curves: Mapping[str, Curve], *, floor: ArrayLike | None = None, dark: bool = False
 ) -> Figure:
-    """ECE against time, one line per series with its band.
+    """The ECE at each step, one line with its band per series.
 
     ``floor`` is the ECE that chance alone would show at each step (`ece_by_step`).
     """
@@ -80,7 +81,7 @@ def ece_chart(
 
 
 def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None:
-    """Draw what chance alone would show, as a thin dotted line."""
+    """Draw the value that chance alone would give, as a thin dotted line."""
     line = np.asarray(floor, dtype=np.float64)
     if line.shape != (n_steps,):
         raise InputError(f"floor needs one number per step ({n_steps}), got shape {line.shape}")
@@ -94,7 +95,7 @@ def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None
 
 
 def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
-    """Histogram of PIT values with the band in which all bars of a calibrated method lie."""
+    """A histogram of PIT values, with the range in which a calibrated method's bars lie."""
     theme = theme_of(dark)
     label = "Histogram of probability integral transforms, with the band expected by chance"
     with canvas(theme, (5.6, 3.2), label=label) as (figure, (axes,)):
@@ -128,7 +129,7 @@ def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
 
 
 def _draw_band(axes: Axes, found: PitHistogram, theme: Theme) -> None:
-    """The band behind the bars, its ends and the expected height over them."""
+    """Draw the range of the bars, and the expected height."""
     axes.stairs(
         found.high,
         found.edges,
@@ -171,7 +172,7 @@ def _draw_bins(axes: Axes, name: str, part: Reliability, look: Look) -> None:
 def _draw_counts(
     axes: Axes, named: Mapping[str, Reliability], looks: Mapping[str, Look], theme: Theme
 ) -> None:
-    """Bin counts on a logarithmic scale: most forecasts lie near 0 and 1."""
+    """Draw the number of forecasts in each bin, on a logarithmic scale."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     for name, part in named.items():

@@ -22,7 +22,7 @@ def dot_chart(
     measure: str,
     dark: bool = False,
 ) -> Figure:
-    """One measure of several methods on several problems, on a logarithmic scale.
+    """A chart of one measure for several methods and problems, on a logarithmic scale.
 
     Parameters
     ----------

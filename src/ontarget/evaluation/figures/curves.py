@@ -1,4 +1,4 @@
-"""What is drawn against time: a value per step, with a band where there is one."""
+"""Curves over time: one value per step, with or without a band."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Curve", "check_curves", "draw_curve"]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One value per step with the band from ``low`` to ``high``; NaN where there is no value.
+    """One value per step and its band from ``low`` to ``high``; NaN where there is no value.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Curve:
 
     @classmethod
     def of_repeats(cls, values: ArrayLike) -> Self:
-        """Mean over repeats, (repeats, steps), with a band of one standard deviation each side."""
+        """The mean of values (repeats, steps), with a band of ± one standard deviation."""
         table = np.asarray(values, dtype=np.float64)
         if table.ndim != 2 or table.size == 0:
             raise InputError(f"values needs shape (repeats, steps), got {table.shape}")
@@ -69,7 +69,7 @@ class Curve:
 
 
 def check_curves(curves: Mapping[str, Curve]) -> int:
-    """The number of steps of all curves, which must be the same."""
+    """The number of steps, which must be the same for all curves."""
     if not curves:
         raise InputError("a figure needs at least one curve, got none")
     steps = {name: curve.value.size for name, curve in curves.items()}
@@ -80,7 +80,7 @@ def check_curves(curves: Mapping[str, Curve]) -> int:
 
 
 def draw_curve(axes: Axes, name: str, curve: Curve, look: Look) -> None:
-    """Draw a curve over its band; a single step gets a marker with a bar."""
+    """Draw a curve and its band; a curve of a single step becomes a marker with a bar."""
     steps = np.arange(curve.value.size)
     if curve.value.size == 1:
         reach = np.abs(np.stack([curve.value - curve.low, curve.high - curve.value]))

@@ -1,4 +1,4 @@
-"""Figures of what can be acted on: alarms and prediction intervals."""
+"""Figures of alarms and of prediction intervals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["IntervalCurve", "alarm_chart", "interval_chart"]
 
 @dataclass(frozen=True, slots=True)
 class IntervalCurve:
-    """Coverage and width of one method's intervals at each level asked for."""
+    """The coverage and width of one method's intervals, at each level."""
 
     level: FloatArray
     coverage: FloatArray
@@ -55,14 +55,14 @@ def alarm_chart(
     most: float = 0.3,
     dark: bool = False,
 ) -> Figure:
-    """Failures detected and lead time against the rate of false alarms.
+    """A chart of failures detected, and of lead time, against the rate of false alarms.
 
     Parameters
     ----------
     curve
-        What `alarm_curve` gives.
+        The result of `alarm_curve`.
     marks
-        False-alarm rates to mark and to write the detection rate beside.
+        False-alarm rates to mark, with the detection rate next to each.
     most
         The highest false-alarm rate to show.
     dark
@@ -130,7 +130,7 @@ def interval_chart(
     unit: str = "outcome",
     dark: bool = False,
 ) -> Figure:
-    """Coverage less the level asked for, and mean width, against the level.
+    """A chart of coverage minus the level, and of the mean width, against the level.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def interval_chart(
 
 
 def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[float]) -> None:
-    """Mark some false-alarm rates and write what each detects."""
+    """Mark some false-alarm rates, with the share of failures that each detects."""
     for mark in marks:
         within = np.flatnonzero(curve.false_alarm_rate <= mark)
         if within.size == 0:

@@ -1,4 +1,4 @@
-"""Figures of forecasts over time: some episodes, the mean, and the fan of outcomes."""
+"""Figures of forecasts over time: single episodes, the mean, and the range of outcomes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def episodes_chart(
     threshold: float | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Probability against time for some episodes, by whether they met the target.
+    """A chart of the probability over time for some episodes; failures are drawn differently.
 
     Episodes that met it are solid lines that end in a dot, the others dashed lines that end in a
     cross. A triangle marks the first step below the threshold.
@@ -46,7 +46,7 @@ def episodes_chart(
     Parameters
     ----------
     p
-        (steps, episodes), NaN where an episode is not alive. About ten read well.
+        (steps, episodes); NaN where an episode is over. About ten episodes are easy to read.
     met
         Whether each episode met the target.
     bounds
@@ -82,7 +82,7 @@ def episodes_chart(
 def mean_chart(
     curves: Mapping[str, Curve], *, rate: ArrayLike | None = None, dark: bool = False
 ) -> Figure:
-    """Mean probability against time with its band, and the rate at which targets were met.
+    """A chart of the mean probability over time, and of how often targets were met.
 
     ``rate`` is the share of the episodes alive at each step that met the target.
     """
@@ -122,22 +122,22 @@ def outcome_fan(
     unit: str = "outcome",
     dark: bool = False,
 ) -> Figure:
-    """Quantiles of the predicted outcome over one episode, as bands around the median.
+    """A chart of the predicted outcome during one episode, as quantile bands around the median.
 
     Parameters
     ----------
     quantiles
-        (steps, levels): the predicted quantiles at each step, rising along the levels.
+        (steps, levels): the predicted quantiles at each step, which rise with the level.
     levels
         Ascending, symmetric around one half: 0.05, 0.25, 0.5, 0.75, 0.95.
     target
         Lower and upper end of the target; either may be infinite.
     outcome
-        What the episode ended with.
+        The outcome of the episode.
     so_far
-        The behavior through each step.
+        The behavior so far at each step.
     unit
-        What the outcome is, with its unit: it labels the axis.
+        The label of the axis: what the outcome is, with its unit.
     dark
         For a dark background.
     """
@@ -177,7 +177,7 @@ def outcome_fan(
 
 
 def _fit_shares(axes: Axes, least: float = 0.1) -> None:
-    """Show a tenth of all shares at least, so that small swings look small, and none beyond 1."""
+    """Let the y axis span at least 0.1 inside [0, 1], so that small changes look small."""
     low, high = axes.get_ylim()
     reach = max(high - low, least) / 2
     middle = min(max((low + high) / 2, reach), 1.0 - reach) if reach < 0.5 else 0.5

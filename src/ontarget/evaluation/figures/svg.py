@@ -1,4 +1,4 @@
-"""A figure as text for a page or as a file: the same bytes every time."""
+"""A figure as SVG text or as the bytes of a file; the same figure gives the same bytes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
 
 
 def svg_of(figure: Figure) -> str:
-    """The figure as inline SVG for an HTML page, on a transparent ground.
+    """The figure as inline SVG for an HTML page, with a transparent background.
 
-    The same figure gives the same text. Ids are unique to the figure's content, so that several
-    fit into one page. Colours of the palette are written as CSS variables with their own value to
-    fall back on: with `theme_css` in the page they follow it from light to dark.
+    The same figure gives the same text. Ids contain a hash of the figure, so that one page can hold
+    several figures. The palette's colours are CSS variables that default to their own value; with
+    `theme_css` in the page, they change with it between light and dark.
     """
     with drawing():
         buffer = io.StringIO()
@@ -57,19 +57,19 @@ def figure_bytes(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
 
 
 def _rounded(found: re.Match[str]) -> str:
-    """A coordinate to a hundredth of a point: half the text, and no last bits of a machine."""
+    """A coordinate rounded to 0.01 points: half the text, and the same on every machine."""
     return f"{round(float(found[0]), 2):g}"
 
 
 def _opened(text: str, label: str) -> str:
-    """The root element as a picture with a name; `theme_css` lets it shrink with the page."""
+    """The root element, marked as an image with a label; `theme_css` lets it shrink."""
     name = f' role="img" aria-label={quoteattr(label)}' if label else ""
     style = "stroke-linejoin: round; stroke-linecap: butt"
     return text.replace("<svg", f'<svg class="ontarget"{name} style="{style}"', 1)
 
 
 def _renamed(text: str) -> str:
-    """Ids that are referred to, made unique to this text; the others left out."""
+    """The text with unique ids; ids that nothing refers to are removed."""
     used = {name for _, name in _REFERENCE.findall(text)}
     digest = blake2b(text.encode(), digest_size=5).hexdigest()
     order: dict[str, str] = {}
@@ -81,7 +81,7 @@ def _renamed(text: str) -> str:
 
 
 def _themed(text: str) -> str:
-    """Colours of the palette as CSS variables; they stand in style attributes only."""
+    """The text with the palette's colours as CSS variables."""
     for theme in (LIGHT, DARK):
         for role, color in theme.roles().items():
             text = re.sub(rf"(?<!, ){color}", f"var(--ontarget-{role}, {color})", text)
