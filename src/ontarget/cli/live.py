@@ -96,6 +96,8 @@ def watch(
     and a reason. With --replay the lines come from recorded episodes.
     """
     from ontarget import GoalMonitor, Target
+    from ontarget.errors import FewEpisodesError
+    from ontarget.report._facts import explained
 
     if replay is None and (run or speed is not None):
         raise typer.BadParameter("--run and --speed belong to --replay RUNS")
@@ -114,7 +116,11 @@ def watch(
             for_steps=for_steps,
             clear_above=clear_above,
         )
-        sessions = monitor.sessions(Target.parse(target), alarm=rule, idle_seconds=idle)
+        wanted = Target.parse(target)
+        try:
+            sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle)
+        except FewEpisodesError as error:
+            raise explained(error, monitor.fitted, wanted) from None
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         if hasattr(sys.stdin, "reconfigure"):

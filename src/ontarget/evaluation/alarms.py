@@ -43,7 +43,16 @@ class AlarmQuality:
     ``detections`` that among those that missed it, ``precision`` the share of misses among
     episodes with an alarm. ``lead_steps`` holds, in ascending order, how many steps before its
     end each detected episode's first alarm came; ``lead_to_decision`` how many steps before its
-    outcome was settled, which may be long before its end.
+    outcome was settled, which may be long before its end. It is 0 for an alarm that came only
+    once the target was already lost.
+
+    Examples
+    --------
+    >>> found = alarm_quality([2, 6, 7, -1], [0, 0, 0, 0], [9, 9, 9, 9], decided=[5, 5, 9, 9])
+    >>> print(found.in_time.count, found.too_late.count, found.never.count)
+    2 1 1
+    >>> found.median_lead_in_time
+    2.5
     """
 
     false_alarms: Rate
@@ -58,7 +67,32 @@ class AlarmQuality:
     @property
     def median_lead_steps(self) -> float:
         """The median of the lead times; NaN where nothing was detected."""
-        return float(np.median(self.lead_steps)) if self.lead_steps.size else np.nan
+        return _median(self.lead_steps)
+
+    @property
+    def in_time(self) -> Rate:
+        """The share of failures whose alarm came while the target could still be met."""
+        return self._of_failures(np.count_nonzero(self.lead_to_decision))
+
+    @property
+    def too_late(self) -> Rate:
+        """The share of failures whose alarm came only once the target was already lost."""
+        return self._of_failures(
+            self.lead_to_decision.size - np.count_nonzero(self.lead_to_decision)
+        )
+
+    @property
+    def never(self) -> Rate:
+        """The share of failures that raised no alarm."""
+        return self._of_failures(self.detections.n - self.detections.count)
+
+    @property
+    def median_lead_in_time(self) -> float:
+        """The median steps from an alarm in time to the decision; NaN where none was in time."""
+        return _median(self.lead_to_decision[self.lead_to_decision > 0])
+
+    def _of_failures(self, count: int) -> Rate:
+        return Rate.of(int(count), self.detections.n, level=self.detections.level)
 
 
 class AlarmPoint(NamedTuple):
@@ -77,7 +111,8 @@ class AlarmCurve:
     ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
     (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
     (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
-    which the outcome was settled.
+    which the outcome was settled. ``in_time_rate`` is the share of failures whose alarm came before
+    that step, with its interval.
     """
 
     threshold: FloatArray
@@ -85,6 +120,8 @@ class AlarmCurve:
     false_alarm_interval: FloatArray
     detection_rate: FloatArray
     detection_interval: FloatArray
+    in_time_rate: FloatArray
+    in_time_interval: FloatArray
     lead_steps: FloatArray
     lead_to_decision: FloatArray
     n_met: int
@@ -92,10 +129,13 @@ class AlarmCurve:
     level: float
 
     def __post_init__(self) -> None:
-        names = ("threshold", "false_alarm_rate", "detection_rate")
+        names = ("threshold", "false_alarm_rate", "detection_rate", "in_time_rate")
         flat = {name: np.asarray(getattr(self, name)) for name in names}
         check_same_size(**flat)
-        tables = ("false_alarm_interval", "detection_interval", "lead_steps", "lead_to_decision")
+        tables = (
+            *("false_alarm_interval", "detection_interval", "in_time_interval"),
+            *("lead_steps", "lead_to_decision"),
+        )
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
     def at(self, false_alarm_rate: float) -> AlarmPoint:
@@ -261,18 +301,27 @@ def alarm_curve(
     quiet, failing = np.sort(lowest[-1, success]), np.sort(lowest[-1, ~success])
     false = np.searchsorted(quiet, taus, side="left")
     caught = np.searchsorted(failing, taus, side="left")
+    settled = _decided(decided, ends)[~success]
+    before = np.arange(panel.shape[0])[:, None] < settled
+    lowest_in_time = np.where(before, lowest[:, ~success], np.inf).min(axis=0)
+    in_time = np.searchsorted(np.sort(lowest_in_time), taus, side="left")
     return AlarmCurve(
         taus,
-        false / quiet.size if quiet.size else np.full(taus.size, np.nan),
-        np.column_stack(exact_interval(false, quiet.size, level=level)),
-        caught / failing.size if failing.size else np.full(taus.size, np.nan),
-        np.column_stack(exact_interval(caught, failing.size, level=level)),
+        *_shares(false, quiet.size, level),
+        *_shares(caught, failing.size, level),
+        *_shares(in_time, failing.size, level),
         _lead_quartiles(lowest[:, ~success], ends[~success], taus),
-        _lead_quartiles(lowest[:, ~success], _decided(decided, ends)[~success], taus),
+        _lead_quartiles(lowest[:, ~success], settled, taus),
         quiet.size,
         failing.size,
         level,
     )
+
+
+def _shares(counts: IndexArray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """Each count as a share of n, NaN without any, and the exact intervals."""
+    shares = counts / n if n else np.full(counts.size, np.nan)
+    return shares, np.column_stack(exact_interval(counts, n, level=level))
 
 
 def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> FloatArray:
@@ -303,6 +352,10 @@ def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> F
         found[:, column] = first + (spot - below) * (second - first)
     found[n_caught == 0] = np.nan
     return found
+
+
+def _median(steps: IndexArray) -> float:
+    return float(np.median(steps)) if steps.size else np.nan
 
 
 def _thresholds(asked: ArrayLike | None, minima: FloatArray) -> FloatArray:

@@ -193,7 +193,7 @@ class Measured:
     def alarms(
         self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]
     ) -> RaisedAlarms:
-        """What an alarm rule did here: false alarms, detections and lead times.
+        """What an alarm rule did here: false alarms, failures caught in time, lead times.
 
         The rule is a value, or comes by the shorthands of `GoalMonitor.watch`. A promised rate
         raises `FewEpisodesError` where too few assure episodes met the target.
@@ -256,28 +256,6 @@ class Measured:
             held[rows.index[own][~band.contains(rows.response[own])]] = False
         return Rate.of(int(held.sum()), held.size)
 
-    def summary(self) -> str:
-        """A short summary in words."""
-        ece, raw = self.ece(), self.ece("raw")
-        lines = [
-            f"target     {self.target}: met by {100 * self.met.mean():.1f} % of "
-            f"{self.met.size:,} episodes",
-            f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
-            f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
-            f"Brier      {_with_interval(self.brier())}; uncalibrated "
-            f"{self.brier('raw').value:.4f}",
-            f"log loss   {_with_interval(self.log_loss())}; uncalibrated "
-            f"{self.log_loss('raw').value:.4f}",
-            f"at 5 %     ruled out wrongly {self.ruled_out_wrongly()}; assured wrongly "
-            f"{self.assured_wrongly()}",
-        ]
-        if self.fitted_on.size:
-            lines.append(
-                f"caution    it was fitted on {self.fitted_on.size:,} of these "
-                f"{self.met.size:,} episodes: the figures flatter; measure on new ones"
-            )
-        return "\n".join(lines)
-
     def _losses(self, method: str, kind: str) -> FloatArray:
         panel = self.panel(method)
         if kind == "brier":
@@ -306,7 +284,3 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
     if not known.any():
         raise EpisodesError(f"no episode has a known outlook at step {t}")
     return ranks[known], sizes[known]
-
-
-def _with_interval(estimate: Estimate[float]) -> str:
-    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"

@@ -1,0 +1,140 @@
+"""Whether what was promised held on new runs, in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ontarget._numerals import percent
+from ontarget.conformal.planning import needed_successes
+from ontarget.report._facts import Facts, Gap
+
+__all__ = ["DIFFERENT", "Judgement", "Verdict", "in_points", "verdict_of"]
+
+_COARSE = 0.1  # with chance as large as this, agreement means nothing
+_RATE = 0.05  # of what is ruled out or assured
+
+DIFFERENT = (
+    "these runs differ from those the monitor learned from, or the model is wrong; fit again on "
+    "recent runs, or look for a feature that is missing"
+)
+
+
+class Judgement(StrEnum):
+    """What new runs say of a monitor."""
+
+    HELD = "held"
+    NOT_HELD = "not held"
+    TOO_FEW = "too few runs to say"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the monitor kept its word on new runs, and why; prints as one sentence.
+
+    Examples
+    --------
+    >>> print(Verdict(Judgement.HELD, "p came true as often as it said"))
+    held: p came true as often as it said
+    """
+
+    judgement: Judgement
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.judgement}: {self.reason}"
+
+
+def verdict_of(facts: Facts) -> Verdict:
+    """The verdict on p, on the promised alarm, and on what was ruled out or assured.
+
+    A monitor is not held to a promise that chance alone may have broken: the chance in the
+    evaluated runs, and that in the episodes that calibrated it or set its alarm.
+    """
+    broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
+    if facts.found.fitted_on.size:
+        return Verdict(Judgement.TOO_FEW, _not_new(facts))
+    if broken:
+        return Verdict(Judgement.NOT_HELD, f"{', and '.join(broken)}; {DIFFERENT}")
+    few = _too_few(facts)
+    return Verdict(Judgement.TOO_FEW, few) if few else Verdict(Judgement.HELD, _kept(facts))
+
+
+def in_points(share: float) -> str:
+    """A share as percentage points."""
+    return f"{100 * share:.1f} percentage points"
+
+
+def _not_new(facts: Facts) -> str:
+    seen, n = facts.found.fitted_on.size, facts.found.met.size
+    return f"the monitor was fitted on {seen:,} of these {n:,} runs; evaluate it on new ones alone"
+
+
+def _off(gap: Gap) -> str:
+    if not gap.beyond_chance:
+        return ""
+    return (
+        f"p was off by {in_points(gap.off)} on average, and chance explains {in_points(gap.chance)}"
+    )
+
+
+def _alarm(facts: Facts) -> str:
+    allowed = facts.allowed_rate
+    if facts.alarms is None or facts.promised_rate is None or allowed is None:
+        return ""
+    false = facts.alarms.quality.false_alarms
+    if false.low <= allowed:
+        return ""
+    return (
+        f"{percent(false.value)} of good runs raised an alarm where at most "
+        f"{percent(facts.promised_rate)} were promised"
+    )
+
+
+def _sure(facts: Facts) -> str:
+    for done, wrong in (
+        ("ruled out", facts.found.ruled_out_wrongly(_RATE)),
+        ("assured", facts.found.assured_wrongly(_RATE)),
+    ):
+        if wrong.low > _RATE:
+            return f"the target was {done} wrongly for {percent(wrong.value)} of runs, not 5 %"
+    return ""
+
+
+def _too_few(facts: Facts) -> str:
+    gap, n = facts.gap, facts.found.met.size
+    if not facts.found.met.any():
+        return f"none of the {n:,} new runs met the target; choose a target that some runs meet"
+    if gap.chance > _COARSE:
+        more = "evaluate on more runs" if gap.new_runs > gap.calibration else "fit on more runs"
+        return (
+            f"chance alone could put p off by {in_points(gap.chance)} with {n:,} new runs and "
+            f"{gap.n:,} calibration episodes behind a typical forecast; {more}"
+        )
+    if facts.alarms is None or facts.promised_rate is None:
+        return ""
+    good, needed = facts.alarms.quality.false_alarms.n, needed_successes(facts.promised_rate)
+    if good >= needed:
+        return ""
+    return (
+        f"only {good:,} of the {n:,} new runs met the target, and a promise of "
+        f"{percent(facts.promised_rate)} false alarms needs {needed:,} to be checked; evaluate on "
+        "more runs"
+    )
+
+
+def _kept(facts: Facts) -> str:
+    gap = facts.gap
+    said = (
+        f"p came true as often as it said (off by {in_points(gap.off)} on average; chance alone "
+        f"explains {100 * gap.chance:.1f})"
+    )
+    if facts.alarms is None:
+        return f"{said}, but no alarm can be promised"
+    if facts.promised_rate is None:
+        return said
+    false = facts.alarms.quality.false_alarms
+    return (
+        f"{said}, and {percent(false.value)} of good runs raised an alarm, where "
+        f"{percent(facts.promised_rate)} were promised"
+    )
