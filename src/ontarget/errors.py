@@ -21,6 +21,7 @@ __all__ = [
     "CensoredError",
     "EpisodesError",
     "EpisodesFileError",
+    "EpisodesWarning",
     "FewEpisodesError",
     "GameError",
     "GroupError",
@@ -148,3 +149,7 @@ class GameError(OntargetError, RuntimeError):
 
 class AlarmWarning(UserWarning):
     """An alarm rule that would have stayed silent on every recorded episode."""
+
+
+class EpisodesWarning(UserWarning):
+    """Something that a file of episodes cannot hold, and that its reader has to be told again."""

@@ -468,3 +468,10 @@ def test_a_stream_that_is_interrupted_is_summed_up(
         main()
     assert stopped.value.code == 130
     assert "1 line, 1 agent, 0 runs ended" in capsys.readouterr().out
+
+
+def test_a_target_that_no_recorded_run_met_is_said_to_be_out_of_reach() -> None:
+    arguments = ["watch", river().model, "--target", "1000:", "--false-alarm-rate", "0.05"]
+    result = call(arguments)
+    assert result.exit_code == 1
+    assert "none of the 120 assure episodes met the target [1000, inf)" in result.stderr

@@ -22,11 +22,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ontarget._plain import plain
-from ontarget.errors import AlarmWarning, Argument, OntargetError
+from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
 
 _DEBUG = "--debug"
+_CAUTIONS = (AlarmWarning, EpisodesWarning)
 
 # Arguments of the library that are options of the same name here.
 _OPTIONS: Final = frozenset(
@@ -129,13 +130,14 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _cautions() -> Iterator[None]:
-    """Tell what the library warns a user of in one line; other warnings go their own way."""
+    """Print the library's own warnings as one line each; leave other warnings alone."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", AlarmWarning)
+        for kind in _CAUTIONS:
+            warnings.simplefilter("always", kind)
         usual = warnings.showwarning
 
         def shown(message: Any, category: type[Warning], *at: Any, **more: Any) -> None:
-            if issubclass(category, AlarmWarning):
+            if issubclass(category, _CAUTIONS):
                 typer.echo(f"ontarget: caution: {plain(message)}", err=True)
             else:
                 usual(message, category, *at, **more)

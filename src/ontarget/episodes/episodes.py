@@ -185,6 +185,9 @@ class Episodes(Recorded):
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole.
 
+        Parquet keeps everything. A CSV file holds the rows alone: tell its reader the behavior and
+        the horizon again, if you declared one (`EpisodesWarning`).
+
         Values are written as they are, so that they come back the same. A spreadsheet takes text
         in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: import categories
         and ids that a stranger chose as text, or write Parquet.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
+from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
 
 __all__ = ["record_file", "write"]
 
@@ -68,6 +69,14 @@ def write(episodes: Recorded, path: Path) -> None:
         else:
             # Float32 is printed to its own last digit, and read back as another float64.
             table.cast({pl.Float32: pl.Float64}).sink_csv(part)
+    if path.suffix == ".csv" and episodes.horizon_declared:
+        horizon = episodes.horizon
+        warnings.warn(
+            f"{path.name} cannot hold the declared horizon of {horizon} steps; pass it again when "
+            f"you read the file (horizon={horizon}, --horizon {horizon}), or write Parquet",
+            EpisodesWarning,
+            stacklevel=3,  # the caller of Episodes.write
+        )
 
 
 def _described(episodes: Recorded) -> str:
