@@ -112,7 +112,7 @@ class AlarmCurve:
     (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
     (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
     which the outcome was settled. ``in_time_rate`` is the share of failures whose alarm came before
-    that step, with its interval.
+    that step, with its interval, and ``lead_in_time`` holds the quartiles over those alone.
     """
 
     threshold: FloatArray
@@ -124,6 +124,7 @@ class AlarmCurve:
     in_time_interval: FloatArray
     lead_steps: FloatArray
     lead_to_decision: FloatArray
+    lead_in_time: FloatArray
     n_met: int
     n_missed: int
     level: float
@@ -134,7 +135,7 @@ class AlarmCurve:
         check_same_size(**flat)
         tables = (
             *("false_alarm_interval", "detection_interval", "in_time_interval"),
-            *("lead_steps", "lead_to_decision"),
+            *("lead_steps", "lead_to_decision", "lead_in_time"),
         )
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
@@ -303,8 +304,8 @@ def alarm_curve(
     caught = np.searchsorted(failing, taus, side="left")
     settled = _decided(decided, ends)[~success]
     before = np.arange(panel.shape[0])[:, None] < settled
-    lowest_in_time = np.where(before, lowest[:, ~success], np.inf).min(axis=0)
-    in_time = np.searchsorted(np.sort(lowest_in_time), taus, side="left")
+    lowest_before = np.fmin.accumulate(np.where(before, lowest[:, ~success], np.inf), axis=0)
+    in_time = np.searchsorted(np.sort(lowest_before[-1]), taus, side="left")
     return AlarmCurve(
         taus,
         *_shares(false, quiet.size, level),
@@ -312,6 +313,7 @@ def alarm_curve(
         *_shares(in_time, failing.size, level),
         _lead_quartiles(lowest[:, ~success], ends[~success], taus),
         _lead_quartiles(lowest[:, ~success], settled, taus),
+        _lead_quartiles(lowest_before, settled, taus),
         quiet.size,
         failing.size,
         level,

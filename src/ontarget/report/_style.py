@@ -49,6 +49,7 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .9rem .4rem 0;
   border-bottom: 1px solid var(--ontarget-rule); }
 th:last-child, td:last-child { padding-right: 0; }
 td { white-space: nowrap; }
+.pair th, .pair td { padding-right: .5rem; font-size: .88rem; }
 .sentences td { white-space: normal; }
 thead th { color: var(--ontarget-muted); font-weight: 500; vertical-align: bottom; }
 tbody th { font-weight: 400; }

@@ -62,7 +62,10 @@ def lead_in_words(quality: AlarmQuality) -> str:
         return ""
     steps = quality.median_lead_in_time
     s = "s" * (steps != 1)
-    return f"half of those in time at least {steps:g} step{s} before the outcome was decided"
+    return (
+        f"half of those caught in time had at least {steps:g} step{s} left before the outcome was "
+        "decided"
+    )
 
 
 def _cautions(facts: Facts) -> list[str]:
@@ -105,7 +108,7 @@ def past_the_end(facts: Facts, told: Told = str) -> str:
         return ""
     remedy = InputError(Argument("reward_bounds", past.bounds))
     return (
-        f"but {past.count:,} of those in time came when the total had already passed the target; "
+        f"but {past.count:,} of those alarms came when the total had already passed the target; "
         f"if no reward can be {past.side} 0, fit with {told(remedy)} to count them as lost"
     )
 

@@ -254,8 +254,17 @@ def _alarm(facts: Facts) -> Statement:
     return Statement(
         f"{kind} caught {percent(caught.value)} of failing runs in time.",
         f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.",
-        promise is None or false.low <= (facts.allowed_rate or promise),
+        _worth(facts),
     )
+
+
+def _worth(facts: Facts) -> bool | None:
+    """Whether the alarm keeps its promise; None if it does, but is late for most failing runs."""
+    assert facts.alarms is not None
+    quality, allowed = facts.alarms.quality, facts.allowed_rate
+    if allowed is not None and quality.false_alarms.low > allowed:
+        return False
+    return True if quality.in_time.value >= 0.5 and facts.one_sided is None else None
 
 
 def _sure(found: Measured) -> Statement:

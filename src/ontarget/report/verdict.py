@@ -86,8 +86,8 @@ def _alarm(facts: Facts) -> str:
     if false.low <= allowed:
         return ""
     return (
-        f"{percent(false.value)} of good runs raised an alarm where at most "
-        f"{percent(facts.promised_rate)} were promised"
+        f"{_percent(false.value)} of good runs raised an alarm where at most "
+        f"{_percent(facts.promised_rate)} were promised"
     )
 
 
@@ -97,7 +97,7 @@ def _sure(facts: Facts) -> str:
         ("assured", facts.found.assured_wrongly(_RATE)),
     ):
         if wrong.low > _RATE:
-            return f"the target was {done} wrongly for {percent(wrong.value)} of runs, not 5 %"
+            return f"the target was {done} wrongly for {_percent(wrong.value)} of runs, not 5 %"
     return ""
 
 
@@ -118,7 +118,7 @@ def _too_few(facts: Facts) -> str:
         return ""
     return (
         f"only {good:,} of the {n:,} new runs met the target, and a promise of "
-        f"{percent(facts.promised_rate)} false alarms needs {needed:,} to be checked; evaluate on "
+        f"{_percent(facts.promised_rate)} false alarms needs {needed:,} to be checked; evaluate on "
         "more runs"
     )
 
@@ -135,6 +135,11 @@ def _kept(facts: Facts) -> str:
         return said
     false = facts.alarms.quality.false_alarms
     return (
-        f"{said}, and {percent(false.value)} of good runs raised an alarm, where "
-        f"{percent(facts.promised_rate)} were promised"
+        f"{said}, and {_percent(false.value)} of good runs raised an alarm, where "
+        f"{_percent(facts.promised_rate)} were promised"
     )
+
+
+def _percent(share: float) -> str:
+    """A share with an ordinary space: a verdict is searched for in terminals and logs."""
+    return percent(share).replace("\u00a0", " ")

@@ -101,7 +101,7 @@ def alarm_chart(
         top.plot([0, 1], [0, 1], label="alarms at random", **dotted(theme.muted))
         top.set(ylim=(-0.02, 1.04), ylabel="failures alarmed")
         percent_axis(top, "y")
-        low, middle, high = curve.lead_to_decision[shown].T
+        low, middle, high = curve.lead_in_time[shown].T
         bottom.fill_between(
             false,
             low,
@@ -193,7 +193,7 @@ def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[f
         if within.size == 0:
             continue
         i = int(within[-1])
-        caught, lead = curve.in_time_rate[i], curve.lead_to_decision[i, 1]
+        caught, lead = curve.in_time_rate[i], curve.lead_in_time[i, 1]
         under, over = ((6, -5), "top"), ((-1, 6), "bottom")
         texts = (
             (top, caught, f"{100 * caught:.0f} %", *(under if caught > 0.2 else over)),
