@@ -24,7 +24,7 @@ def test_fit_says_what_it_guessed_and_how_to_override(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run", "step": "tick", "reward": "gain"})
     text = told(["fit", path, "-o", tmp_path / "m.ontarget"])
     assert "columns    guessed by name: episode = run, step = tick, reward = gain\n" in text
-    assert "not so? pass --episode, --step, --reward" in text
+    assert "not right? name the columns: --episode, --step, --reward" in text
     assert "ontarget evaluate" in text
     assert (tmp_path / "m.ontarget").exists()
 

@@ -95,8 +95,6 @@ def evaluate(
 
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)
-    if false_alarm_rate is None and alarm_below is None and ruled_out is None:
-        false_alarm_rate = "0.05"
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
