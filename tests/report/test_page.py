@@ -184,7 +184,7 @@ def test_without_enough_successes_the_report_says_so() -> None:
 def test_miscalibration_is_called_so() -> None:
     wrong = saying(np.sqrt(FOUND.p), FOUND.met)
     overall, said, calibration, *_ = verdict(facts_of(wrong, Promised(0.05)))
-    assert overall.headline == "Not held."
+    assert overall.headline.startswith("Not held: p was off by")
     assert not calibration.good
     assert "On average p is" in calibration.detail
     assert "too high" in calibration.detail
@@ -273,6 +273,5 @@ def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
     past = walks(900)
     monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
     page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10), Promised())
-    assert "Too few runs to say." in page
-    assert "fitted on 900 of these 900 runs" in page
+    assert "Too few runs to say: the monitor was fitted on 900 of these 900 runs." in page
     assert "never seen" not in page

@@ -139,7 +139,11 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         "met": float(found.met.mean()),
         "fitted_on": int(found.fitted_on.size),
         "unseen": found.episodes.unseen,
-        "verdict": {"judgement": str(verdict.judgement), "reason": verdict.reason},
+        "verdict": {
+            "judgement": str(verdict.judgement),
+            "reason": verdict.reason,
+            "advice": verdict.advice,
+        },
         "ece": found.ece()._asdict(),
         "brier": found.brier()._asdict(),
         "log_loss": found.log_loss()._asdict(),

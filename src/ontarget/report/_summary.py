@@ -10,7 +10,7 @@ from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.evaluation import AlarmQuality, Estimate
 from ontarget.report._facts import Facts
 
-__all__ = ["failures_in_words", "lead_in_words", "past_the_end", "summary_of"]
+__all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
 
 Told: TypeAlias = Callable[[OntargetError], str]
 _GAP: Final = " " * 11
@@ -68,6 +68,16 @@ def lead_in_words(quality: AlarmQuality) -> str:
     )
 
 
+def late_in_words(quality: AlarmQuality) -> str:
+    """What to do if most alarms come too late; empty if they do not."""
+    if quality.too_late.count <= quality.in_time.count:
+        return ""
+    return (
+        "most alarms came too late: if your steps are far apart, log rows in between, such as one "
+        "for each day that passes"
+    )
+
+
 def _cautions(facts: Facts) -> list[str]:
     found, lines = facts.found, []
     if found.fitted_on.size:
@@ -97,7 +107,7 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
     if not quality.detections.n:
         return [*lines, "failures   none"]
     lines.append(f"failures   {failures_in_words(quality)}")
-    more = (lead_in_words(quality), past_the_end(facts, told))
+    more = (lead_in_words(quality), late_in_words(quality), past_the_end(facts, told))
     return [*lines, *(f"{_GAP}{one}" for one in more if one)]
 
 

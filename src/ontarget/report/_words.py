@@ -11,9 +11,9 @@ from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
 from ontarget.evaluation import Rate, pool, reliability
 from ontarget.report._facts import Facts
-from ontarget.report._summary import failures_in_words, lead_in_words, past_the_end
+from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report.measured import Measured
-from ontarget.report.verdict import DIFFERENT, Judgement, in_points, verdict_of
+from ontarget.report.verdict import Judgement, in_points, verdict_of
 from ontarget.target import Component, Target
 
 __all__ = [
@@ -197,9 +197,10 @@ def _said(found: Measured) -> Statement:
 def _overall(facts: Facts) -> Statement:
     found = verdict_of(facts)
     good = {Judgement.HELD: True, Judgement.NOT_HELD: False, Judgement.TOO_FEW: None}
-    headline = f"{str(found.judgement).capitalize()}."
     return Statement(
-        headline, f"{found.reason[0].upper()}{found.reason[1:]}.", good[found.judgement]
+        f"{str(found.judgement).capitalize()}: {found.reason}.",
+        f"{found.advice[:1].upper()}{found.advice[1:]}{'.' * bool(found.advice)}",
+        good[found.judgement],
     )
 
 
@@ -212,14 +213,14 @@ def _calibration(facts: Facts) -> Statement:
         else f"{found.met.size:,} new episodes show no sign of miscalibration."
     )
     detail = (
-        f"Chance alone could put it off by {in_points(gap.chance)}: {in_points(gap.new_runs)} for "
-        f"the luck of these runs, {in_points(gap.calibration)} for that of the {gap.n:,} "
+        f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
+        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} "
         "calibration episodes behind a typical forecast. Expected calibration error "
         f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
         f"{raw.value:.4f}."
     )
     if gap.beyond_chance:
-        detail += f" {_direction(facts)}{DIFFERENT[0].upper()}{DIFFERENT[1:]}."
+        detail += f" {_direction(facts)}"
     return Statement(headline, detail, not gap.beyond_chance)
 
 
@@ -227,12 +228,12 @@ def _direction(facts: Facts) -> str:
     """Which way p errs, and how these runs compare with the recorded ones."""
     gap, recorded = facts.gap, facts.recorded_rate
     way = "high" if gap.too_high > 0.0 else "low"
-    said = f"On average p is {in_points(abs(gap.too_high))} too {way}. "
+    said = f"On average p is {in_points(abs(gap.too_high))} too {way}."
     if recorded is None:
         return said
     return (
-        f"{said}{percent(float(facts.found.met.mean()))} of these runs met the target, and "
-        f"{percent(recorded)} of the recorded assure episodes. "
+        f"{said} {percent(float(facts.found.met.mean()))} of these runs met the target, and "
+        f"{percent(recorded)} of the recorded assure episodes."
     )
 
 
@@ -250,7 +251,12 @@ def _alarm(facts: Facts) -> Statement:
     if not caught.n:
         return Statement("No run failed, so no alarm was needed.", kept, True)
     kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
-    told = (failures_in_words(quality), lead_in_words(quality), past_the_end(facts))
+    told = (
+        failures_in_words(quality),
+        lead_in_words(quality),
+        late_in_words(quality),
+        past_the_end(facts),
+    )
     return Statement(
         f"{kind} caught {percent(caught.value)} of failing runs in time.",
         f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.",

@@ -9,12 +9,12 @@ from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
 from ontarget.report._facts import Facts, Gap
 
-__all__ = ["DIFFERENT", "Judgement", "Verdict", "in_points", "verdict_of"]
+__all__ = ["Judgement", "Verdict", "in_points", "verdict_of"]
 
 _COARSE = 0.1  # with chance as large as this, agreement means nothing
 _RATE = 0.05  # of what is ruled out or assured
 
-DIFFERENT = (
+_DIFFERENT = (
     "these runs differ from those the monitor learned from, or the model is wrong; fit again on "
     "recent runs, or look for a feature that is missing"
 )
@@ -40,9 +40,10 @@ class Verdict:
 
     judgement: Judgement
     reason: str
+    advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.judgement}: {self.reason}"
+        return f"{self.judgement}: {self.reason}{'; ' * bool(self.advice)}{self.advice}"
 
 
 def verdict_of(facts: Facts) -> Verdict:
@@ -51,13 +52,14 @@ def verdict_of(facts: Facts) -> Verdict:
     A monitor is not held to a promise that chance alone may have broken: the chance in the
     evaluated runs, and that in the episodes that calibrated it or set its alarm.
     """
-    broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
-    if facts.found.fitted_on.size:
-        return Verdict(Judgement.TOO_FEW, _not_new(facts))
-    if broken:
-        return Verdict(Judgement.NOT_HELD, f"{', and '.join(broken)}; {DIFFERENT}")
     few = _too_few(facts)
-    return Verdict(Judgement.TOO_FEW, few) if few else Verdict(Judgement.HELD, _kept(facts))
+    if facts.found.fitted_on.size:
+        few = _not_new(facts)
+    else:
+        broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
+        if broken:
+            return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _DIFFERENT)
+    return Verdict(Judgement.TOO_FEW, *few) if few else Verdict(Judgement.HELD, _kept(facts))
 
 
 def in_points(share: float) -> str:
@@ -65,16 +67,17 @@ def in_points(share: float) -> str:
     return f"{100 * share:.1f} percentage points"
 
 
-def _not_new(facts: Facts) -> str:
+def _not_new(facts: Facts) -> tuple[str, str]:
     seen, n = facts.found.fitted_on.size, facts.found.met.size
-    return f"the monitor was fitted on {seen:,} of these {n:,} runs; evaluate it on new ones alone"
+    return f"the monitor was fitted on {seen:,} of these {n:,} runs", "evaluate it on new ones only"
 
 
 def _off(gap: Gap) -> str:
     if not gap.beyond_chance:
         return ""
     return (
-        f"p was off by {in_points(gap.off)} on average, and chance explains {in_points(gap.chance)}"
+        f"p was off by {in_points(gap.off)} on average, more than the {100 * gap.chance:.1f} that "
+        "chance explains"
     )
 
 
@@ -101,25 +104,26 @@ def _sure(facts: Facts) -> str:
     return ""
 
 
-def _too_few(facts: Facts) -> str:
+def _too_few(facts: Facts) -> tuple[str, str] | None:
+    """Why these runs cannot tell, and what to do; None if they can."""
     gap, n = facts.gap, facts.found.met.size
     if not facts.found.met.any():
-        return f"none of the {n:,} new runs met the target; choose a target that some runs meet"
+        return f"none of the {n:,} new runs met the target", "choose a target that some runs meet"
     if gap.chance > _COARSE:
-        more = "evaluate on more runs" if gap.new_runs > gap.calibration else "fit on more runs"
         return (
             f"chance alone could put p off by {in_points(gap.chance)} with {n:,} new runs and "
-            f"{gap.n:,} calibration episodes behind a typical forecast; {more}"
+            f"{gap.n:,} calibration episodes behind a typical forecast",
+            f"{'evaluate' if gap.new_runs > gap.calibration else 'fit'} on more runs",
         )
     if facts.alarms is None or facts.promised_rate is None:
-        return ""
+        return None
     good, needed = facts.alarms.quality.false_alarms.n, needed_successes(facts.promised_rate)
     if good >= needed:
-        return ""
+        return None
     return (
-        f"only {good:,} of the {n:,} new runs met the target, and a promise of "
-        f"{_percent(facts.promised_rate)} false alarms needs {needed:,} to be checked; evaluate on "
-        "more runs"
+        f"only {good:,} of the {n:,} new runs met the target, and it takes {needed:,} to check a "
+        f"promise of {_percent(facts.promised_rate)} false alarms",
+        "evaluate on more runs",
     )
 
 
