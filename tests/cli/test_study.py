@@ -127,7 +127,9 @@ def test_a_rate_that_is_none_is_a_mistake(rate: str, option: str) -> None:
 
 def test_episodes_of_the_fit_are_told() -> None:
     arguments = ["evaluate", river().model, river().runs, "--target", "-60:"]
-    assert "it was fitted on 600 of these 600 episodes: the figures flatter" in told(arguments)
+    assert "it was fitted on 600 of these 600 episodes, so the figures look better" in told(
+        arguments
+    )
     assert json.loads(told([*arguments, "--json"]))["fitted_on"] == 600
     arguments[2] = river().new
     assert json.loads(told([*arguments, "--json"]))["fitted_on"] == 0

@@ -107,9 +107,9 @@ def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None
     so_far = np.cumsum(days[600:], axis=1) - days[600:]
     alarmed = np.flatnonzero(~found.met & (first >= 0))
     assert told is not None
-    assert told.count == sum(so_far[i, first[i]] > 6.0 for i in alarmed)
+    assert told.past == sum(so_far[i, first[i]] > 6.0 for i in alarmed)
     assert told.bounds == (0.0, np.inf)
-    assert f"but {told.count} of those alarms came when the total" in found.summary(Below(0.2))
+    assert f"but {told.past} of those alarms came when the total" in found.summary(Below(0.2))
     declared = GoalMonitor(Marginal(), reward_bounds=(0.0, None)).fit(past, progress=False)
     bounded = declared.evaluate(new, target, resamples=5)
     assert facts_of(bounded, Below(0.2)).one_sided is None

@@ -182,7 +182,7 @@ def _known(value: float) -> float | None:
 
 
 def reliability_table(found: Evaluation, bins: int = 10) -> Table:
-    """What was said, what came true, and a bar of each, for people."""
+    """What was said and what came true, one row per tenth, as a table for a terminal."""
     from rich.table import Table
 
     from ontarget.evaluation import pool, reliability

@@ -120,7 +120,7 @@ class Episodes(Recorded):
         episode, step, reward
             The names of these columns. By default the columns of ``like``, then columns called
             so, then the only column with another common name, such as ``run``, ``t`` or ``gain``.
-            ``step=None`` takes each episode's rows in the order they stand.
+            ``step=None`` takes the rows of an episode as its steps, in their order.
         features
             The feature columns; by default all that play no other part. Text is encoded.
         behavior

@@ -72,14 +72,12 @@ class AlarmQuality:
     @property
     def in_time(self) -> Rate:
         """The share of failures whose alarm came while the target could still be met."""
-        return self._of_failures(np.count_nonzero(self.lead_to_decision))
+        return self._of_failures(int(np.count_nonzero(self.lead_to_decision)))
 
     @property
     def too_late(self) -> Rate:
         """The share of failures whose alarm came only once the target was already lost."""
-        return self._of_failures(
-            self.lead_to_decision.size - np.count_nonzero(self.lead_to_decision)
-        )
+        return self._of_failures(int(np.count_nonzero(self.lead_to_decision == 0)))
 
     @property
     def never(self) -> Rate:
@@ -92,7 +90,7 @@ class AlarmQuality:
         return _median(self.lead_to_decision[self.lead_to_decision > 0])
 
     def _of_failures(self, count: int) -> Rate:
-        return Rate.of(int(count), self.detections.n, level=self.detections.level)
+        return Rate.of(count, self.detections.n, level=self.detections.level)
 
 
 class AlarmPoint(NamedTuple):

@@ -63,7 +63,7 @@ class OneSided(NamedTuple):
 
     side: str  # where no reward was seen: below 0, or above it
     bounds: tuple[float, float]  # what to declare
-    count: int  # alarms that came when the total had already passed the target
+    past: int  # alarms that came when the total had already passed the target
 
 
 @dataclass(frozen=True, eq=False)

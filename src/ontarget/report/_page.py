@@ -99,8 +99,8 @@ def _runs(found: Measured) -> str:
     some = _figure(
         found,
         "episodes",
-        "Some of the runs, from plain to close ones. A good monitor is undecided early and sure of "
-        "the right end long before it.",
+        "Some of the runs, from clear to close cases. A good monitor is undecided early, and sure "
+        "of the right outcome long before the end.",
     )
     one = _figure(
         found,
@@ -135,8 +135,8 @@ def _distribution(found: Measured) -> str:
         found,
         "pit",
         f"Where outcomes fell in what was predicted at step {t}. If the distribution were exactly "
-        f"right, all bars would be equally high, but for chance. They {flat} inside the band that "
-        "chance allows for all of them together.",
+        f"right, all bars would be equally high, apart from chance. They {flat} inside the band "
+        "that chance allows for all of them together.",
     )
     return section("Is the whole distribution right?", [drawn])
 

@@ -83,7 +83,7 @@ def _cautions(facts: Facts) -> list[str]:
     if found.fitted_on.size:
         lines.append(
             f"caution    it was fitted on {found.fitted_on.size:,} of these {found.met.size:,} "
-            "episodes: the figures flatter; measure on new ones"
+            "episodes, so the figures look better than they are; measure on new episodes"
         )
     if found.episodes.unseen:
         lines.append(
@@ -113,13 +113,13 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
 
 def past_the_end(facts: Facts, told: Told = str) -> str:
     """Alarms that are in time in name only, and what would tell them apart."""
-    past = facts.one_sided
-    if past is None:
+    found = facts.one_sided
+    if found is None:
         return ""
-    remedy = InputError(Argument("reward_bounds", past.bounds))
+    remedy = InputError(Argument("reward_bounds", found.bounds))
     return (
-        f"but {past.count:,} of those alarms came when the total had already passed the target; "
-        f"if no reward can be {past.side} 0, fit with {told(remedy)} to count them as lost"
+        f"but {found.past:,} of those alarms came when the total had already passed the target; "
+        f"if no reward can be {found.side} 0, fit with {told(remedy)} to count them as lost"
     )
 
 

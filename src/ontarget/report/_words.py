@@ -58,7 +58,7 @@ def verdict(facts: Facts) -> list[Statement]:
 
 
 def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
-    """What was said, what came true, its interval, and how many stand behind it: one row a bin."""
+    """What was said, what came true, its interval, and how many forecasts: one row per bin."""
     pooled = pool(found.p, found.met)
     table = reliability(pooled.p, pooled.met, bins, episode=pooled.episode)
     places = np.minimum((pooled.p * bins).astype(np.intp), bins - 1)
@@ -80,18 +80,18 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     found, fitted = facts.found, facts.found.fitted
     sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
-    fewest, most = int(found.n[known].min()), int(found.n[known].max())
-    margin = in_points(uniform_margin(fewest))
-    at = f"{fewest:,}" if fewest == most else f"{fewest:,} at the step with fewest"
+    typical, fewest = int(np.median(found.n[known])), int(found.n[known].min())
+    moves = f"by at most {in_points(uniform_margin(typical))} anywhere (95\u00a0% confidence)"
+    if fewest < typical:
+        moves += f", and with the fewest ({fewest:,}) by {in_points(uniform_margin(fewest))}"
     met = Rate.of(int(found.met.sum()), found.met.size)
     rows = [
         ("Training", f"{sizes['train']:,}", "taught the model; no figure here looks at them"),
         (
             "Calibration",
             f"{sizes['calibrate']:,}",
-            f"turn the model's distribution into calibrated probabilities. With {at}, chance in "
-            f"them moves the calibrated distribution by at most {margin} anywhere "
-            "(95\u00a0% confidence)",
+            "turn the model's distribution into calibrated probabilities. With the "
+            f"{typical:,} behind a typical forecast, chance moves the calibrated distribution {moves}",
         ),
         ("Assurance", f"{sizes['assure']:,}", _assured(facts)),
         (
@@ -115,7 +115,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
 
 
 def guaranteed(facts: Facts) -> list[str]:
-    """What holds by proof."""
+    """What is proved."""
     found = facts.found
     items = [
         "A prediction interval at one step holds the outcome at least as often as its level says, "
@@ -143,7 +143,7 @@ def guaranteed(facts: Facts) -> list[str]:
 
 
 def measured_only(facts: Facts) -> list[str]:
-    """What was measured here and is promised by nobody."""
+    """What was measured here and is not promised."""
     own = facts.found.calibration is not None
     of_what = "of low and high" if own else "for the whole distribution of outcomes at a step"
     items = [
@@ -151,7 +151,7 @@ def measured_only(facts: Facts) -> list[str]:
         f"{of_what}, and measured for {'the one number p' if own else 'one target'} above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
-        "How it fares on some runs by themselves, such as one site or one season, unless they were "
+        "How good it is on some runs alone, such as those of one site or season, unless they were "
         "calibrated as a group of their own.",
     ]
     if facts.alarms is not None:
@@ -163,7 +163,7 @@ def voiding() -> list[str]:
     """When none of it holds."""
     return [
         "The policy or its surroundings change: new runs must be like the recorded ones. "
-        "A drift guard tells when they no longer are.",
+        "A drift guard tells you when they no longer are.",
         "Someone acts on the forecasts: a run that was saved by an alarm is another kind of run.",
         "Runs that were cut off were left out, and they differ from the others.",
         "The target or the alarm was chosen by looking at the outcomes on this page.",

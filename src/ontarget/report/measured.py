@@ -143,7 +143,7 @@ class Measured:
 
     @property
     def ids(self) -> AnyArray:
-        """Who the episodes are."""
+        """The ids of the episodes."""
         return self.episodes.ids
 
     @cached_property
@@ -153,9 +153,10 @@ class Measured:
 
     @cached_property
     def fitted_on(self) -> IndexArray:
-        """The positions of episodes that the monitor was fitted on; with any, the figures flatter.
+        """The positions of the episodes that the monitor was fitted on.
 
-        They are known by id and contents. A recording of few possible runs may hide them.
+        If there are any, the measures look better than they are. Episodes are recognised by their
+        id and contents.
         """
         return seen_before(self.episodes, self.fitted.trained.fingerprints)
 
@@ -230,7 +231,7 @@ class Measured:
         ranks, sizes = outcome_ranks(self.fitted, self.episodes, t)
         if np.unique(sizes).size == 1 and sizes[0] + 1 >= bins:
             return rank_histogram(ranks, int(sizes[0]), bins=bins)
-        # Groups of several sizes: as many ranks as would make the bars swing as much in all.
+        # Groups of several sizes: an effective number of ranks, by which the bars vary as much.
         names, counts = np.unique(sizes, return_counts=True)
         swing = float((counts.astype(np.float64) ** 2 / names).sum())
         effective = max(1, int(ranks.size**2 / swing))
@@ -267,7 +268,7 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
     """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n."""
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
-    # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
+    # Separate draws: an id that also belongs to a calibration episode must not repeat its draw.
     inside, among = (keyed_uniform(rows.keys, seed, part, t) for part in ("pit", "pit tie"))
     ranks, sizes = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
     for g in range(fitted.n_groups):

@@ -1,4 +1,4 @@
-"""A column of a user's table as numbers, and back, with a message for each way it can go wrong."""
+"""A column of a user's table as numbers, and back, with messages for all that can go wrong."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _refuse_missing(column: pl.Series, what: str) -> None:
 
 
 def _refuse_mixed(text: pl.Series, where: Where) -> None:
-    """Numbers with text among them are far more often a spoilt column than a dictionary."""
+    """Refuse numbers mixed with text: that is far more often an error than a list of names."""
     parsed = text.cast(pl.Float64, strict=False).is_not_null()
     spoilt = text.is_not_null() & ~parsed
     row = _first(spoilt)

@@ -41,7 +41,7 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
-        raise EpisodesFileError(f"{path}: episodes come in files, this is a pipe or a device")
+        raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
     with _explained(path):
         table: pl.LazyFrame | pl.DataFrame
         if path.suffix == ".parquet":
@@ -80,7 +80,7 @@ def write(episodes: Recorded, path: Path) -> None:
 
 
 def _described(episodes: Recorded) -> str:
-    """What the columns alone do not say, as sorted JSON."""
+    """What the columns alone do not tell, as sorted JSON."""
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
@@ -102,7 +102,7 @@ def _described(episodes: Recorded) -> str:
 
 
 def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
-    """The layout that `write` left in a Parquet file, or None in a file of other making."""
+    """The layout that `write` stored in a Parquet file; None if something else wrote the file."""
     text = pl.read_parquet_metadata(path).get(_KEY)
     if text is None:
         return None
@@ -136,7 +136,7 @@ def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
 
 
 def _roles_in(found: Any) -> dict[str, Any]:
-    """The columns' parts as a file tells them, each a name or none."""
+    """The parts of the columns as the file describes them, each a name or None."""
     named = dict(found)
     first_step = named.pop("first_step", None)
     for part, name in named.items():
@@ -163,22 +163,22 @@ def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
 
 def _read_csv(path: Path) -> pl.DataFrame:
     """The table in a CSV file, typed by all of its rows, after a look for uneven lines."""
-    # Read whole: asked for one column, the reader does not notice fields beyond the header's.
+    # Read all columns: otherwise polars does not notice lines with too many fields.
     table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
     _check_header(path, table.columns)
-    # It fills short lines with nulls, and every one of them leaves the last column empty.
+    # Polars fills short lines with nulls, so each of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_uneven_lines(path)
     return table
 
 
 def _check_header(path: Path, columns: list[str]) -> None:
-    """Refuse a first line without commas, or one that holds numbers where names should stand."""
+    """Refuse a first line without commas, or with numbers instead of names."""
     if len(columns) == 1:
         raise EpisodesFileError(
             f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
         )
-    # The reader gives a value that stands twice in the header a name of its own.
+    # Polars renames a value that appears twice in the header.
     values = [name.partition("_duplicated_")[0] for name in columns]
     if all(_is_number(value) for value in values):
         raise EpisodesFileError(
@@ -196,7 +196,7 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_uneven_lines(path: Path) -> None:
-    """Refuse, with its number, a line that is no UTF-8 or has another number of fields."""
+    """Refuse a line that is not UTF-8 or has another number of fields, and name the line."""
     with path.open(newline="", encoding="utf-8") as lines:
         reader = csv.reader(lines)
         try:
@@ -219,7 +219,7 @@ def _refuse_uneven_lines(path: Path) -> None:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turns what readers and the system say into one message that names the file."""
+    """Turn errors of polars and of the system into one message that names the file."""
     try:
         yield
     except OntargetError:

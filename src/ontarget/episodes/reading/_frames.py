@@ -48,7 +48,7 @@ def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
     eager = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
     if eager.implementation.is_pyarrow():
         return eager.to_polars()
-    # Column by column, so that pandas needs no PyArrow beside it.
+    # Column by column, so that pandas works without PyArrow.
     return pl.DataFrame([_series_of(eager[name]) for name in eager.columns])
 
 
@@ -56,7 +56,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     missing = column.is_null().to_numpy()
     if (column.dtype.is_numeric() or column.dtype == nw.Boolean) and not missing.any():
         return pl.Series(column.name, column.to_numpy())
-    # Every library has a word of its own for a missing value; polars knows None.
+    # Every library has its own value for missing; polars takes None.
     values = [
         None if absent else value
         for value, absent in zip(column.to_list(), missing.tolist(), strict=True)
@@ -65,7 +65,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 
 
 def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
-    """The recording that a table holds, a column or a few of them read at a time."""
+    """The recording that a table holds, read a few columns at a time."""
     columns = tuple(table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
 
@@ -114,7 +114,7 @@ def _recording(
 
 
 def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:
-    """Reads a column; those of a wide table in a hundred blocks, for every read looks at all."""
+    """A function that reads a column; a wide table is read in a hundred blocks of columns."""
     size = max(1, len(columns) // 100)
     places = {name: place // size for place, name in enumerate(columns)}
 
@@ -166,7 +166,7 @@ class _Reader:
         return found[self.arrangement.first_rows]
 
     def at_end(self, name: str | None, what: str) -> BoolArray | None:
-        """A flag of each episode's last row; it may be raised nowhere else."""
+        """A flag in each episode's last row; it may be true nowhere else."""
         if name is None:
             return None
         raised = self.arrangement.place(flags(self.read(name), f"{what} (column {name!r})"))

@@ -15,12 +15,12 @@ from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "layout_of"]
 
-# A column's name, None for no column, and ... where the names of the columns decide.
+# The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
 
 
 class Alike(Protocol):
-    """What new episodes can be read like: earlier ones, or a monitor that was fitted on some."""
+    """What ``like=`` takes: earlier episodes, or a fitted monitor."""
 
     @property
     def schema(self) -> Schema:
@@ -90,7 +90,7 @@ class Layout:
     like: Alike | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None
-    # Whether the horizon, if there is one, was declared rather than inferred by someone before.
+    # Whether the horizon was declared, rather than taken from the longest episode.
     declared: bool = True
 
 
@@ -124,12 +124,12 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
 
 
 def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
-    """Refuse features that differ from those of the episodes these are read like."""
+    """Refuse features that differ from those of ``like``."""
     asked = options.get("features")
     if asked is not None and set(asked) != set(schema.names):
         raise EpisodesError(
             Argument("features"),
-            f" must be the same as in what these are read like ({', '.join(schema.names)}), "
+            f" must be the same as in the episodes of the fit ({', '.join(schema.names)}), "
             f"got {', '.join(asked)}; leave the argument out",
         )
     names = [schema.names[i] for i in schema.categorical]
@@ -137,7 +137,7 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
     if stray:
         raise EpisodesError(
             Argument("categorical"),
-            " must be the same as in what these are read like "
+            " must be the same as in the episodes of the fit "
             f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
 
@@ -148,9 +148,9 @@ def feature_names(
     early: Collection[str | None],
     late: Collection[str | None],
 ) -> tuple[str, ...]:
-    """The features: those that were asked for, else every column that plays no other part.
+    """The features that were asked for, or else every column that has no other role.
 
-    ``late`` are the columns known only after acting, ``early`` those that play other parts.
+    ``late`` are the columns known only after acting, ``early`` those with other roles.
     """
     names = (
         tuple(name for name in columns if name not in early and name not in late)

@@ -96,8 +96,8 @@ def alarm_chart(
         top.plot(false, in_time, drawstyle="steps-post", color=theme.blue, label="in time")
         detected = curve.detection_rate[shown]
         if not np.array_equal(detected, in_time):
-            late = {"color": theme.vermilion, "linestyle": "--", "label": "or too late"}
-            top.plot(false, detected, drawstyle="steps-post", **late)
+            (line,) = top.plot(false, detected, "--", color=theme.vermilion, label="or too late")
+            line.set_drawstyle("steps-post")
         top.plot([0, 1], [0, 1], label="alarms at random", **dotted(theme.muted))
         top.set(ylim=(-0.02, 1.04), ylabel="failures alarmed")
         percent_axis(top, "y")
