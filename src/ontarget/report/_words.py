@@ -90,8 +90,8 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
         (
             "Calibration",
             f"{sizes['calibrate']:,}",
-            "turn the model's distribution into calibrated probabilities. With the "
-            f"{typical:,} behind a typical forecast, chance moves the calibrated distribution {moves}",
+            "turn the model's distribution into calibrated probabilities. Chance in the "
+            f"{typical:,} behind a typical forecast moves the calibrated distribution {moves}",
         ),
         ("Assurance", f"{sizes['assure']:,}", _assured(facts)),
         (
