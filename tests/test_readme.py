@@ -38,14 +38,14 @@ def test_the_evaluation_shown_is_that_of_the_tutorial() -> None:
 def test_the_frame_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     log = pl.DataFrame(
         {
-            "run": [i for i in range(10) for _ in range(3)],
-            "tick": [0, 1, 2] * 10,
-            "speed": [0.5 * i for i in range(30)],
-            "gain": [1.0] * 30,
+            "run": [i for i in range(60) for _ in range(3)],
+            "tick": [0, 1, 2] * 60,
+            "speed": [0.5 * i for i in range(180)],
+            "gain": [1.0] * 180,
         }
     )
     exec(compile(python_blocks()[1], "README", "exec"), {"log": log})
-    assert "episodes   10" in capsys.readouterr().out
+    assert "episodes   60" in capsys.readouterr().out
 
 
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

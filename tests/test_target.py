@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 
 import numpy as np
 import pytest
@@ -169,6 +170,26 @@ def test_parse_reads_what_people_type(text: str, expected: Target) -> None:
 def test_parse_refuses_with_what_it_got(text: str) -> None:
     with pytest.raises(TargetError, match="target needs"):
         Target.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("<=8", ":8 is at most 8"),
+        ("< 8.5", ":8.5 is at most 8.5"),
+        ("at most 8", ":8 is at most 8"),
+        (">=-60", "-60: is at least -60"),
+        ("At least 60", "60: is at least 60"),
+        ("5-8", "5:8 is from 5 to 8"),
+        ("[5, 8]", "5:8 is from 5 to 8"),
+        ("-5..-3", "-5:-3 is from -5 to -3"),
+        ("8", "8: is at least 8, :8 at most"),
+    ],
+)
+def test_another_way_of_writing_is_answered_with_ours(text: str, spelled: str) -> None:
+    with pytest.raises(TargetError, match=re.escape(f"got {text!r}; {spelled}") + "$"):
+        Target.parse(text)
+    Target.parse(spelled.split()[0])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ __all__ = [
     "CensoredError",
     "EpisodesError",
     "EpisodesFileError",
+    "EpisodesWarning",
     "FewEpisodesError",
     "GameError",
     "GroupError",
@@ -153,3 +154,7 @@ class AlarmWarning(UserWarning):
 
 class HorizonWarning(UserWarning):
     """An environment whose time limit is missing, or differs from the monitor's horizon."""
+
+
+class EpisodesWarning(UserWarning):
+    """Something that a file of episodes cannot hold, and that its reader has to be told again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -130,7 +131,7 @@ class Target:
             if len(ends) != 2 or not any(ends):
                 raise TargetError(
                     f"target needs LO:HI, LO: or :HI with a number for LO and HI, got {text!r}"
-                    f"{_meant(part)}"
+                    f"{_meant(text) or _meant(part)}"
                 )
             low = _parsed_number(ends[0], text) if ends[0] else -math.inf
             high = _parsed_number(ends[1], text) if ends[1] else math.inf
@@ -304,13 +305,26 @@ def _number(name: str, value: float) -> float:
     return number + 0.0
 
 
-def _meant(part: str) -> str:
-    """What a lone number may have meant."""
-    try:
-        float(part)
-    except ValueError:
-        return ""
-    return f"; {part}: is at least {part}, :{part} at most"
+_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+# Other ways to write a target, and how it is written here.
+_MEANT = (
+    (rf"(?:<=?|=<|≤|at most|up to|max(?:imum)?)\s*{_NUMBER}", ":{0} is at most {0}"),
+    (rf"(?:>=?|=>|≥|at least|from|min(?:imum)?)\s*{_NUMBER}", "{0}: is at least {0}"),
+    (
+        rf"[\[(]?\s*{_NUMBER}\s*(?:-|–|,|;|\.\.+|to|and)\s*{_NUMBER}\s*[\])]?",
+        "{0}:{1} is from {0} to {1}",
+    ),
+    (_NUMBER, "{0}: is at least {0}, :{0} at most"),
+)
+
+
+def _meant(text: str) -> str:
+    """How to write what the text may have meant; empty if that is anyone's guess."""
+    for pattern, advice in _MEANT:
+        match = re.fullmatch(pattern, text.strip(), flags=re.IGNORECASE)
+        if match:
+            return f"; {advice.format(*match.groups())}"
+    return ""
 
 
 def _parsed_number(text: str, whole: str) -> float:

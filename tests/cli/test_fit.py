@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +24,7 @@ def test_fit_says_what_it_guessed_and_how_to_override(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run", "step": "tick", "reward": "gain"})
     text = told(["fit", path, "-o", tmp_path / "m.ontarget"])
     assert "columns    guessed by name: episode = run, step = tick, reward = gain\n" in text
-    assert "not so? pass --episode, --step, --reward" in text
+    assert "not right? name the columns: --episode, --step, --reward" in text
     assert "ontarget evaluate" in text
     assert (tmp_path / "m.ontarget").exists()
 
@@ -45,7 +46,7 @@ def test_times_only_order_the_rows(tmp_path: Path) -> None:
     timed = table.with_columns(time=pl.col("step") * 0.5 + 0.25).drop("step")
     timed.write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
-    assert "'time' has decimals: an episode's rows count in the order they stand" in text
+    assert "'time' has decimals, so it is a feature; the rows in order are the steps" in text
     timed.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "mixed.csv")
     result = call(["fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ontarget"])
     assert result.exit_code == 1
@@ -130,7 +131,28 @@ def test_steps_that_few_runs_reach_are_told(tmp_path: Path) -> None:
     lasts = pl.col("step") < pl.when(pl.col("episode") < 4).then(9).otherwise(7)
     table.filter(lasts).write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
-    assert "caution    2 steps from 7 on stay UNKNOWN: fewer than 20 calibration episodes" in text
+    assert (
+        "caution    from step 7 on the monitor will say UNKNOWN instead of a probability: fewer "
+        "than 20 calibration episodes get there (4 of all 100 episodes do)" in text
+    )
+
+
+def test_a_text_column_of_times_is_remarked_and_its_new_values_are_counted(tmp_path: Path) -> None:
+    table = Episodes.read(river().runs).take(range(100)).to_frame()
+    table = table.with_columns(started=pl.format("2024-01-01T00:{}:00", "episode"))
+    table.write_csv(tmp_path / "log.csv")
+    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    assert "'started' is text with 100 different values in 100 episodes" in text
+    unseen = 60 * 50  # 40 of the 100 runs train; the others' 50 rows each are new to it
+    assert f"caution    {unseen:,} readings are of categories that no training episode had" in text
+
+
+def test_the_targets_suggested_are_those_that_four_in_five_runs_met(tmp_path: Path) -> None:
+    text = told(["fit", renamed(tmp_path / "log.csv", {}), "-o", tmp_path / "m.ontarget"])
+    low, high = re.search(r"targets: (\S+:) \(at least \S+\), (:\S+) \(at most", text).groups()
+    outcomes = Episodes.read(tmp_path / "log.csv").outcomes
+    for target in (low, high):
+        assert 0.75 <= Target.parse(target).contains(outcomes).mean() <= 0.85
 
 
 def test_an_engine_fits_the_same_model(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_a_monitor_fitted_on_a_behavior_column_alone_is_evaluated(engines: Path)
     pl.read_csv(new).rename({"engine": "run", "cycle": "t"}).write_csv(renamed)
     told_so = told(["evaluate", model, renamed, "--target", "32:"])
     assert told_so.startswith("columns    guessed by name: episode = run, step = t\n")
-    assert "not so? pass --episode" in told_so
+    assert "not right? name the columns: --episode" in told_so
 
 
 def test_a_monitor_fitted_on_a_behavior_column_alone_is_replayed(engines: Path) -> None:

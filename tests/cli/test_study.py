@@ -31,6 +31,8 @@ def test_evaluate_measures_what_the_library_measures() -> None:
     promised = found.alarms(Promised("0.05"))
     assert answer["alarm"]["below"] == [promised.triggers[0].threshold]
     assert answer["alarm"]["detection_rate"] == promised.quality.detections.value
+    assert answer["alarm"]["in_time_rate"] == promised.quality.in_time.value
+    assert answer["verdict"]["reason"] == found.verdict(Promised("0.05")).reason
 
 
 def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:
@@ -39,6 +41,8 @@ def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:
     text = told(arguments)
     assert "it said  came true" in text
     assert "promised 5.0 %" in text
+    assert "caught in time" in text
+    assert text.splitlines()[-1].startswith("verdict    ")
     assert "When it said about" in report.read_text()
 
 
@@ -54,6 +58,8 @@ def test_evaluate_reads_a_file_of_other_names_in_the_models_shape(tmp_path: Path
 
 def test_an_alarm_that_cannot_be_promised_is_no_failure() -> None:
     text = told(["evaluate", river().model, river().new, "--target", "1000:"])
+    assert "alarm      none: none of the 120 assure episodes met the target" in text
+    text = told(["evaluate", river().model, river().new, "--target", "-11:"])
     assert "alarm      none: --false-alarm-rate 0.05 needs at least 19" in text
     arguments = ["evaluate", river().model, river().new, "--target", "1000:", "--json"]
     assert json.loads(told(arguments))["alarm"] is None
@@ -121,7 +127,9 @@ def test_a_rate_that_is_none_is_a_mistake(rate: str, option: str) -> None:
 
 def test_episodes_of_the_fit_are_told() -> None:
     arguments = ["evaluate", river().model, river().runs, "--target", "-60:"]
-    assert "it was fitted on 600 of these 600 episodes: the figures flatter" in told(arguments)
+    assert "it was fitted on 600 of these 600 episodes, so the figures look better" in told(
+        arguments
+    )
     assert json.loads(told([*arguments, "--json"]))["fitted_on"] == 600
     arguments[2] = river().new
     assert json.loads(told([*arguments, "--json"]))["fitted_on"] == 0

@@ -142,6 +142,15 @@ def test_the_promised_alarm_is_the_librarys() -> None:
     assert raised["p"] < watch.trigger.threshold
 
 
+def test_unless_told_otherwise_watch_raises_the_alarm_that_evaluate_checks() -> None:
+    failing = lines(messages(positions(met=False)[0]))
+    assert watched(failing) == watched(failing, "--false-alarm-rate", "0.05")
+    result = call(["watch", river().model, "--target", "-11:"])
+    assert result.exit_code == 1
+    assert "needs at least 19 assure episodes" in result.stderr
+    assert "or alarm without a promise: --alarm-below P" in result.stderr
+
+
 def test_an_alarm_that_would_stay_silent_is_told_in_one_line() -> None:
     arguments = ["watch", river().model, "--target", "-60:", "--alarm-below", "0"]
     result = call(arguments, input=lines(messages(0)[:1]))
@@ -468,3 +477,10 @@ def test_a_stream_that_is_interrupted_is_summed_up(
         main()
     assert stopped.value.code == 130
     assert "1 line, 1 agent, 0 runs ended" in capsys.readouterr().out
+
+
+def test_a_target_that_no_recorded_run_met_is_said_to_be_out_of_reach() -> None:
+    arguments = ["watch", river().model, "--target", "1000:", "--false-alarm-rate", "0.05"]
+    result = call(arguments)
+    assert result.exit_code == 1
+    assert "none of the 120 assure episodes met the target [1000, inf)" in result.stderr

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
-from ontarget.errors import EpisodesError, EpisodesFileError
+from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning
 
 from .recordings import in_time_order, recordings
 
@@ -37,7 +38,9 @@ def test_writing_and_reading_gives_the_same_episodes(frame: pl.DataFrame, tmp_pa
         (".csv", {"behavior": "discounted:0.9", "horizon": 6}),
     ):
         path = tmp_path / f"runs{ending}"
-        runs.write(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EpisodesWarning)
+            runs.write(path)
         again = Episodes.read(path, **options)
         assert again.ids.tolist() == runs.ids.tolist()
         assert again.outcomes.tolist() == runs.outcomes.tolist()
@@ -62,6 +65,14 @@ def test_parquet_keeps_whether_the_horizon_was_declared(tmp_path: Path) -> None:
     del text["horizon_declared"]
     pl.read_parquet(path).write_parquet(path, metadata={"ontarget": json.dumps(text)})
     assert not Episodes.read(path).horizon_declared
+
+
+def test_csv_says_that_it_loses_a_declared_horizon(tmp_path: Path) -> None:
+    runs = Episodes.from_arrays(np.zeros((2, 5, 1)), np.ones((2, 5)), horizon=5)
+    with pytest.warns(EpisodesWarning, match=r"runs\.csv cannot hold the declared horizon of 5"):
+        runs.write(tmp_path / "runs.csv")
+    assert not Episodes.read(tmp_path / "runs.csv").horizon_declared
+    Episodes.from_arrays(np.zeros((2, 5, 1)), np.ones((2, 5))).write(tmp_path / "runs.csv")
 
 
 def walk(tmp_path: Path, ending: str = ".parquet") -> tuple[Episodes, Path]:

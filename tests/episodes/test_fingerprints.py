@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ontarget import Episodes
 from ontarget.episodes._fingerprints import fingerprints, seen_before
@@ -23,6 +24,7 @@ def test_an_episode_is_known_by_its_id_and_all_it_holds() -> None:
     assert np.isin(fingerprints(repaired), words).sum() == 49
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.EpisodesWarning")
 def test_fingerprints_survive_files(tmp_path: Path) -> None:
     runs = walks(30, ragged=True, atoms=False)
     for name in ("runs.parquet", "runs.csv"):

@@ -108,7 +108,7 @@ def test_steps_count_from_the_smallest_unless_told() -> None:
     with pytest.raises(EpisodesError, match="below the first step 6"):
         Episodes.from_frame(frame, first_step=6)
     later = Episodes.from_frame(log(), like=runs)
-    assert later.remarks == ("steps count from 0 here, from 5 in what these are read like",)
+    assert later.remarks == ("steps count from 0 here, but from 5 in the episodes of the fit",)
 
 
 def test_steps_that_count_on_through_all_episodes_are_told_from_lost_ones() -> None:
@@ -181,7 +181,7 @@ def test_numbers_can_be_declared_categories() -> None:
         ({"episode": [0.5] * 5}, {}, "whole numbers or text as names"),
         ({"reward": None}, {}, r"which column holds the reward among episode, step, speed, mode"),
         ({}, {"reward": None}, "behavior 'sum' needs a reward column"),
-        ({}, {"step": "t"}, r"no step column 't' .*step=None if the rows stand in order"),
+        ({}, {"step": "t"}, r"no step column 't' .*step=None if the rows are in order"),
         ({}, {"episode": "run"}, "no episode column 'run'"),
         ({}, {"group": "team"}, "no group column 'team'"),
         ({}, {"features": ["pace"]}, "no feature column 'pace'"),

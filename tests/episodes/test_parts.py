@@ -55,7 +55,7 @@ def test_what_is_passed_is_not_guessed() -> None:
     assert (passed.roles.reward, passed.schema.names) == ("gain", ("t",))
     assert passed.remarks == (
         "guessed by name: episode = run",
-        "no column for steps: an episode's rows count in the order they stand",
+        "no column for steps: the rows in order are the steps",
     )
     told = Episodes.from_frame(frame, episode="run", step=None, reward="gain")
     assert (told.remarks, told.schema.names) == ((), ("t", "reward"))
@@ -122,7 +122,7 @@ def test_times_only_tell_that_the_rows_stand_in_order() -> None:
     assert (runs.lengths.tolist(), runs.schema.names) == ([2, 2], ("x", "time"))
     assert runs.remarks == (
         "guessed by name: episode = run",
-        "'time' has decimals: an episode's rows count in the order they stand",
+        "'time' has decimals, so it is a feature; the rows in order are the steps",
     )
     with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
         Episodes.from_frame(timed[[1, 0, 2, 3]])

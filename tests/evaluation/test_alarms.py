@@ -65,6 +65,26 @@ def test_curve_gives_at_every_threshold_what_the_rule_itself_gives(panel) -> Non
             assert np.isnan(rule.median_lead_steps)
 
 
+@given(panels(), st.integers(0, 2**32))
+def test_a_failure_is_caught_in_time_or_too_late_or_never(panel, seed) -> None:
+    p, met, ends = panel
+    decided = np.random.default_rng(seed).integers(0, ends + 1)
+    curve = alarm_curve(p, met, ends, decided=decided, thresholds=GRID)
+    for k, threshold in enumerate(GRID):
+        first = first_alarms(p, threshold)
+        rule = alarm_quality(first, met, ends, decided=decided)
+        missed, raised = ~met, first != NO_ALARM
+        assert rule.in_time.count == (missed & raised & (first < decided)).sum()
+        assert rule.too_late.count == (missed & raised & (first >= decided)).sum()
+        assert rule.never.count == (missed & ~raised).sum()
+        np.testing.assert_equal(curve.in_time_rate[k], rule.in_time.value)
+        np.testing.assert_allclose(curve.in_time_interval[k], (rule.in_time.low, rule.in_time.high))
+        leads = (decided - first)[missed & raised & (first < decided)]
+        np.testing.assert_equal(
+            rule.median_lead_in_time, np.median(leads) if leads.size else np.nan
+        )
+
+
 @given(panels())
 def test_a_higher_threshold_never_alarms_less(panel) -> None:
     curve = alarm_curve(*panel)

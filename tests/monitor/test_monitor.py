@@ -13,6 +13,7 @@ from ontarget.episodes import PaperSplit
 from ontarget.errors import (
     CalibrationError,
     EpisodesError,
+    FewEpisodesError,
     GroupError,
     InputError,
     OntargetError,
@@ -333,3 +334,10 @@ def test_parts_of_a_split_need_to_be_alike() -> None:
     split = walks(100).split(train=0.4)._replace(calibrate=walks(50, horizon=4))
     with pytest.raises(EpisodesError, match="need one horizon, got 6 and 4"):
         GoalMonitor(Marginal()).fit(split=split, progress=False)
+
+
+def test_a_fit_that_could_say_nothing_is_refused() -> None:
+    with pytest.raises(FewEpisodesError, match="too few episodes: 12 are left to calibrate, and a"):
+        GoalMonitor(Marginal()).fit(walks(30), progress=False)
+    monitor = GoalMonitor(Marginal(), min_calibration=12).fit(walks(30), progress=False)
+    assert not monitor.fitted.unknown(0, 0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,13 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes, Target
-from ontarget.errors import EpisodesError
-from ontarget.evaluation import ece
+from ontarget.errors import EpisodesError, FewEpisodesError
+from ontarget.evaluation import Resampling, ece
+from ontarget.live.assured import Contracts
 from ontarget.live.batch import answer_episodes
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
+from ontarget.report.evaluation import evaluate
 from tests.walks import replay, walks
 
 TARGET = Target.at_least(0.2)
@@ -64,6 +67,27 @@ def test_summary_says_what_was_measured() -> None:
     text = FOUND.summary()
     assert "met by" in text
     assert f"ECE        {FOUND.ece().value:.4f}" in text
+    assert text.endswith(f"\nverdict    {FOUND.verdict()}")
+
+
+def test_what_spoils_the_measures_comes_first() -> None:
+    frame = walks(300, ragged=True).to_frame().with_columns(mode=pl.lit("on"))
+    past = Episodes.from_frame(frame)
+    monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
+    lines = monitor.evaluate(past, TARGET, resamples=5).summary().splitlines()
+    assert lines[0].startswith("caution    it was fitted on 300 of these 300 episodes")
+    other = Episodes.from_frame(NEW.to_frame().with_columns(mode=pl.lit("off")))
+    lines = monitor.evaluate(other, TARGET, resamples=5).summary().splitlines()
+    assert lines[0] == (
+        f"caution    {NEW.lengths.sum():,} readings are of categories that no training episode "
+        "had; they count as missing"
+    )
+
+
+def test_an_evaluation_without_any_known_step_is_refused() -> None:
+    strict = replace(MONITOR.fitted, min_calibration=10_000)
+    with pytest.raises(FewEpisodesError, match="p is unknown at every step of these 300 episodes"):
+        evaluate(Contracts(strict), NEW, TARGET, resampling=Resampling(2))
 
 
 def test_intervals_and_bands_hold_their_levels() -> None:

@@ -17,13 +17,14 @@ from ontarget import Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget._numerals import percent
 from ontarget.errors import InputError
 from ontarget.evaluation import pool, reliability
-from ontarget.fitted._kernels import P
+from ontarget.fitted._kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
+from ontarget.report._facts import facts_of
 from ontarget.report._figures import FIGURES, example_episode, example_episodes
 from ontarget.report._page import report_page
 from ontarget.report._policy import CONTENT_POLICY
-from ontarget.report._words import facts_of, target_in_words, verdict
+from ontarget.report._words import target_in_words, verdict
 from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
 
@@ -125,7 +126,7 @@ def test_alarm_is_judged_with_the_promised_threshold() -> None:
     quality = FOUND.alarms(alarm_below=threshold).quality
     promised = FOUND.alarms(Promised(0.05))
     assert promised.quality.detections == quality.detections
-    assert f"caught {percent(quality.detections.value)}" in page()
+    assert f"caught {percent(quality.in_time.value)} of failing runs in time" in page()
     assert f"{quality.false_alarms.count} of {quality.false_alarms.n}" in words_of(page())
 
 
@@ -175,14 +176,18 @@ def test_without_enough_successes_the_report_says_so() -> None:
     found = MONITOR.evaluate(NEW, Target.at_least(1e6))
     text = words_of(report_page(found, Promised(0.05)))
     assert "No alarm can be promised." in text
-    assert "needs at least 19 assure episodes that met the target, has 0" in text
+    assert "none of the 240 assure episodes met the target [1e+06, inf)" in text
+    assert "choose a target that runs can meet" in text
     assert "No episode met the target" in text
 
 
 def test_miscalibration_is_called_so() -> None:
     wrong = saying(np.sqrt(FOUND.p), FOUND.met)
-    said, calibration, *_ = verdict(facts_of(wrong, Promised(0.05)))
+    overall, said, calibration, *_ = verdict(facts_of(wrong, Promised(0.05)))
+    assert overall.headline.startswith("Not held: p was off by")
     assert not calibration.good
+    assert "On average p is" in calibration.detail
+    assert "too high" in calibration.detail
     assert "percentage points" in calibration.headline
     assert not said.good
 
@@ -191,7 +196,7 @@ def test_forecasts_that_come_true_are_called_so() -> None:
     rng = np.random.default_rng(1)
     truth = rng.uniform(0.05, 0.95, size=FOUND.met.size)
     right = saying(np.tile(truth, (6, 1)), rng.random(truth.size) < truth)
-    said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
+    _, said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
     assert said.good
     assert calibration.headline == "400 new episodes show no sign of miscalibration."
 
@@ -206,6 +211,14 @@ def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:
     found.report(tmp_path / "report.html")
     text = words_of((tmp_path / "report.html").read_text())
     assert "largest reward at least 0.2" in text
+
+
+def test_what_was_never_called_gets_no_tick() -> None:
+    numbers = FOUND.answers.numbers.copy()
+    numbers[PLAUSIBILITY], numbers[ASSURANCE] = 1.0, 0.0
+    quiet = replace(FOUND, answers=replace(FOUND.answers, numbers=numbers))
+    assert verdict(facts_of(quiet, Promised(0.05)))[-1].good is None
+    assert '<li class="neither">' in report_page(quiet, Promised(0.05))
 
 
 def test_outcome_ranks_are_uniform_on_new_episodes() -> None:
@@ -260,6 +273,5 @@ def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
     past = walks(900)
     monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
     page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10), Promised())
-    assert "These figures flatter." in page
-    assert "fitted on 900 of these 900 episodes" in page
+    assert "Too few runs to say: the monitor was fitted on 900 of these 900 runs." in page
     assert "never seen" not in page

@@ -128,29 +128,28 @@ def fit(
         checkpoint=checkpoint,
         progress=not as_json,
     )
-    unknown = _unknown(monitor)
     monitor.save(output)
-    sizes = monitor.sizes
+    sizes, unknown, unseen = monitor.sizes, _unknown(monitor), _unseen(recorded, monitor)
     size = output.stat().st_size
     if as_json:
         roles = recorded.roles
         names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
         found = {"file": str(output), "bytes": size, "columns": names}
-        found |= {"remarks": recorded.remarks, "unknown_steps": unknown}
+        found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": unseen}
         typer.echo(json.dumps({**found, **sizes}))
         return
-    if unknown:
-        print_facts(_caution(unknown, monitor))
-    hint = _one_sided(recorded) if reward_bounds is None else ""
-    if hint:
-        print_facts(hint)
-    low, file = _lower_fifth(recorded), plain(output)
-    print_facts(
-        f"model      {file}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "
-        f"{sizes['calibrate']:,}, assured by {sizes['assure']:,} episodes\n"
-        f"next       ontarget evaluate {file} NEW_RUNS --target {low:.3g}:\n"
-        "           measures it on runs it has not seen; about four in five of these met that"
-    )
+    told = [
+        _caution(unknown, recorded, monitor) if unknown else "",
+        f"caution    {unseen:,} readings are of categories that no training episode had; they "
+        "count as missing"
+        if unseen
+        else "",
+        _one_sided(recorded) if reward_bounds is None else "",
+        f"model      {plain(output)}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, "
+        f"calibrated on {sizes['calibrate']:,}, assured by {sizes['assure']:,} episodes",
+        _next(recorded, output),
+    ]
+    print_facts("\n".join(filter(None, told)))
 
 
 def _bounds(text: str | None) -> tuple[float | None, float | None] | None:
@@ -167,39 +166,48 @@ def _bounds(text: str | None) -> tuple[float | None, float | None] | None:
 
 
 def _one_sided(recorded: Episodes) -> str:
-    """What bounds of the reward would make certain, where no reward ever left one side of 0."""
+    """A hint to declare bounds of the reward, where no reward was ever below 0, or above."""
     earned = recorded.reward_range
     if earned is None or not (earned[0] >= 0.0 or earned[1] <= 0.0):
         return ""
     side, bounds = ("below", "0:") if earned[0] >= 0.0 else ("above", ":0")
     return (
         f"hint       no reward {side} 0 was seen; if there can be none, pass --reward-bounds "
-        f"{bounds} (p is then exactly 0 or 1 once that settles a run)"
+        f"{bounds} (p is then exactly 0 or 1 as soon as that decides a run)"
     )
 
 
 def _unknown(monitor: GoalMonitor) -> list[int]:
-    """The steps that too few calibration episodes reach; refused if that is every step."""
-    from ontarget.errors import CalibrationError
-
+    """The steps that too few calibration episodes reach."""
     fitted = monitor.fitted
     groups = range(fitted.n_groups)
-    found = [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
-    if len(found) == fitted.horizon:
-        raise CalibrationError(
-            f"too few episodes: {monitor.sizes['calibrate']:,} are left to calibrate, and a step "
-            f"needs {fitted.min_calibration}; record more (ontarget plan says how many)"
-        )
-    return found
+    return [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
 
 
-def _caution(unknown: list[int], monitor: GoalMonitor) -> str:
-    n, least = len(unknown), monitor.min_calibration
-    which = f"step {unknown[0]} stays" if n == 1 else f"{n:,} steps from {unknown[0]} on stay"
-    return f"caution    {which} UNKNOWN: fewer than {least} calibration episodes last that long"
+def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> str:
+    first, least = unknown[0], monitor.min_calibration
+    to_the_end = unknown == list(range(first, monitor.horizon))
+    steps = f"from step {first} on" if to_the_end else f"at {len(unknown):,} steps"
+    last = int((recorded.lengths > first).sum())
+    return (
+        f"caution    {steps} the monitor will say UNKNOWN instead of a probability: fewer than "
+        f"{least} calibration episodes get there ({last:,} of all {len(recorded):,} episodes do)"
+    )
 
 
-def _lower_fifth(recorded: Episodes) -> float:
+def _unseen(recorded: Episodes, monitor: GoalMonitor) -> int:
+    """How many readings are of categories that no training episode had."""
+    return recorded.recoded(monitor.schema).unseen
+
+
+def _next(recorded: Episodes, output: Path) -> str:
+    """What to do next, with targets that most of these runs met."""
     import numpy as np
 
-    return float(np.quantile(recorded.outcomes, 0.2))
+    low, high = np.quantile(recorded.outcomes, [0.2, 0.8])
+    gap = " " * 11
+    return (
+        f"next       ontarget evaluate {plain(output)} NEW_RUNS --target TARGET\n"
+        f"{gap}checks it on runs that it has not seen. Four in five of the runs above met each\n"
+        f"{gap}of these targets: {low:.3g}: (at least {low:.3g}), :{high:.3g} (at most {high:.3g})"
+    )

@@ -24,6 +24,7 @@ from ontarget.cli.options import (
     alarm_rule,
     reads_runs,
 )
+from ontarget.errors import Argument, FewEpisodesError, Placeholder
 
 if TYPE_CHECKING:
     from ontarget import Sessions
@@ -33,6 +34,7 @@ __all__ = ["watch"]
 _SPEED = 10  # steps of a replay per second, on a terminal
 _LONGEST_LINE = 1_000_000  # characters: a state of tens of thousands of features
 _LONGEST_NAME = 500
+_P = Placeholder("P")
 
 
 @reads_runs
@@ -91,11 +93,13 @@ def watch(
 
     A line is {"agent": "a", "state": {...}, "reward": -1.2}. The reward is what the agent's last
     action earned, so the first state of a run has none. {"agent": "a", "reward": -1.2, "end": true}
-    ends a run, and the agent's next line begins another. Unless you choose another alarm, it is
-    raised when the probability falls below 0.9. A line that cannot be used gets the status UNKNOWN
-    and a reason. With --replay the lines come from recorded episodes.
+    ends a run, and the agent's next line begins another. Unless you choose another alarm, it is the
+    one that evaluate checks: at most 5 % of the runs that meet the target raise it. A line that
+    cannot be used gets the status UNKNOWN and a reason. With --replay the lines come from recorded
+    episodes.
     """
     from ontarget import GoalMonitor, Target
+    from ontarget.report._facts import explained
 
     if replay is None and (run or speed is not None):
         raise typer.BadParameter("--run and --speed belong to --replay RUNS")
@@ -114,7 +118,14 @@ def watch(
             for_steps=for_steps,
             clear_above=clear_above,
         )
-        sessions = monitor.sessions(Target.parse(target), alarm=rule, idle_seconds=idle)
+        wanted = Target.parse(target)
+        try:
+            sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle)
+        except FewEpisodesError as error:
+            better = explained(error, monitor.fitted, wanted)
+            asked = false_alarm_rate is not None or ruled_out is not None
+            other = () if asked else ("; or alarm without a promise: ", Argument("alarm_below", _P))
+            raise FewEpisodesError(*better.parts, *other) from None
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         if hasattr(sys.stdin, "reconfigure"):

@@ -30,10 +30,10 @@ COLOURS: Final = {
 _LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
 _KEPT = 400  # points of a run: more than any terminal is wide
 _FEWEST_ROWS, _MOST_ROWS = 7, 15
-_AROUND = 6  # lines of an agent beside its chart's rows: blank, headline, axis, numbers, changes
+_AROUND = 6  # lines of an agent besides its chart: blank, headline, axis, numbers, changes
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
-_LARGE = 2  # so many agents get a chart of their own
-_MOST = 1_000  # so many agents are kept; more, and only the latest that still run stay
+_LARGE = 2  # up to this many agents get a chart each
+_MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Track:
     def add(self, answer: Mapping[str, Any]) -> None:
         """Take in one answer."""
         if self.over and answer.get("end"):
-            return  # the horizon has closed this run already
+            return  # the run already ended at the horizon
         if self.over:
             self.points.clear()
             self.changes.clear()
@@ -93,7 +93,7 @@ class LiveView:
 
     contract: Contract
     name: str
-    one_by_one: bool = False  # an agent goes when the next one comes, as in a replay
+    one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
     agents: int = 0
@@ -195,7 +195,7 @@ class LiveView:
         if wide:
             table.add_column("spread", justify="right", header_style="dim", no_wrap=True)
         table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
-        # Who needs a look comes first; the others keep their place, so that rows do not jump.
+        # Agents that need attention come first; the others keep their place, so rows do not jump.
         ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.status, 2))
         for track in ordered[:most]:
             low, p, high = track.points[-1]

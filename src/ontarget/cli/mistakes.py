@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and a user's mistake told in one line.
+"""How a command ends: exit codes, and errors shown in one line.
 
 0 fine, 1 the user's input, 2 usage, 3 an alarm under ``watch --fail-on-alarm``, 130 interrupted,
 143 terminated.
@@ -22,13 +22,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ontarget._plain import plain
-from ontarget.errors import AlarmWarning, Argument, OntargetError
+from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
 
 _DEBUG = "--debug"
+_CAUTIONS = (AlarmWarning, EpisodesWarning)
 
-# Arguments of the library that are options of the same name here.
+# Arguments of the library that are also options of the command line.
 _OPTIONS: Final = frozenset(
     (
         *("episode", "step", "first_step", "reward", "features", "categorical", "behavior"),
@@ -71,7 +72,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """The commands; ``--debug``, wherever it stands, shows the traceback of a mistake."""
+    """The commands. ``--debug``, anywhere on the line, shows the traceback of an error."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option --help, which takes nothing."""
@@ -81,13 +82,13 @@ class PlainGroup(TyperGroup):
         return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take --debug out of a command's options, as if it stood before its name."""
+        """Move --debug from anywhere on the line to the front."""
         if _DEBUG in args:
             args = [_DEBUG, *(one for one in args if one != _DEBUG)]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; whatever a user can cause ends in a line and an exit code."""
+        """Run the command; any error that a user can cause ends in one line and an exit code."""
         try:
             with _cautions(), _terminable():
                 return super().invoke(ctx)
@@ -96,7 +97,7 @@ class PlainGroup(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
         except BrokenPipeError:
-            # Whoever read our output has left, as head does; nothing more can be written to it.
+            # The program that read our output has ended, as head does: nothing more can be written.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(Exit.FINE) from None
         except (OntargetError, OSError) as error:
@@ -107,12 +108,12 @@ class PlainGroup(TyperGroup):
 
 
 class _Terminated(KeyboardInterrupt):
-    """The system asks the program to end: it does as after Ctrl-C."""
+    """The system asked the program to end, which is handled like Ctrl-C."""
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Ends a command at SIGTERM as at Ctrl-C: files half written go, a terminal is restored."""
+    """End a command on SIGTERM as on Ctrl-C: remove partial files, restore the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -129,13 +130,14 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _cautions() -> Iterator[None]:
-    """Tell what the library warns a user of in one line; other warnings go their own way."""
+    """Print the library's own warnings as one line each; leave other warnings alone."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", AlarmWarning)
+        for kind in _CAUTIONS:
+            warnings.simplefilter("always", kind)
         usual = warnings.showwarning
 
         def shown(message: Any, category: type[Warning], *at: Any, **more: Any) -> None:
-            if issubclass(category, AlarmWarning):
+            if issubclass(category, _CAUTIONS):
                 typer.echo(f"ontarget: caution: {plain(message)}", err=True)
             else:
                 usual(message, category, *at, **more)

@@ -31,7 +31,7 @@ __all__ = [
 
 Columns: TypeAlias = dict[str, Any]  # options of `Episodes.read`; see `reads_runs`
 NOT_SO: Final = (
-    "           not so? pass --episode, --step, --reward, --features, --group or another column"
+    "           not right? name the columns: --episode, --step, --reward, --features, --group, …"
 )
 
 Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
@@ -55,14 +55,17 @@ AsJson: TypeAlias = Annotated[
 FalseAlarmRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Promised false-alarm rate: the share of successful runs that may alarm.",
+        help="Alarm with a promise: of runs that meet the target, at most this share raises it; "
+        "0.05 unless you choose another alarm.",
         metavar="RATE",
     ),
 ]
 
 AlarmBelow: TypeAlias = Annotated[
     float | None,
-    typer.Option(help="Alarm when the probability falls below this.", metavar="P"),
+    typer.Option(
+        help="Alarm when the probability falls below this, without a promise.", metavar="P"
+    ),
 ]
 ForSteps: TypeAlias = Annotated[
     int, typer.Option(min=1, help="Alarm only after this many steps in a row.", metavar="N")
@@ -70,7 +73,7 @@ ForSteps: TypeAlias = Annotated[
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm when the target is ruled out, with at most this error rate per run.",
+        help="Alarm when the target is ruled out, wrongly for at most this share of all runs.",
         metavar="RATE",
     ),
 ]
@@ -84,15 +87,19 @@ def alarm_rule(
     for_steps: int = 1,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The alarm rule that the options ask for."""
+    """The alarm rule that the options ask for; without any, one that promises 5 % false alarms.
+
+    So `evaluate` checks the very alarm that `watch` raises.
+    """
     from ontarget import RuledOut
     from ontarget.conformal._levels import exact_level
     from ontarget.live.rules import rule_of
 
     if ruled_out is None:
+        chosen = alarm_below is not None or false_alarm_rate is not None
         return rule_of(
             alarm_below=alarm_below,
-            false_alarm_rate=false_alarm_rate,
+            false_alarm_rate=false_alarm_rate if chosen else "0.05",
             for_steps=for_steps,
             clear_above=clear_above,
         )
@@ -121,25 +128,30 @@ def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: An
 
 _READING: Final = (
     _reading("episode", str, "Column of episode ids."),
-    _reading("step", str, "Column of steps; none if the rows stand in order."),
+    _reading("step", str, "Column of step numbers; none to take the rows in their order."),
     _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
     _reading("reward", str, "Column of rewards, or none."),
     _reading(
         "features", str, "Feature columns, separated by commas; by default the rest.", "NAMES"
     ),
-    _reading("categorical", str, "Features whose numbers are names, with commas.", "NAMES"),
+    _reading(
+        "categorical",
+        str,
+        "Features whose numbers are only names, such as a type; separated by commas.",
+        "NAMES",
+    ),
     _reading(
         "behavior",
         str,
         "What a run is judged by: sum, discounted:0.99, last, max, min, mean, a column, or "
         "total:COLUMN.",
     ),
-    _reading("group", str, "Column of groups to calibrate one by one, or none."),
-    _reading("truncated", str, "Column that flags a cut-off, or none."),
-    _reading("terminated", str, "Column that flags an end, or none."),
-    _reading("horizon", int, "Steps of a complete episode.", "N", min=1),
+    _reading("group", str, "Column of groups, each calibrated by itself, or none."),
+    _reading("truncated", str, "Column that is true where an episode was cut off, or none."),
+    _reading("terminated", str, "Column that is true where an episode ended by itself, or none."),
+    _reading("horizon", int, "The most steps that an episode can have.", "N", min=1),
     # Newer versions of typer show the type of a flag, unless it has an empty name.
-    _reading("drop_censored", bool, "Leave cut-off episodes out.", ""),
+    _reading("drop_censored", bool, "Leave out the episodes that were cut off.", ""),
 )
 
 
@@ -177,7 +189,7 @@ def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remark_lines(episodes: Episodes) -> str:
-    """What was guessed of a file's columns and how to say otherwise; empty if nothing was."""
+    """What was guessed about a file's columns, and how to correct it; empty if nothing was."""
     if not episodes.remarks:
         return ""
     lines = "\n           ".join(episodes.remarks)

@@ -1,4 +1,4 @@
-"""Where a command writes: refused before the work, not after it."""
+"""Checks of output paths, made before the work begins."""
 
 from __future__ import annotations
 

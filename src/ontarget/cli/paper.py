@@ -66,7 +66,7 @@ def _say(done: Reproduction, output: Path) -> None:
     if done.plan.quick:
         console.print("A quick run: fewer episodes and partitions than the paper's.")
     shown = [tables.main_table(done.results)]
-    if not done.plan.quick:  # what is asked is asked of the full size
+    if not done.plan.quick:  # the questions are about the full size
         shown.append(checks.checks_table(done.results))
         shown.append(checks.limits_table(done.timing))
     if "distance" in done.results:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ontarget._numerals import percent
-from ontarget.cli.options import AsJson, FalseAlarmRate
+from ontarget.cli.options import AsJson
 
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan
@@ -31,7 +31,10 @@ def plan(
     level: Annotated[
         str, typer.Option(help="How sure you want to be of that.", metavar="LEVEL")
     ] = "0.95",
-    false_alarm_rate: FalseAlarmRate = None,
+    false_alarm_rate: Annotated[
+        str | None,
+        typer.Option(help="The false-alarm rate to promise, such as 0.05.", metavar="RATE"),
+    ] = None,
     success_rate: Annotated[
         float | None,
         typer.Option(
@@ -42,8 +45,8 @@ def plan(
 ) -> None:
     """Tell how many episodes to record for the accuracy that you want.
 
-    It is about chance in the calibration episodes; how sharp the probabilities are depends on the
-    model, and is measured by evaluate.
+    More calibration episodes leave less to chance. How sharp the probabilities are depends on the
+    model; evaluate measures it.
     """
     from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes

@@ -1,4 +1,4 @@
-"""Lines for people: wrapped under their labels on a terminal, whole in a file."""
+"""Lines of a label and a text: wrapped on a terminal, one long line in a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
-    """Print lines of a label and a text; long texts go on under their own beginning.
+    """Print lines of a label and a text; long texts are wrapped beside the label.
 
     Names from data inside a line must be `plain` already, or a line break in one would look like a
     line of ours.

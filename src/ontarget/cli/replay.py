@@ -1,4 +1,4 @@
-"""Recorded episodes as the messages that their agents would have sent, at a pace to look at."""
+"""Recorded episodes played back as the messages that their agents would have sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Replay", "read_replay"]
 
 
 class Replay:
-    """Episodes played back: each after the end of the one before, or all side by side.
+    """Episodes played back, one after the other or all side by side.
 
     Parameters
     ----------

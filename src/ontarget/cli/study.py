@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,16 +82,19 @@ def evaluate(
     for_steps: ForSteps = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Measure on new episodes whether what was given 80 % came true 80 times in 100.
+    """Check on new episodes whether the probabilities come true and the alarm keeps its promise.
 
-    The episodes must be new: the model must not have been fitted on any of them.
+    The model must not have been fitted on any of these episodes. Unless you choose another alarm,
+    it is one that promises 5 % false alarms. The last line is the verdict: held, not held, or too
+    few runs to say.
     """
     from ontarget import Episodes, GoalMonitor, Target
+    from ontarget.report._facts import facts_of
+    from ontarget.report._summary import summary_of
+    from ontarget.report.verdict import verdict_of
 
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)
-    if false_alarm_rate is None and alarm_below is None and ruled_out is None:
-        false_alarm_rate = "0.05"
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
@@ -112,50 +114,36 @@ def evaluate(
         typer.echo(json.dumps(measures, sort_keys=True))
         return
     with working("measuring"):
-        summary, table, alarm = found.summary(), reliability_table(found), _alarm(found, rule)
+        facts = facts_of(found, rule)
+        summary, table = summary_of(facts, in_options), reliability_table(found)
+        verdict = verdict_of(facts)
     from rich.console import Console
 
     console = Console(highlight=False)
-    facts = [remark_lines(recorded), summary, alarm]
-    print_facts("\n".join(filter(None, facts)), console)
+    print_facts("\n".join(filter(None, [remark_lines(recorded), summary])), console)
     if report is not None:
         print_facts(f"report     {plain(report)}", console)
     console.print()
     console.print(table)
-
-
-def _alarm(found: Evaluation, rule: AlarmRule) -> str:
-    from ontarget.errors import FewEpisodesError
-
-    try:
-        raised = found.alarms(rule)
-    except FewEpisodesError as error:
-        return f"alarm      none: {in_options(error)}"
-    quality = raised.quality
-    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in raised.triggers)
-    lead = ""
-    if quality.lead_steps.size:
-        steps, decided = quality.median_lead_steps, median(quality.lead_to_decision.tolist())
-        lead = f", median lead {steps:g} step{'s' * (steps != 1)}"
-        if decided < steps:
-            lead += f" ({decided:g} before the outcome was decided)"
-    rate = getattr(rule, "rate", None)
-    promised = "" if rate is None else f" (promised {percent(float(rate), fixed=True)})"
-    return (
-        f"alarm      {rule.relation} {rule.compared_name} = {below}: "
-        f"{percent(quality.false_alarms.value, fixed=True)} false alarms{promised}, "
-        f"{percent(quality.detections.value, fixed=True)} of failures caught{lead}"
-    )
+    console.print()
+    print_facts(f"verdict    {verdict}", console)
 
 
 def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
     from ontarget.errors import FewEpisodesError
 
+    verdict = found.verdict(rule)
     measures: dict[str, Any] = {
         "target": str(found.target),
         "episodes": int(found.met.size),
         "met": float(found.met.mean()),
         "fitted_on": int(found.fitted_on.size),
+        "unseen": found.episodes.unseen,
+        "verdict": {
+            "judgement": str(verdict.judgement),
+            "reason": verdict.reason,
+            "advice": verdict.advice,
+        },
         "ece": found.ece()._asdict(),
         "brier": found.brier()._asdict(),
         "log_loss": found.log_loss()._asdict(),
@@ -171,25 +159,30 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         raised = found.alarms(rule)
     except FewEpisodesError as error:
         return measures | {"alarm": None, "alarm_reason": str(error)}
-    quality, lead = raised.quality, raised.quality.median_lead_steps
-    rate = getattr(rule, "rate", None)
+    quality, rate = raised.quality, getattr(rule, "rate", None)
     return measures | {
         "alarm": {
             "promised": None if rate is None else float(rate),
             "compared": rule.compared_name,
             "below": [trigger.threshold for trigger in raised.triggers],
-            "false_alarm_rate": quality.false_alarms.value if quality.false_alarms.n else None,
-            "detection_rate": quality.detections.value if quality.detections.n else None,
-            "median_lead_steps": None if math.isnan(lead) else lead,
-            "median_lead_to_decision": median(quality.lead_to_decision.tolist())
-            if quality.lead_to_decision.size
-            else None,
+            "false_alarm_rate": _known(quality.false_alarms.value),
+            "detection_rate": _known(quality.detections.value),
+            "in_time_rate": _known(quality.in_time.value),
+            "too_late_rate": _known(quality.too_late.value),
+            "never_rate": _known(quality.never.value),
+            "median_lead_steps": _known(quality.median_lead_steps),
+            "median_lead_in_time": _known(quality.median_lead_in_time),
         }
     }
 
 
+def _known(value: float) -> float | None:
+    """The number, or None in place of NaN, which JSON does not have."""
+    return None if math.isnan(value) else value
+
+
 def reliability_table(found: Evaluation, bins: int = 10) -> Table:
-    """What was said, what came true, and a bar of each, for people."""
+    """What was said and what came true, one row per tenth, as a table for a terminal."""
     from rich.table import Table
 
     from ontarget.evaluation import pool, reliability

@@ -205,10 +205,12 @@ class Episodes(Recorded):
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole.
 
-        Values are written unchanged, so that they can be read back exactly. Beware that a
-        spreadsheet treats text in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a
-        formula. If strangers chose the categories or ids, import these columns as text, or write
-        Parquet.
+        Parquet keeps everything. A CSV file holds the rows alone: tell its reader the behavior and
+        the horizon again, if you declared one (`EpisodesWarning`).
+
+        Values are written as they are, so that they come back the same. A spreadsheet takes text
+        in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: import categories
+        and ids that a stranger chose as text, or write Parquet.
         """
         from ontarget.episodes.reading._files import write
 

@@ -50,10 +50,16 @@ class AlarmQuality:
     lead_steps
         For each detected failure, how many steps before its end the first alarm came; ascending.
     lead_to_decision
-        The same, up to the step at which the outcome was settled, which may be long before the end.
+        The same, up to the step at which the outcome was settled, which may be long before the end:
+        0 for an alarm that came only once the target was already lost.
 
     Examples
     --------
+    >>> found = alarm_quality([2, 6, 7, -1], [0, 0, 0, 0], [9, 9, 9, 9], decided=[5, 5, 9, 9])
+    >>> print(found.in_time.count, found.too_late.count, found.never.count)
+    2 1 1
+    >>> found.median_lead_in_time
+    2.5
     >>> print(alarm_quality([2, -1, -1], [False, True, True], [9, 9, 9]))
     false alarms 0.000 (0.000 to 0.842, 0 of 2)
     detections   1.000 (0.025 to 1.000, 1 of 1), median lead 7 steps
@@ -70,8 +76,31 @@ class AlarmQuality:
 
     @property
     def median_lead_steps(self) -> float:
-        """The median lead time; NaN if nothing was detected."""
-        return float(np.median(self.lead_steps)) if self.lead_steps.size else np.nan
+        """The median of the lead times; NaN where nothing was detected."""
+        return _median(self.lead_steps)
+
+    @property
+    def in_time(self) -> Rate:
+        """The share of failures whose alarm came while the target could still be met."""
+        return self._of_failures(int(np.count_nonzero(self.lead_to_decision)))
+
+    @property
+    def too_late(self) -> Rate:
+        """The share of failures whose alarm came only once the target was already lost."""
+        return self._of_failures(int(np.count_nonzero(self.lead_to_decision == 0)))
+
+    @property
+    def never(self) -> Rate:
+        """The share of failures that raised no alarm."""
+        return self._of_failures(self.detections.n - self.detections.count)
+
+    @property
+    def median_lead_in_time(self) -> float:
+        """The median steps from an alarm in time to the decision; NaN where none was in time."""
+        return _median(self.lead_to_decision[self.lead_to_decision > 0])
+
+    def _of_failures(self, count: int) -> Rate:
+        return Rate.of(count, self.detections.n, level=self.detections.level)
 
     def __str__(self) -> str:
         median = self.median_lead_steps
@@ -92,10 +121,11 @@ class AlarmPoint(NamedTuple):
 class AlarmCurve:
     """What each alarm threshold would have given. Thresholds are in ascending order.
 
-    ``false_alarm_rate`` and ``detection_rate`` have exact intervals at ``level``, each of shape
-    (thresholds, 2). ``lead_steps`` holds the quartiles of the lead time over detected failures, of
-    shape (thresholds, 3), NaN where nothing was detected. ``lead_to_decision`` holds the same up to
-    the step at which the outcome was settled.
+    ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
+    (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
+    (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
+    which the outcome was settled. ``in_time_rate`` is the share of failures whose alarm came before
+    that step, with its interval, and ``lead_in_time`` holds the quartiles over those alone.
     """
 
     threshold: FloatArray
@@ -103,17 +133,23 @@ class AlarmCurve:
     false_alarm_interval: FloatArray
     detection_rate: FloatArray
     detection_interval: FloatArray
+    in_time_rate: FloatArray
+    in_time_interval: FloatArray
     lead_steps: FloatArray
     lead_to_decision: FloatArray
+    lead_in_time: FloatArray
     n_met: int
     n_missed: int
     level: float
 
     def __post_init__(self) -> None:
-        names = ("threshold", "false_alarm_rate", "detection_rate")
+        names = ("threshold", "false_alarm_rate", "detection_rate", "in_time_rate")
         flat = {name: np.asarray(getattr(self, name)) for name in names}
         check_same_size(**flat)
-        tables = ("false_alarm_interval", "detection_interval", "lead_steps", "lead_to_decision")
+        tables = (
+            *("false_alarm_interval", "detection_interval", "in_time_interval"),
+            *("lead_steps", "lead_to_decision", "lead_in_time"),
+        )
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
     def at(self, false_alarm_rate: float) -> AlarmPoint:
@@ -283,18 +319,28 @@ def alarm_curve(
     quiet, failing = np.sort(lowest[-1, success]), np.sort(lowest[-1, ~success])
     false = np.searchsorted(quiet, taus, side="left")
     caught = np.searchsorted(failing, taus, side="left")
+    settled = _decided(decided, ends)[~success]
+    before = np.arange(panel.shape[0])[:, None] < settled
+    lowest_before = np.fmin.accumulate(np.where(before, lowest[:, ~success], np.inf), axis=0)
+    in_time = np.searchsorted(np.sort(lowest_before[-1]), taus, side="left")
     return AlarmCurve(
         taus,
-        false / quiet.size if quiet.size else np.full(taus.size, np.nan),
-        np.column_stack(exact_interval(false, quiet.size, level=level)),
-        caught / failing.size if failing.size else np.full(taus.size, np.nan),
-        np.column_stack(exact_interval(caught, failing.size, level=level)),
+        *_shares(false, quiet.size, level),
+        *_shares(caught, failing.size, level),
+        *_shares(in_time, failing.size, level),
         _lead_quartiles(lowest[:, ~success], ends[~success], taus),
-        _lead_quartiles(lowest[:, ~success], _decided(decided, ends)[~success], taus),
+        _lead_quartiles(lowest[:, ~success], settled, taus),
+        _lead_quartiles(lowest_before, settled, taus),
         quiet.size,
         failing.size,
         level,
     )
+
+
+def _shares(counts: IndexArray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """Each count as a share of n, NaN without any, and the exact intervals."""
+    shares = counts / n if n else np.full(counts.size, np.nan)
+    return shares, np.column_stack(exact_interval(counts, n, level=level))
 
 
 def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> FloatArray:
@@ -325,6 +371,10 @@ def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> F
         found[:, column] = first + (spot - below) * (second - first)
     found[n_caught == 0] = np.nan
     return found
+
+
+def _median(steps: IndexArray) -> float:
+    return float(np.median(steps)) if steps.size else np.nan
 
 
 def _thresholds(asked: ArrayLike | None, minima: FloatArray) -> FloatArray:

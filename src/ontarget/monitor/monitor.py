@@ -12,7 +12,7 @@ from ontarget._arguments import whole_number
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import Argument, InputError, ModelFileError
+from ontarget.errors import Argument, FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitting.engines import Engine
@@ -190,6 +190,7 @@ class GoalMonitor(Asked):
             chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
+        _refuse_unknown(fitted)
         self._contracts = Contracts(fitted)
         return self
 
@@ -273,6 +274,17 @@ class GoalMonitor(Asked):
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
         twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
         return twin
+
+
+def _refuse_unknown(fitted: Fitted) -> None:
+    """Refuse a fit that could say nothing at any step."""
+    everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
+    if all(fitted.unknown(t, g) for t, g in everywhere):
+        raise FewEpisodesError(
+            f"too few episodes: {fitted.trained.sizes['calibrate']:,} are left to calibrate, and a "
+            f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "
+            "tells how many"
+        )
 
 
 def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] | None:

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
     from ontarget.report.evaluation import Evaluation
     from ontarget.report.measured import Measured, RaisedAlarms
+    from ontarget.report.verdict import Judgement, Verdict
 
 __all__ = [
     "Evaluation",
+    "Judgement",
     "Measured",
     "RaisedAlarms",
     "Table",
+    "Verdict",
     "figure",
     "page",
     "pair",
@@ -32,9 +35,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Evaluation": "ontarget.report.evaluation",
+        "Judgement": "ontarget.report.verdict",
         "Measured": "ontarget.report.measured",
         "RaisedAlarms": "ontarget.report.measured",
         "Table": "ontarget.report._html",
+        "Verdict": "ontarget.report.verdict",
         "figure": "ontarget.report._html",
         "page": "ontarget.report._html",
         "pair": "ontarget.report._html",

@@ -41,7 +41,7 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
 
 
 def example_episodes(found: Measured) -> IndexArray:
-    """Some episodes that met the target and some that missed it, from plain to close ones."""
+    """Some episodes that met the target and some that missed it, from clear to close cases."""
     known = ~np.isnan(found.p).all(axis=0)
     lowest = np.fmin.reduce(np.where(np.isnan(found.p), np.inf, found.p), axis=0)
     chosen = []
@@ -54,7 +54,7 @@ def example_episodes(found: Measured) -> IndexArray:
 
 
 def example_episode(found: Measured) -> int:
-    """One episode to look at closely: a miss whose alarm came as early as it usually does."""
+    """One episode to look at closely: a miss that was caught in time, with the usual lead."""
     complete = np.isnan(found.p).sum(axis=0) == found.p.shape[0] - found.lengths
     missed = np.flatnonzero(~found.met & complete)
     if not missed.size:
@@ -63,15 +63,17 @@ def example_episode(found: Measured) -> int:
         first = found.alarms(Promised()).first
     except FewEpisodesError:
         return int(missed[0])
-    caught = missed[first[missed] >= 0]
+    lead = found.answers.decided_at - first
+    raised = missed[first[missed] >= 0]
+    caught = raised[lead[raised] > 0] if (lead[raised] > 0).any() else raised
     if not caught.size:
         return int(missed[0])
-    lead = (found.lengths - first)[caught]
+    lead = lead[caught]
     return int(caught[np.argsort(lead, kind="stable")[(caught.size - 1) // 2]])
 
 
 def pit_step(found: Measured) -> int:
-    """The step whose outcomes are ranked: halfway through the shortest known run."""
+    """The step whose outcomes are ranked: halfway through the shortest run."""
     known = np.flatnonzero(~np.isnan(found.p).all(axis=1))
     return int(min(known[-1], max(known[0], (found.lengths.min() - 1) // 2)))
 
@@ -81,22 +83,29 @@ def _reliability(found: Measured, dark: bool) -> Figure:
 
 
 def _ece(found: Measured, dark: bool) -> Figure:
-    curves = {}
-    for name, method in (("calibrated", "p"), ("uncalibrated", "raw")):
-        by_step = found.ece_by_step(method)
-        curves[name] = Curve(by_step.value, by_step.low, by_step.high)
-    return ece_chart(curves, floor=found.ece_by_step().floor, dark=dark)
+    shown = _last_known(found) + 1
+    value, low, high, floor = (part[:shown] for part in found.ece_by_step())
+    curves = {
+        "calibrated": Curve(value, low, high),
+        # Without its band, which would hide the other.
+        "uncalibrated": Curve.of(found.ece_by_step("raw").value[:shown]),
+    }
+    return ece_chart(curves, floor=floor, dark=dark)
 
 
 def _episodes(found: Measured, dark: bool) -> Figure:
     chosen = example_episodes(found)
-    return episodes_chart(
-        found.p[:, chosen], found.met[chosen], threshold=_threshold(found), dark=dark
-    )
+    p = found.p[: _last_known(found) + 1, chosen]
+    return episodes_chart(p, found.met[chosen], threshold=_threshold(found), dark=dark)
+
+
+def _last_known(found: Measured) -> int:
+    """The last step at which anything is known."""
+    return int(np.flatnonzero(~np.isnan(found.p).all(axis=1))[-1])
 
 
 def _threshold(found: Measured) -> float | None:
-    """The promised threshold where there is one for all episodes."""
+    """The threshold that promises 5 % false alarms, if it is the same for all episodes."""
     try:
         triggers = found.alarms(Promised()).triggers
     except FewEpisodesError:
@@ -123,7 +132,7 @@ def _fan(found: Measured, dark: bool) -> Figure:
 
 
 def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
-    """The calibrated quantiles of one episode's outcome at each of its steps, and what it had."""
+    """The calibrated quantiles of one episode's outcome at each step, and its behavior so far."""
     fitted, one = found.fitted, found.episodes.take([i])
     quantiles, so_far = [], []
     for t in range(int(found.lengths[i])):

@@ -1,4 +1,4 @@
-"""The pieces of a page for people: text, tables, figures, and the shell that holds them.
+"""The pieces of an HTML page: text, tables, figures, and the page around them.
 
 A page is one HTML file, well-formed as XML, without scripts, that refers to nothing outside itself.
 Plain text is escaped here; what is already HTML is passed on as it is.
@@ -115,5 +115,5 @@ def pair(*parts: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Running text as HTML, no number torn from its per cent sign."""
+    """Text as HTML; a number and its per cent sign stay on one line."""
     return escape(text).replace(" %", "\u00a0%")

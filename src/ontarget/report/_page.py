@@ -14,6 +14,7 @@ from ontarget.evaluation.figures import svg_of
 from ontarget.fitted.fitted import Fitted
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
+from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import draw, example_episode, pit_step
 from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
 from ontarget.report.measured import Measured
@@ -23,7 +24,7 @@ __all__ = ["report_page"]
 
 def report_page(found: Measured, rule: AlarmRule) -> str:
     """The page as text."""
-    facts = words.facts_of(found, rule)
+    facts = facts_of(found, rule)
     return page(
         f"ontarget report: {words.target_in_words(found.target)}",
         [
@@ -63,11 +64,11 @@ def _head(found: Measured) -> str:
     )
 
 
-def _verdict(facts: words.Facts) -> str:
+def _verdict(facts: Facts) -> str:
+    looks = {True: ("good", "✓"), False: ("poor", "!"), None: ("neither", "○")}
     items = "\n".join(
-        f"<li{'' if one.good else ' class=' + chr(34) + 'poor' + chr(34)}>"
-        f'<strong><span class="mark">{"✓" if one.good else "!"}</span>{escape(one.headline)}'
-        f'</strong> <span class="detail">{escape(one.detail)}</span></li>'
+        f'<li class="{looks[one.good][0]}"><strong><span class="mark">{looks[one.good][1]}</span>'
+        f'{escape(one.headline)}</strong> <span class="detail">{escape(one.detail)}</span></li>'
         for one in words.verdict(facts)
     )
     return f'<ul class="verdict">\n{items}\n</ul>'
@@ -98,8 +99,8 @@ def _runs(found: Measured) -> str:
     some = _figure(
         found,
         "episodes",
-        "Some of the runs, from plain to close ones. A good monitor is undecided early and sure of "
-        "the right end long before it.",
+        "Some of the runs, from clear to close cases. A good monitor is undecided early, and sure "
+        "of the right outcome long before the end.",
     )
     one = _figure(
         found,
@@ -120,9 +121,9 @@ def _alarms(found: Measured) -> str:
     drawn = _figure(
         found,
         "alarms",
-        "For each rate of false alarms: the share of failing runs that raise one, and how many "
-        "steps before their end. Measured on these episodes; a promised rate uses a threshold "
-        "that was set on others.",
+        "For each rate of false alarms: the share of failing runs whose alarm comes while the "
+        "target can still be met, and how many steps before the outcome is decided. Measured on "
+        "these episodes; a promised rate uses a threshold that was set on others.",
     )
     return section(title, [drawn])
 
@@ -134,19 +135,19 @@ def _distribution(found: Measured) -> str:
         found,
         "pit",
         f"Where outcomes fell in what was predicted at step {t}. If the distribution were exactly "
-        f"right, all bars would be equally high, but for chance. They {flat} inside the band that "
-        "chance allows for all of them together.",
+        f"right, all bars would be equally high, apart from chance. They {flat} inside the band "
+        "that chance allows for all of them together.",
     )
     return section("Is the whole distribution right?", [drawn])
 
 
-def _behind(facts: words.Facts) -> str:
+def _behind(facts: Facts) -> str:
     heads = ("episodes", "how many", "what they do, and how precise that makes it")
     table = Table(heads, words.backing(facts), numbers=[1], sentences=True)
     return section("What stands behind these figures?", [table.html()])
 
 
-def _promises(facts: words.Facts) -> str:
+def _promises(facts: Facts) -> str:
     lists = (
         ("Guaranteed", words.guaranteed(facts)),
         ("Measured, not guaranteed", words.measured_only(facts)),

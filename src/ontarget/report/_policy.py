@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["CONTENT_POLICY", "policy_tag"]
 
-# No script, frame, form, font or request: styles stand in the page, pictures are inline SVG.
+# No scripts, frames, forms, fonts or requests: styles and pictures are part of the page.
 CONTENT_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"

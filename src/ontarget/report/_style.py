@@ -27,10 +27,12 @@ p { margin: .4rem 0; max-width: 44rem; }
 .verdict li { border-left: .3rem solid var(--ontarget-green); padding: .1rem 0 .1rem 1rem;
   margin: 0 0 1.1rem; }
 .verdict li.poor { border-left-color: var(--ontarget-vermilion); }
+.verdict li.neither { border-left-color: var(--ontarget-muted); }
 .verdict strong { display: block; font-size: 1.12rem; line-height: 1.35; font-weight: 600; }
 .verdict li:first-child strong { font-size: 1.45rem; }
 .verdict .mark { color: var(--ontarget-green); margin-right: .3em; }
 .verdict .poor .mark { color: var(--ontarget-vermilion); }
+.verdict .neither .mark { color: var(--ontarget-muted); }
 .verdict span.detail { color: var(--ontarget-muted); font-size: .92rem; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr));
   gap: 0 2.5rem; align-items: start; }
@@ -47,6 +49,7 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .9rem .4rem 0;
   border-bottom: 1px solid var(--ontarget-rule); }
 th:last-child, td:last-child { padding-right: 0; }
 td { white-space: nowrap; }
+.pair th, .pair td { padding-right: .5rem; font-size: .88rem; }
 .sentences td { white-space: normal; }
 thead th { color: var(--ontarget-muted); font-weight: 500; vertical-align: bottom; }
 tbody th { font-weight: 400; }

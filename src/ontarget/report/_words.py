@@ -1,27 +1,24 @@
-"""What an evaluation says, in plain words: the sentences of a report, without markup."""
+"""The sentences of a report, without markup."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ontarget._numerals import number, percent
-from ontarget.conformal._levels import exact_rate
 from ontarget.conformal.planning import uniform_margin
-from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import Rate, pool, reliability
-from ontarget.live.rules import AlarmRule, Promised, RuledOut
-from ontarget.report.measured import Measured, RaisedAlarms
+from ontarget.report._facts import Facts
+from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
+from ontarget.report.measured import Measured
+from ontarget.report.verdict import Judgement, in_points, verdict_of
 from ontarget.target import Component, Target
 
 __all__ = [
-    "Facts",
     "Statement",
     "backing",
-    "facts_of",
     "guaranteed",
     "measured_only",
     "said_table",
@@ -36,35 +33,11 @@ _ENOUGH = 30  # forecasts behind a headline
 
 
 class Statement(NamedTuple):
-    """A finding in one sentence, what stands behind it, and whether it is a good one."""
+    """A finding in one sentence, what it rests on, and whether it is good; None is neither."""
 
     headline: str
     detail: str
-    good: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """An evaluation with what several sentences need of it."""
-
-    found: Measured
-    rule: AlarmRule
-    alarms: RaisedAlarms | None
-    no_alarms: str  # why there are none
-
-    @property
-    def promised_rate(self) -> float | None:
-        """The rate of false alarms that the rule promises; None if it promises none."""
-        rule = self.rule
-        return float(exact_rate(rule.rate)) if isinstance(rule, Promised | RuledOut) else None
-
-
-def facts_of(found: Measured, rule: AlarmRule) -> Facts:
-    """The facts behind a report whose alarms follow this rule."""
-    try:
-        return Facts(found, rule, found.alarms(rule), "")
-    except FewEpisodesError as error:
-        return Facts(found, rule, None, str(error))
+    good: bool | None
 
 
 def target_in_words(target: Target) -> str:
@@ -79,14 +52,13 @@ def target_in_words(target: Target) -> str:
 
 
 def verdict(facts: Facts) -> list[Statement]:
-    """The findings that matter, the most telling first."""
+    """The findings that matter: the verdict first, then what it rests on."""
     found = facts.found
-    usual = [_said(found), _calibration(found), _alarm(facts), _sure(found)]
-    return [_flattered(found), *usual] if found.fitted_on.size else usual
+    return [_overall(facts), _said(found), _calibration(facts), _alarm(facts), _sure(found)]
 
 
 def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
-    """What was said, what came true, its interval, and how many stand behind it: one row a bin."""
+    """What was said, what came true, its interval, and how many forecasts: one row per bin."""
     pooled = pool(found.p, found.met)
     table = reliability(pooled.p, pooled.met, bins, episode=pooled.episode)
     places = np.minimum((pooled.p * bins).astype(np.intp), bins - 1)
@@ -108,18 +80,18 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     found, fitted = facts.found, facts.found.fitted
     sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
-    fewest, most = int(found.n[known].min()), int(found.n[known].max())
-    margin = _points(uniform_margin(fewest))
-    at = f"{fewest:,}" if fewest == most else f"{fewest:,} at the step with fewest"
+    typical, fewest = int(np.median(found.n[known])), int(found.n[known].min())
+    moves = f"by at most {in_points(uniform_margin(typical))} anywhere (95\u00a0% confidence)"
+    if fewest < typical:
+        moves += f", and with the fewest ({fewest:,}) by {in_points(uniform_margin(fewest))}"
     met = Rate.of(int(found.met.sum()), found.met.size)
     rows = [
         ("Training", f"{sizes['train']:,}", "taught the model; no figure here looks at them"),
         (
             "Calibration",
             f"{sizes['calibrate']:,}",
-            f"turn the model's distribution into calibrated probabilities. With {at}, chance in "
-            f"them moves the calibrated distribution by at most {margin} anywhere "
-            "(95\u00a0% confidence)",
+            "turn the model's distribution into calibrated probabilities. Chance in the "
+            f"{typical:,} behind a typical forecast moves the calibrated distribution {moves}",
         ),
         ("Assurance", f"{sizes['assure']:,}", _assured(facts)),
         (
@@ -143,9 +115,9 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
 
 
 def guaranteed(facts: Facts) -> list[str]:
-    """What holds by proof."""
+    """What is proved."""
     found = facts.found
-    points = [
+    items = [
         "A prediction interval at one step holds the outcome at least as often as its level says, "
         "whatever the model's faults.",
         "“Ruled out at 5\u00a0%” and “assured at 95\u00a0%” are wrong for at most 5\u00a0% of "
@@ -154,44 +126,44 @@ def guaranteed(facts: Facts) -> list[str]:
         f"{found.assured_wrongly().count} of {found.met.size:,} runs.",
     ]
     if found.calibration is not None:
-        points.append(
+        items.append(
             "This very target was calibrated at each step: of low and high, the one that turns out "
             "right (high for a run that meets the target, low for one that misses it) comes true "
             "as often as it says."
         )
     if facts.alarms is not None and facts.promised_rate is not None:
         quality = facts.alarms.quality.false_alarms
-        points.insert(
+        items.insert(
             1,
             f"At most {percent(facts.promised_rate)} of the runs that meet the target raise any "
             "alarm, on average over recordings like the one that set the threshold. "
             f"Here: {quality.count:,} of {quality.n:,}.",
         )
-    return points
+    return items
 
 
 def measured_only(facts: Facts) -> list[str]:
-    """What was measured here and is promised by nobody."""
+    """What was measured here and is not promised."""
     own = facts.found.calibration is not None
     of_what = "of low and high" if own else "for the whole distribution of outcomes at a step"
-    points = [
+    items = [
         "That “80\u00a0%” means 80 times in 100 for this very target: calibration is guaranteed "
         f"{of_what}, and measured for {'the one number p' if own else 'one target'} above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
-        "How it fares on some runs by themselves, such as one site or one season, unless they were "
+        "How good it is on some runs alone, such as those of one site or season, unless they were "
         "calibrated as a group of their own.",
     ]
     if facts.alarms is not None:
-        points.insert(1, "How many failures an alarm catches, and how early.")
-    return points
+        items.insert(1, "How many failures an alarm catches, and how early.")
+    return items
 
 
 def voiding() -> list[str]:
     """When none of it holds."""
     return [
         "The policy or its surroundings change: new runs must be like the recorded ones. "
-        "A drift guard tells when they no longer are.",
+        "A drift guard tells you when they no longer are.",
         "Someone acts on the forecasts: a run that was saved by an alarm is another kind of run.",
         "Runs that were cut off were left out, and they differ from the others.",
         "The target or the alarm was chosen by looking at the outcomes on this page.",
@@ -222,42 +194,54 @@ def _said(found: Measured) -> Statement:
     )
 
 
-def _flattered(found: Measured) -> Statement:
-    n, seen = found.met.size, found.fitted_on.size
+def _overall(facts: Facts) -> Statement:
+    found = verdict_of(facts)
+    good = {Judgement.HELD: True, Judgement.NOT_HELD: False, Judgement.TOO_FEW: None}
     return Statement(
-        "These figures flatter.",
-        f"The monitor was fitted on {seen:,} of these {n:,} episodes. Measure it on new ones.",
-        False,
+        f"{str(found.judgement).capitalize()}: {found.reason}.",
+        f"{found.advice[:1].upper()}{found.advice[1:]}{'.' * bool(found.advice)}",
+        good[found.judgement],
     )
 
 
-def _calibration(found: Measured) -> Statement:
+def _calibration(facts: Facts) -> Statement:
+    found, gap = facts.found, facts.gap
     ece, raw = found.ece(), found.ece("raw")
-    chance = ece.low == 0.0
     headline = (
-        f"{found.met.size:,} new episodes show no sign of miscalibration."
-        if chance
-        else f"Probabilities are off by {_points(ece.value)} on average."
+        f"p is off by {in_points(gap.off)} on average, more than chance explains."
+        if gap.beyond_chance
+        else f"{found.met.size:,} new episodes show no sign of miscalibration."
     )
     detail = (
-        f"Expected calibration error {ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to "
-        f"{ece.high:.4f}); chance alone would show about {ece.floor:.4f} on as many episodes. "
-        f"Before calibration: {raw.value:.4f}."
+        f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
+        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} "
+        "calibration episodes behind a typical forecast. Expected calibration error "
+        f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
+        f"{raw.value:.4f}."
     )
-    fewest = int(found.n[~np.isnan(found.p)].min())
-    if not chance and ece.value <= uniform_margin(fewest):
-        detail += (
-            f" No more than {fewest:,} calibration episodes leave to chance "
-            f"({_points(uniform_margin(fewest))}): calibrate with more."
-        )
-    return Statement(headline, detail, chance)
+    if gap.beyond_chance:
+        detail += f" {_direction(facts)}"
+    return Statement(headline, detail, not gap.beyond_chance)
+
+
+def _direction(facts: Facts) -> str:
+    """Which way p errs, and how these runs compare with the recorded ones."""
+    gap, recorded = facts.gap, facts.recorded_rate
+    way = "high" if gap.too_high > 0.0 else "low"
+    said = f"On average p is {in_points(abs(gap.too_high))} too {way}."
+    if recorded is None:
+        return said
+    return (
+        f"{said} {percent(float(facts.found.met.mean()))} of these runs met the target, and "
+        f"{percent(recorded)} of the recorded assure episodes."
+    )
 
 
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
-        return Statement("No alarm can be promised.", facts.no_alarms, False)
+        return Statement("No alarm can be promised.", str(facts.no_alarms), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
-    false, caught = quality.false_alarms, quality.detections
+    false, caught, promise = quality.false_alarms, quality.in_time, facts.promised_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
     kept = (
         f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
@@ -266,39 +250,51 @@ def _alarm(facts: Facts) -> Statement:
     )
     if not caught.n:
         return Statement("No run failed, so no alarm was needed.", kept, True)
-    early = ""
-    if quality.lead_steps.size:
-        lead = quality.median_lead_steps
-        early = f", half of them at least {lead:g} step{'s' * (lead != 1)} before the end"
-        decided = float(np.median(quality.lead_to_decision))
-        if decided < lead:
-            early += f" ({decided:g} before the outcome was decided)"
-    promise = facts.promised_rate
     kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
-    return Statement(
-        f"{kind} caught {percent(caught.value)} of failing runs{early}.",
-        f"{kept}Caught: {caught.count:,} of {caught.n:,} ({_between(caught.low, caught.high)}).",
-        promise is None or false.low <= promise,
+    told = (
+        failures_in_words(quality),
+        lead_in_words(quality),
+        late_in_words(quality),
+        past_the_end(facts),
     )
+    return Statement(
+        f"{kind} caught {percent(caught.value)} of failing runs in time.",
+        f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.",
+        _worth(facts),
+    )
+
+
+def _worth(facts: Facts) -> bool | None:
+    """Whether the alarm keeps its promise; None if it does, but is late for most failing runs."""
+    assert facts.alarms is not None
+    quality, allowed = facts.alarms.quality, facts.allowed_rate
+    if allowed is not None and quality.false_alarms.low > allowed:
+        return False
+    return True if quality.in_time.value >= 0.5 and facts.one_sided is None else None
 
 
 def _sure(found: Measured) -> Statement:
     out, sure = found.ruled_out_wrongly(), found.assured_wrongly()
     ruled_out = int(np.count_nonzero(np.fmin.reduce(found.plausibility, axis=0) <= 0.05))
     assured = int(np.count_nonzero(np.fmax.reduce(found.assurance, axis=0) >= 0.95))
-    n = found.met.size
+    if not ruled_out and not assured:
+        return Statement(
+            "It never ruled the target out, and never assured it.",
+            "Both need much evidence. With more assure episodes they come more often.",
+            None,
+        )
     return Statement(
         f"It ruled the target out for {ruled_out:,} runs and was wrong for {out.count:,}; it "
         f"assured it for {assured:,} and was wrong for {sure.count:,}.",
-        f"At most 5\u00a0% of all {n:,} runs each may be wrong, that is guaranteed; here "
-        f"{percent(out.value)} and {percent(sure.value)}.",
+        f"It is guaranteed to be wrong for at most 5\u00a0% of all {found.met.size:,} runs; here "
+        f"it was for {percent(out.value)} and {percent(sure.value)}.",
         max(out.low, sure.low) <= 0.05,
     )
 
 
 def _assured(facts: Facts) -> str:
     if facts.alarms is None:
-        return f"would set the alarm, but do not: {facts.no_alarms}"
+        return f"would set the alarm, but cannot: {facts.no_alarms}"
     parts = []
     for trigger in facts.alarms.triggers:
         promised = trigger.promised
@@ -311,10 +307,6 @@ def _assured(facts: Facts) -> str:
             f"set, {_between(low, high)} (90\u00a0%)"
         )
     return "; ".join(parts) or "stand behind what is ruled out and assured"
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.2g} percentage points"
 
 
 def _between(low: float, high: float) -> str:

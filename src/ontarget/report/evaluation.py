@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+import numpy as np
+
 from ontarget._progress import Reached
 from ontarget._whole_file import write_whole
 from ontarget.episodes import Episodes
+from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import answer_episodes
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, rule_of
+from ontarget.report._facts import facts_of
 from ontarget.report._figures import draw
 from ontarget.report._page import report_page
+from ontarget.report._summary import summary_of
 from ontarget.report.measured import Measured
+from ontarget.report.verdict import Verdict, verdict_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -35,18 +41,32 @@ class Evaluation(Measured):
         """One figure by its name: reliability, ece, episodes, fan, alarms or pit."""
         return draw(self, name, dark=dark)
 
+    def summary(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> str:
+        """The measures, what the alarm did and the verdict, in a few lines.
+
+        The alarm rule is a value, or comes by the shorthands of `GoalMonitor.watch`. By default it
+        promises 5 % false alarms.
+        """
+        facts = facts_of(self, _rule(alarm, options))
+        return f"{summary_of(facts)}\nverdict    {verdict_of(facts)}"
+
+    def verdict(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> Verdict:
+        """Whether the monitor kept its word here: held, not held, or too few runs to say.
+
+        It covers p, the promised rate of an alarm rule (as for `summary`), and what was ruled out
+        or assured. What chance alone may have done is not held against the monitor.
+        """
+        return verdict_of(facts_of(self, _rule(alarm, options)))
+
     def report(
         self, path: str | Path, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]
     ) -> None:
         """Write all of it as one HTML page that needs nothing else: verdict, figures, guarantees.
 
-        The page judges an alarm rule: by default one that promises 5 % false alarms. It is a value,
-        or comes by the shorthands of `GoalMonitor.watch`. The same evaluation gives the same bytes;
+        The page judges an alarm rule, as `summary` does. The same evaluation gives the same bytes;
         the file appears whole or not at all.
         """
-        asked = alarm is not None or options
-        rule = rule_of(alarm, **options) if asked else Promised(0.05)
-        write_whole(Path(path), [report_page(self, rule).encode()])
+        write_whole(Path(path), [report_page(self, _rule(alarm, options)).encode()])
 
 
 def evaluate(
@@ -63,4 +83,15 @@ def evaluate(
     answers = answer_episodes(
         contracts.fitted, episodes, target, calibration=calibration, reached=reached
     )
+    if np.isnan(answers.p).all():
+        raise FewEpisodesError(
+            f"p is unknown at every step of these {len(episodes):,} episodes: too few calibration "
+            f"episodes (a step needs {contracts.fitted.min_calibration}), or bad readings "
+            "throughout; fit on more episodes"
+        )
     return Evaluation(contracts, episodes, target, answers, resampling, calibration)
+
+
+def _rule(alarm: AlarmRule | None, options: RuleOptions) -> AlarmRule:
+    """The rule that was asked for; without any, one that promises 5 % false alarms."""
+    return rule_of(alarm, **options) if alarm is not None or options else Promised(0.05)

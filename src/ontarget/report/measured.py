@@ -153,7 +153,7 @@ class Measured:
 
     @property
     def ids(self) -> AnyArray:
-        """Who the episodes are."""
+        """The ids of the episodes."""
         return self.episodes.ids
 
     @cached_property
@@ -163,9 +163,10 @@ class Measured:
 
     @cached_property
     def fitted_on(self) -> IndexArray:
-        """The positions of episodes that the monitor was fitted on; with any, the figures flatter.
+        """The positions of the episodes that the monitor was fitted on.
 
-        They are known by id and contents. A recording of few possible runs may hide them.
+        If there are any, the measures look better than they are. Episodes are recognised by their
+        id and contents.
         """
         return seen_before(self.episodes, self.fitted.trained.fingerprints)
 
@@ -203,7 +204,7 @@ class Measured:
     def alarms(
         self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]
     ) -> RaisedAlarms:
-        """What an alarm rule did here: false alarms, detections and lead times.
+        """What an alarm rule did here: false alarms, failures caught in time, lead times.
 
         The rule is a value, or comes by the shorthands of `GoalMonitor.watch`. A promised rate
         raises `FewEpisodesError` where too few assure episodes met the target.
@@ -240,7 +241,7 @@ class Measured:
         ranks, sizes = outcome_ranks(self.fitted, self.episodes, t)
         if np.unique(sizes).size == 1 and sizes[0] + 1 >= bins:
             return rank_histogram(ranks, int(sizes[0]), bins=bins)
-        # Groups of several sizes: as many ranks as would make the bars swing as much in all.
+        # Groups of several sizes: an effective number of ranks, by which the bars vary as much.
         names, counts = np.unique(sizes, return_counts=True)
         swing = float((counts.astype(np.float64) ** 2 / names).sum())
         effective = max(1, int(ranks.size**2 / swing))
@@ -266,28 +267,6 @@ class Measured:
             held[rows.index[own][~band.contains(rows.response[own])]] = False
         return Rate.of(int(held.sum()), held.size)
 
-    def summary(self) -> str:
-        """A short summary in words."""
-        ece, raw = self.ece(), self.ece("raw")
-        lines = [
-            f"target     {self.target}: met by {100 * self.met.mean():.1f} % of "
-            f"{self.met.size:,} episodes",
-            f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
-            f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
-            f"Brier      {_with_interval(self.brier())}; uncalibrated "
-            f"{self.brier('raw').value:.4f}",
-            f"log loss   {_with_interval(self.log_loss())}; uncalibrated "
-            f"{self.log_loss('raw').value:.4f}",
-            f"at 5 %     ruled out wrongly {self.ruled_out_wrongly()}; assured wrongly "
-            f"{self.assured_wrongly()}",
-        ]
-        if self.fitted_on.size:
-            lines.append(
-                f"caution    it was fitted on {self.fitted_on.size:,} of these "
-                f"{self.met.size:,} episodes: the figures flatter; measure on new ones"
-            )
-        return "\n".join(lines)
-
     def _losses(self, method: str, kind: str) -> FloatArray:
         panel = self.panel(method)
         if kind == "brier":
@@ -299,7 +278,7 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
     """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n."""
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
-    # Draws of their own: an id that was also a calibration episode's must not repeat its draw.
+    # Separate draws: an id that also belongs to a calibration episode must not repeat its draw.
     inside, among = (keyed_uniform(rows.keys, seed, part, t) for part in ("pit", "pit tie"))
     ranks, sizes = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
     for g in range(fitted.n_groups):
@@ -316,7 +295,3 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
     if not known.any():
         raise EpisodesError(f"no episode has a known outlook at step {t}")
     return ranks[known], sizes[known]
-
-
-def _with_interval(estimate: Estimate[float]) -> str:
-    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"

@@ -180,14 +180,24 @@ def test_a_flat_pit_has_no_bar_set_apart() -> None:
 def test_alarm_chart_draws_the_curve_and_writes_the_marked_rates() -> None:
     curve = alarm_curve(P, MET, np.full(40, 6))
     top, bottom = alarm_chart(curve, marks=(0.1,), most=0.5).axes
-    x, y = line(top, "detected").get_data()
-    for false, detected in zip(x, y, strict=True):
-        assert detected == curve.detection_rate[curve.false_alarm_rate == false].max()
+    x, y = line(top, "in time").get_data()
+    for false, in_time in zip(x, y, strict=True):
+        assert in_time == curve.detection_rate[curve.false_alarm_rate == false].max()
+    assert "or too late" not in labels(top)
     point = curve.at(0.1)
     assert [text.get_text() for text in top.texts] == [f"{100 * point.detection_rate:.0f} %"]
     assert [text.get_text() for text in bottom.texts] == [f"{point.lead_steps[1]:.3g}"]
     leads = line(bottom, "median").get_ydata()
     assert leads[0] == curve.at(1e-9).lead_steps[1]
+
+
+def test_alarm_chart_tells_alarms_in_time_from_those_that_came_too_late() -> None:
+    curve = alarm_curve(P, MET, np.full(40, 6), decided=np.full(40, 3))
+    top, bottom = alarm_chart(curve, marks=(), most=0.5).axes
+    in_time, either = (line(top, label).get_ydata() for label in ("in time", "or too late"))
+    assert (in_time <= either).all()
+    assert (in_time < either).any()
+    assert line(bottom, "median").get_ydata().max() <= 3
 
 
 def test_interval_chart_draws_coverage_less_level_and_width() -> None:

@@ -53,9 +53,10 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
-            f"{what} needs numbers, got the type {column.dtype}; turn it into a number, or pass ",
+            f"{what} needs numbers, got the type {column.dtype}; turn it into a number (such as "
+            "hours for a time), or pass ",
             Argument("features", Placeholder("NAMES")),
-            " with the features to use",
+            " with the other features",
         )
     _refuse_inexact(column, what, where)
     values: FloatArray = column.cast(pl.Float64).to_numpy()

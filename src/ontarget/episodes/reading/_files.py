@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
+from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
 
 __all__ = ["record_file", "write"]
 
@@ -40,7 +41,7 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
-        raise EpisodesFileError(f"{path}: episodes come in files, this is a pipe or a device")
+        raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
     with _explained(path):
         table: pl.LazyFrame | pl.DataFrame
         if path.suffix == ".parquet":
@@ -68,6 +69,14 @@ def write(episodes: Recorded, path: Path) -> None:
         else:
             # Float32 is printed to its own last digit, and read back as another float64.
             table.cast({pl.Float32: pl.Float64}).sink_csv(part)
+    if path.suffix == ".csv" and episodes.horizon_declared:
+        horizon = episodes.horizon
+        warnings.warn(
+            f"{path.name} cannot hold the declared horizon of {horizon} steps; pass it again when "
+            f"you read the file (horizon={horizon}, --horizon {horizon}), or write Parquet",
+            EpisodesWarning,
+            stacklevel=3,  # the caller of Episodes.write
+        )
 
 
 def _described(episodes: Recorded) -> str:
@@ -157,7 +166,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
     # Read whole: asked for one column, the reader does not notice fields beyond the header's.
     table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
     _check_header(path, table.columns)
-    # It fills short lines with nulls, and every one of them leaves the last column empty.
+    # Polars fills short lines with nulls, so each of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_uneven_lines(path)
     return table
@@ -169,7 +178,7 @@ def _check_header(path: Path, columns: list[str]) -> None:
         raise EpisodesFileError(
             f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
         )
-    # The reader gives a value that stands twice in the header a name of its own.
+    # Polars renames a value that appears twice in the header.
     values = [name.partition("_duplicated_")[0] for name in columns]
     if all(_is_number(value) for value in values):
         raise EpisodesFileError(

@@ -32,6 +32,8 @@ from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["record_frame", "table_of"]
 
+_FEW_CATEGORIES = 20  # no cause for a remark, however few the episodes
+
 
 def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
     """Any dataframe as a polars table."""
@@ -46,7 +48,7 @@ def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
     eager = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
     if eager.implementation.is_pyarrow():
         return eager.to_polars()
-    # Column by column, so that pandas needs no PyArrow beside it.
+    # Column by column, so that pandas works without PyArrow.
     return pl.DataFrame([_series_of(eager[name]) for name in eager.columns])
 
 
@@ -54,7 +56,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     missing = column.is_null().to_numpy()
     if (column.dtype.is_numeric() or column.dtype == nw.Boolean) and not missing.any():
         return pl.Series(column.name, column.to_numpy())
-    # Every library has a word of its own for a missing value; polars knows None.
+    # Every library has its own value for missing; polars takes None.
     values = [
         None if absent else value
         for value, absent in zip(column.to_list(), missing.tolist(), strict=True)
@@ -93,6 +95,7 @@ def _recording(
     reader = _Reader(read, arrangement, own_ids, first_step)
     groups = None if parts.group is None else reader.per_episode(parts.group)
     features, states, unseen = _states(reader, names, layout)
+    notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
     return RawEpisodes(
         arrangement=replace(arrangement, order=None),
         schema=Schema(features),
@@ -105,7 +108,7 @@ def _recording(
         states=states,
         rewards=reader.per_row(parts.reward, "reward"),
         behavior_values=reader.per_row(behavior.column, "behavior"),
-        remarks=parts.remarks,
+        remarks=(*parts.remarks, *notes),
         unseen=unseen,
     )
 
@@ -204,3 +207,15 @@ def _states(
             unseen += int(np.count_nonzero(np.isnan(states[j]))) - column.null_count()
         features.append(feature)
     return tuple(features), states, unseen
+
+
+def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[str, ...]:
+    """A remark on each text feature with so many values that new runs will bring new ones."""
+    return tuple(
+        f"{feature.name!r} is text with {len(feature.categories):,} different values in "
+        f"{n_episodes:,} episodes. If these are times or ids, new runs bring new ones, which count "
+        "as missing: turn times into numbers, or leave the column out of the features"
+        for feature in features
+        if feature.categories is not None
+        and len(feature.categories) > max(_FEW_CATEGORIES, n_episodes // 10)
+    )

@@ -15,7 +15,7 @@ from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "layout_of"]
 
-# A column's name, None for no column, and ... where the names of the columns decide.
+# The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
 
 
@@ -90,7 +90,7 @@ class Layout:
     like: Alike | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None
-    # Whether the horizon, if there is one, was declared rather than inferred by someone before.
+    # Whether the horizon was declared, rather than taken from the longest episode.
     declared: bool = True
 
 
@@ -129,7 +129,7 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
     if asked is not None and set(asked) != set(schema.names):
         raise EpisodesError(
             Argument("features"),
-            f" must be the same as in what these are read like ({', '.join(schema.names)}), "
+            f" must be the same as in the episodes of the fit ({', '.join(schema.names)}), "
             f"got {', '.join(asked)}; leave the argument out",
         )
     names = [schema.names[i] for i in schema.categorical]
@@ -137,7 +137,7 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
     if stray:
         raise EpisodesError(
             Argument("categorical"),
-            " must be the same as in what these are read like "
+            " must be the same as in the episodes of the fit "
             f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
 

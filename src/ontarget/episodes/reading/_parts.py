@@ -15,7 +15,7 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["Parts", "find_parts"]
 
-# Names by which columns go, in lower case without signs; the first is the usual one.
+# Common names of columns, in lower case without punctuation; the first is the usual one.
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "episode": (
         *("episode", "episodeid", "episodes", "ep", "run", "runid", "trial", "trialid", "rollout"),
@@ -101,10 +101,10 @@ def find_parts(
         found[part] = chosen
         spent.add(chosen)
         if chosen is None and part == "step":
-            notes.append("no column for steps: an episode's rows count in the order they stand")
+            notes.append("no column for steps: the rows in order are the steps")
         elif chosen is not None and chosen != part:
             guessed.append(part)
-        # A name that says time is as good a feature as any; the others are mistakes in waiting.
+        # A second column of times may be a feature; a second column for another part is suspect.
         others = [name for name in candidates if name != chosen and part != "step"]
         if others and layout.features is None:
             shown = ", ".join(map(repr, others))
@@ -121,7 +121,7 @@ def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[
             message = f"behavior {behavior.spec!r} needs a reward column; pass "
             raise EpisodesError(message, Argument("reward", _NAME))
         if name not in columns and (name is not None or part == "episode"):
-            rows = (" (or ", Argument("step", None), " if the rows stand in order)")
+            rows = (" (or ", Argument("step", None), " if the rows are in order)")
             told = _no_column(part, name, columns)
             raise EpisodesError(*told, *(rows if part == "step" else ()))
     return found

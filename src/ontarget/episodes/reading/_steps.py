@@ -38,7 +38,7 @@ def read_steps(
     column = None if name is None else read(name)
     if column is not None and "step" in parts.guessed and _has_decimals(column):
         _refuse_disorder(column, ids)
-        note = f"{name!r} has decimals: an episode's rows count in the order they stand"
+        note = f"{name!r} has decimals, so it is a feature; the rows in order are the steps"
         guessed = tuple(part for part in parts.guessed if part != "step")
         parts = replace(parts, step=None, guessed=guessed, notes=(*parts.notes, note))
         column = None
@@ -50,7 +50,7 @@ def read_steps(
     smallest = int(values.min())
     usual = smallest if layout.like is None else layout.like.roles.first_step
     if smallest != usual:
-        note = f"steps count from {smallest} here, from {usual} in what these are read like"
+        note = f"steps count from {smallest} here, but from {usual} in the episodes of the fit"
         parts = replace(parts, notes=(*parts.notes, note))
     return Steps(values, smallest, parts)
 
@@ -67,7 +67,7 @@ def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
         Argument("step", Placeholder("NAME")),
         " with a column of whole numbers, or ",
         Argument("step", None),
-        " if the rows stand in order",
+        " if the rows are in order",
     )
 
 

@@ -55,14 +55,14 @@ def alarm_chart(
     most: float = 0.3,
     dark: bool = False,
 ) -> Figure:
-    """A chart of failures detected, and of lead time, against the rate of false alarms.
+    """Failures caught in time, and the lead time, against the rate of false alarms.
 
     Parameters
     ----------
     curve
         The result of `alarm_curve`.
     marks
-        False-alarm rates to mark, with the detection rate next to each.
+        False-alarm rates to mark, with what they catch written beside.
     most
         The highest false-alarm rate to show.
     dark
@@ -75,14 +75,14 @@ def alarm_chart(
             f"got {curve.n_met} and {curve.n_missed}"
         )
     theme = theme_of(dark)
-    label = "Failures detected and lead time against the rate of false alarms"
+    label = "Failures caught in time, and lead time, against the rate of false alarms"
     with canvas(theme, (5.6, 4.8), rows=(1.5, 1.0), label=label) as (figure, (top, bottom)):
-        # Steps: between two rates of false alarms one detects what the lower of them allows. Of
-        # thresholds with the same false alarms the highest detects most.
+        # Steps: between two rates of false alarms one catches what the lower of them allows. Of
+        # thresholds with the same false alarms the highest catches most.
         shown = np.flatnonzero(np.diff(curve.false_alarm_rate, append=2.0) > 0.0)
         shown = shown[: np.searchsorted(curve.false_alarm_rate[shown], most, side="right") + 1]
-        false, detected = curve.false_alarm_rate[shown], curve.detection_rate[shown]
-        least, highest = curve.detection_interval[shown].T
+        false, in_time = curve.false_alarm_rate[shown], curve.in_time_rate[shown]
+        least, highest = curve.in_time_interval[shown].T
         top.fill_between(
             false,
             least,
@@ -93,11 +93,15 @@ def alarm_chart(
             linewidth=0,
             label=f"{curve.level * 100:g} % interval",
         )
-        top.plot(false, detected, drawstyle="steps-post", color=theme.blue, label="detected")
+        top.plot(false, in_time, drawstyle="steps-post", color=theme.blue, label="in time")
+        detected = curve.detection_rate[shown]
+        if not np.array_equal(detected, in_time):
+            (line,) = top.plot(false, detected, "--", color=theme.vermilion, label="or too late")
+            line.set_drawstyle("steps-post")
         top.plot([0, 1], [0, 1], label="alarms at random", **dotted(theme.muted))
-        top.set(ylim=(-0.02, 1.04), ylabel="failures detected")
+        top.set(ylim=(-0.02, 1.04), ylabel="failures alarmed")
         percent_axis(top, "y")
-        low, middle, high = curve.lead_steps[shown].T
+        low, middle, high = curve.lead_in_time[shown].T
         bottom.fill_between(
             false,
             low,
@@ -183,16 +187,16 @@ def interval_chart(
 
 
 def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[float]) -> None:
-    """Mark some false-alarm rates, with the share of failures that each detects."""
+    """Mark some false-alarm rates and write what each catches in time."""
     for mark in marks:
         within = np.flatnonzero(curve.false_alarm_rate <= mark)
         if within.size == 0:
             continue
         i = int(within[-1])
-        detected, lead = curve.detection_rate[i], curve.lead_steps[i, 1]
+        caught, lead = curve.in_time_rate[i], curve.lead_in_time[i, 1]
         under, over = ((6, -5), "top"), ((-1, 6), "bottom")
         texts = (
-            (top, detected, f"{100 * detected:.0f} %", *(under if detected > 0.2 else over)),
+            (top, caught, f"{100 * caught:.0f} %", *(under if caught > 0.2 else over)),
             (bottom, lead, f"{lead:.3g}", *over),
         )
         for axes, value, text, place, side in texts:

@@ -1,0 +1,131 @@
+"""An evaluation in a few lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from ontarget._numerals import percent
+from ontarget.errors import Argument, InputError, OntargetError
+from ontarget.evaluation import AlarmQuality, Estimate
+from ontarget.report._facts import Facts
+
+__all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
+
+Told: TypeAlias = Callable[[OntargetError], str]
+_GAP: Final = " " * 11
+
+
+def summary_of(facts: Facts, told: Told = str) -> str:
+    """The measures, and what the alarm did, one line each; what spoils them comes first.
+
+    ``told`` spells a message that names arguments.
+    """
+    found = facts.found
+    ece, raw = found.ece(), found.ece("raw")
+    recorded = facts.recorded_rate
+    before = "" if recorded is None else f", by {_percent(recorded)} of the assure episodes"
+    lines = [
+        *_cautions(facts),
+        f"target     {found.target}: met by {_percent(float(found.met.mean()))} of "
+        f"{found.met.size:,} episodes{before}",
+        f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
+        f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
+        f"Brier      {_interval(found.brier())}; uncalibrated {found.brier('raw').value:.4f}",
+        f"log loss   {_interval(found.log_loss())}; uncalibrated {found.log_loss('raw').value:.4f}",
+        f"at 5 %     ruled out wrongly {found.ruled_out_wrongly()}; assured wrongly "
+        f"{found.assured_wrongly()}",
+        *_alarm(facts, told),
+    ]
+    return "\n".join(lines)
+
+
+def failures_in_words(quality: AlarmQuality) -> str:
+    """How many failing runs raised their alarm in time, too late and never.
+
+    Examples
+    --------
+    >>> from ontarget.evaluation import alarm_quality
+    >>> failures_in_words(alarm_quality([2, 6, -1], [0, 0, 0], [9, 9, 9], decided=[5, 5, 9]))
+    '1 of 3 caught in time (33.3 %), 1 alarmed only once already lost, 1 never'
+    """
+    in_time = quality.in_time
+    return (
+        f"{in_time.count:,} of {in_time.n:,} caught in time ({_percent(in_time.value)}), "
+        f"{quality.too_late.count:,} alarmed only once already lost, {quality.never.count:,} never"
+    )
+
+
+def lead_in_words(quality: AlarmQuality) -> str:
+    """How long before it was too late the alarms in time came; empty if there were none."""
+    if not quality.in_time.count:
+        return ""
+    steps = quality.median_lead_in_time
+    s = "s" * (steps != 1)
+    return (
+        f"half of those caught in time had at least {steps:g} step{s} left before the outcome was "
+        "decided"
+    )
+
+
+def late_in_words(quality: AlarmQuality) -> str:
+    """What to do if most alarms come too late; empty if they do not."""
+    if quality.too_late.count <= quality.in_time.count:
+        return ""
+    return (
+        "most alarms came too late: if your steps are far apart, log rows in between, such as one "
+        "for each day that passes"
+    )
+
+
+def _cautions(facts: Facts) -> list[str]:
+    found, lines = facts.found, []
+    if found.fitted_on.size:
+        lines.append(
+            f"caution    it was fitted on {found.fitted_on.size:,} of these {found.met.size:,} "
+            "episodes, so the figures look better than they are; measure on new episodes"
+        )
+    if found.episodes.unseen:
+        lines.append(
+            f"caution    {found.episodes.unseen:,} readings are of categories that no training "
+            "episode had; they count as missing"
+        )
+    return lines
+
+
+def _alarm(facts: Facts, told: Told) -> list[str]:
+    if facts.alarms is None:
+        assert facts.no_alarms is not None
+        return [f"alarm      none: {told(facts.no_alarms)}"]
+    quality, rule, rate = facts.alarms.quality, facts.rule, facts.promised_rate
+    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in facts.alarms.triggers)
+    promised = "" if rate is None else f" (promised {_percent(rate)})"
+    lines = [
+        f"alarm      {rule.relation} {rule.compared_name} = {below}: "
+        f"{_percent(quality.false_alarms.value)} false alarms{promised}"
+    ]
+    if not quality.detections.n:
+        return [*lines, "failures   none"]
+    lines.append(f"failures   {failures_in_words(quality)}")
+    more = (lead_in_words(quality), late_in_words(quality), past_the_end(facts, told))
+    return [*lines, *(f"{_GAP}{one}" for one in more if one)]
+
+
+def past_the_end(facts: Facts, told: Told = str) -> str:
+    """Alarms that are in time in name only, and what would tell them apart."""
+    found = facts.one_sided
+    if found is None:
+        return ""
+    remedy = InputError(Argument("reward_bounds", found.bounds))
+    return (
+        f"but {found.past:,} of those alarms came when the total had already passed the target; "
+        f"if no reward can be {found.side} 0, fit with {told(remedy)} to count them as lost"
+    )
+
+
+def _percent(share: float) -> str:
+    return percent(share, fixed=True)
+
+
+def _interval(estimate: Estimate[float]) -> str:
+    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"

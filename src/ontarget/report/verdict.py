@@ -1,0 +1,149 @@
+"""Whether what was promised held on new runs, in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ontarget._numerals import percent
+from ontarget.conformal.planning import needed_successes
+from ontarget.report._facts import Facts, Gap
+
+__all__ = ["Judgement", "Verdict", "in_points", "verdict_of"]
+
+_COARSE = 0.1  # with chance as large as this, agreement means nothing
+_RATE = 0.05  # of what is ruled out or assured
+
+_DIFFERENT = (
+    "these runs differ from those the monitor learned from, or the model is wrong; fit again on "
+    "recent runs, or look for a feature that is missing"
+)
+
+
+class Judgement(StrEnum):
+    """What new runs say of a monitor."""
+
+    HELD = "held"
+    NOT_HELD = "not held"
+    TOO_FEW = "too few runs to say"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the monitor kept its word on new runs, and why; prints as one sentence.
+
+    Examples
+    --------
+    >>> print(Verdict(Judgement.HELD, "p came true as often as it said"))
+    held: p came true as often as it said
+    """
+
+    judgement: Judgement
+    reason: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.judgement}: {self.reason}{'; ' * bool(self.advice)}{self.advice}"
+
+
+def verdict_of(facts: Facts) -> Verdict:
+    """The verdict on p, on the promised alarm, and on what was ruled out or assured.
+
+    A monitor is not held to a promise that chance alone may have broken: the chance in the
+    evaluated runs, and that in the episodes that calibrated it or set its alarm.
+    """
+    few = _too_few(facts)
+    if facts.found.fitted_on.size:
+        few = _not_new(facts)
+    else:
+        broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
+        if broken:
+            return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _DIFFERENT)
+    return Verdict(Judgement.TOO_FEW, *few) if few else Verdict(Judgement.HELD, _kept(facts))
+
+
+def in_points(share: float) -> str:
+    """A share as percentage points."""
+    return f"{100 * share:.1f} percentage points"
+
+
+def _not_new(facts: Facts) -> tuple[str, str]:
+    seen, n = facts.found.fitted_on.size, facts.found.met.size
+    return f"the monitor was fitted on {seen:,} of these {n:,} runs", "evaluate it on new ones only"
+
+
+def _off(gap: Gap) -> str:
+    if not gap.beyond_chance:
+        return ""
+    return (
+        f"p was off by {in_points(gap.off)} on average, more than the {100 * gap.chance:.1f} that "
+        "chance explains"
+    )
+
+
+def _alarm(facts: Facts) -> str:
+    allowed = facts.allowed_rate
+    if facts.alarms is None or facts.promised_rate is None or allowed is None:
+        return ""
+    false = facts.alarms.quality.false_alarms
+    if false.low <= allowed:
+        return ""
+    return (
+        f"{_percent(false.value)} of good runs raised an alarm where at most "
+        f"{_percent(facts.promised_rate)} were promised"
+    )
+
+
+def _sure(facts: Facts) -> str:
+    for done, wrong in (
+        ("ruled out", facts.found.ruled_out_wrongly(_RATE)),
+        ("assured", facts.found.assured_wrongly(_RATE)),
+    ):
+        if wrong.low > _RATE:
+            return f"the target was {done} wrongly for {_percent(wrong.value)} of runs, not 5 %"
+    return ""
+
+
+def _too_few(facts: Facts) -> tuple[str, str] | None:
+    """Why these runs cannot tell, and what to do; None if they can."""
+    gap, n = facts.gap, facts.found.met.size
+    if not facts.found.met.any():
+        return f"none of the {n:,} new runs met the target", "choose a target that some runs meet"
+    if gap.chance > _COARSE:
+        return (
+            f"chance alone could put p off by {in_points(gap.chance)} with {n:,} new runs and "
+            f"{gap.n:,} calibration episodes behind a typical forecast",
+            f"{'evaluate' if gap.new_runs > gap.calibration else 'fit'} on more runs",
+        )
+    if facts.alarms is None or facts.promised_rate is None:
+        return None
+    good, needed = facts.alarms.quality.false_alarms.n, needed_successes(facts.promised_rate)
+    if good >= needed:
+        return None
+    return (
+        f"only {good:,} of the {n:,} new runs met the target, and it takes {needed:,} to check a "
+        f"promise of {_percent(facts.promised_rate)} false alarms",
+        "evaluate on more runs",
+    )
+
+
+def _kept(facts: Facts) -> str:
+    gap = facts.gap
+    said = (
+        f"p came true as often as it said (off by {in_points(gap.off)} on average; chance alone "
+        f"explains {100 * gap.chance:.1f})"
+    )
+    if facts.alarms is None:
+        return f"{said}, but no alarm can be promised"
+    if facts.promised_rate is None:
+        return said
+    false = facts.alarms.quality.false_alarms
+    return (
+        f"{said}, and {_percent(false.value)} of good runs raised an alarm, where "
+        f"{_percent(facts.promised_rate)} were promised"
+    )
+
+
+def _percent(share: float) -> str:
+    """A share with an ordinary space: a verdict is searched for in terminals and logs."""
+    return percent(share).replace("\u00a0", " ")

@@ -1,0 +1,120 @@
+"""The verdict: what chance may have done is not held against a monitor, and drift is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ontarget import Below, Episodes, Evaluation, Promised, Target
+from ontarget.fitted._kernels import PLAUSIBILITY, P
+from ontarget.models import Marginal, QuantileForest
+from ontarget.monitor import GoalMonitor
+from ontarget.report import Judgement
+from ontarget.report._facts import facts_of, gap_of
+from tests.walks import walks
+
+TARGET = Target.at_least(0.2)
+MONITOR = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10)).fit(walks(3_000), progress=False)
+FOUND = MONITOR.evaluate(walks(1_000, seed=5), TARGET, resamples=50)
+
+
+def saying(which: int, values: np.ndarray) -> Evaluation:
+    """The evaluation with other numbers in one panel."""
+    numbers = FOUND.answers.numbers.copy()
+    numbers[which] = values
+    return replace(FOUND, answers=replace(FOUND.answers, numbers=numbers))
+
+
+def shifted(runs: Episodes, by: float) -> Episodes:
+    """The same runs, each reward larger or smaller by an amount: a process that has changed."""
+    states = np.stack([runs.at(t).states for t in range(runs.horizon)], axis=1)
+    rewards = np.stack([runs.rewards_at(t) for t in range(runs.horizon)], axis=1)
+    return Episodes.from_arrays(states, rewards + by, ids=runs.ids)
+
+
+def test_runs_like_the_recorded_ones_hold() -> None:
+    found = FOUND.verdict()
+    assert found.judgement is Judgement.HELD
+    false = FOUND.alarms(Promised()).quality.false_alarms.value
+    assert f"{100 * false:.3g} % of good runs raised an alarm, where 5 %" in found.reason
+
+
+def test_a_process_that_changed_does_not_hold() -> None:
+    found = MONITOR.evaluate(shifted(walks(1_000, seed=5), -0.1), TARGET, resamples=50)
+    verdict = found.verdict()
+    assert verdict.judgement is Judgement.NOT_HELD
+    assert "p was off by" in verdict.reason
+    assert "these runs differ from those the monitor learned from" in verdict.advice
+    assert gap_of(found).too_high > 0.0
+    assert str(found.verdict(Below(0.5))).startswith("not held: p was off by")
+
+
+def test_few_runs_say_nothing() -> None:
+    few = MONITOR.evaluate(walks(30, seed=5), TARGET, resamples=50).verdict()
+    assert few.judgement is Judgement.TOO_FEW
+    assert few.advice == "evaluate on more runs"
+    none = MONITOR.evaluate(walks(300, seed=5), Target.at_least(1e6), resamples=50).verdict()
+    assert none.judgement is Judgement.TOO_FEW
+    assert "none of the 300 new runs met the target" in none.reason
+
+
+def test_a_broken_promise_of_false_alarms_does_not_hold() -> None:
+    low = np.where(FOUND.met & (np.arange(FOUND.met.size) % 4 == 0), 0.0, FOUND.p)
+    reason = saying(P, low).verdict().reason
+    assert "of good runs raised an alarm where at most 5 % were promised" in reason
+
+
+def test_a_target_ruled_out_wrongly_too_often_does_not_hold() -> None:
+    found = saying(PLAUSIBILITY, np.where(FOUND.met, 0.01, FOUND.plausibility)).verdict()
+    assert found.judgement is Judgement.NOT_HELD
+    assert "the target was ruled out wrongly for" in found.reason
+
+
+def test_the_runs_of_the_fit_give_no_verdict() -> None:
+    again = MONITOR.evaluate(walks(3_000).take(np.arange(200)), TARGET, resamples=5)
+    assert again.verdict().judgement is Judgement.TOO_FEW
+
+
+@pytest.mark.parametrize("n", [100, 400])
+def test_chance_in_the_calibration_episodes_is_counted(n: int) -> None:
+    """Forecasts that are right but for the luck of n calibration episodes stay within chance."""
+    rng = np.random.default_rng(n)
+    inside = []
+    for _ in range(40):
+        truth = rng.uniform(0.2, 0.8, size=FOUND.met.size)
+        luck = rng.normal() / np.sqrt(n + 2.0)
+        met = rng.random(truth.size) < truth
+        stated = np.clip(truth + luck * np.sqrt(truth * (1.0 - truth)), 0.0, 1.0)
+        numbers = FOUND.answers.numbers.copy()
+        numbers[P] = stated
+        answers = replace(FOUND.answers, numbers=numbers, met=met, n=np.full(FOUND.n.shape, n))
+        inside.append(not gap_of(replace(FOUND, answers=answers)).beyond_chance)
+    assert np.mean(inside) >= 0.9
+
+
+def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None:
+    rng = np.random.default_rng(0)
+    days = rng.exponential(size=(900, 5))
+    runs = Episodes.from_arrays(np.cumsum(days, axis=1)[:, :, None] - days[:, :, None], days)
+    past, new = runs.take(np.arange(600)), runs.take(np.arange(600, 900))
+    target = Target.at_most(6.0)
+    open_ended = GoalMonitor(Marginal()).fit(past, progress=False)
+    found = open_ended.evaluate(new, target, resamples=5)
+    told = facts_of(found, Below(0.2)).one_sided
+    first = found.alarms(Below(0.2)).first
+    so_far = np.cumsum(days[600:], axis=1) - days[600:]
+    alarmed = np.flatnonzero(~found.met & (first >= 0))
+    assert told is not None
+    assert told.past == sum(so_far[i, first[i]] > 6.0 for i in alarmed)
+    assert told.bounds == (0.0, np.inf)
+    assert f"but {told.past} of those alarms came when the total" in found.summary(Below(0.2))
+    declared = GoalMonitor(Marginal(), reward_bounds=(0.0, None)).fit(past, progress=False)
+    bounded = declared.evaluate(new, target, resamples=5)
+    assert facts_of(bounded, Below(0.2)).one_sided is None
+    quality = bounded.alarms(Below(0.2)).quality
+    assert quality.too_late.count > 0
+    assert "alarmed only once already lost" in bounded.summary(Below(0.2))
+    # Whatever the rule, a run alarms once it is lost.
+    assert "most alarms came too late" in bounded.summary(Below(0.0))
