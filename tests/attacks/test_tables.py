@@ -217,6 +217,27 @@ def test_unsigned_columns_are_read_in_every_part(tmp_path: Path) -> None:
     assert Episodes.from_frame(names).ids[0] == 2**63
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "bool", "float32", "float16", "no type", ""])
+def test_a_type_that_a_forged_description_names_changes_no_number(
+    dtype: str, tmp_path: Path
+) -> None:
+    values, path = [1.5, -300.0, None, 0.1], tmp_path / "runs.parquet"
+    frame = pl.DataFrame({"episode": [0] * 4, "step": range(4), "reward": 0.0, "x": values})
+    Episodes.from_frame(frame).write(path)
+    found = json.loads(pl.read_parquet_metadata(path)["ontarget"])
+    found["features"][0]["dtype"] = dtype
+    frame.write_parquet(path, metadata={"ontarget": json.dumps(found)})
+    assert Episodes.read(path).to_frame()["x"].fill_nan(None).to_list() == values
+
+
+def test_states_of_a_type_that_tables_lack_are_written_as_float64(tmp_path: Path) -> None:
+    states = np.array([[[0.1, np.nan], [2.0, 3.0]]], dtype=np.float16)
+    runs = Episodes.from_arrays(states, np.zeros((1, 2)))
+    runs.write(tmp_path / "runs.parquet")
+    again = Episodes.read(tmp_path / "runs.parquet")
+    assert np.array_equal(again.at(0).states, states[:, 0].astype(float), equal_nan=True)
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
 def test_another_encoding_is_named_with_its_remedy(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
