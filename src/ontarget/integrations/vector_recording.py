@@ -26,9 +26,8 @@ from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 __all__ = ["RecordVectorEpisodes", "play_vector"]
 
 
-class RecordVectorEpisodes(
-    gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs
-):
+# VectorWrapper takes no parameters before gymnasium 1.4.
+class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):  # type: ignore[type-arg]
     """A vector of environments that records its runs; `episodes` returns them.
 
     Every autoreset mode is understood. Runs that still go on are left out, so to stop when a
