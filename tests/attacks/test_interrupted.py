@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ class Writer:
     def __init__(self, path: Path, process: subprocess.Popen[str]) -> None:
         self.path, self._process = path, process
         path.parent.mkdir()
+        self.clear()
         first = self.attempt()
         assert first["ending"] == "done"
         self.new = path.read_bytes()
@@ -45,20 +47,14 @@ class Writer:
         return found
 
     @property
-    def blocks(self) -> list[Path]:
-        """What a fit has kept so far."""
-        return sorted((self.path.parent / "blocks").glob("*"))
-
-    @property
     def parts(self) -> list[Path]:
         """Files that were being written."""
-        beside = [*self.path.parent.iterdir(), *self.blocks]
-        return [path for path in beside if PART.fullmatch(path.name)]
+        return [path for path in self.path.parent.rglob("*") if PART.fullmatch(path.name)]
 
     def clear(self) -> None:
         """The folder as it is before an attempt: the old file alone."""
-        for path in (*self.parts, *self.blocks):
-            path.unlink(missing_ok=True)
+        shutil.rmtree(self.path.parent)
+        self.path.parent.mkdir()
         self.path.write_bytes(OLD)
 
     def check(self) -> None:

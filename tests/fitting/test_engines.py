@@ -119,6 +119,12 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     fit(tmp_path)
 
 
+def test_a_file_in_the_checkpoints_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("notes")
+    with pytest.raises(ModelFileError, match="kept cannot be made: File exists; pass a folder"):
+        fit(tmp_path / "kept")
+
+
 def forged(header: dict, sections: dict, name: str, **arrays) -> tuple[dict, dict]:
     return header, {**sections, name: {**sections[name], **arrays}}
 

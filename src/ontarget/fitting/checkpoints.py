@@ -35,7 +35,13 @@ class Checkpoint:
     def __init__(self, folder: str | Path, key: str) -> None:
         self._folder = Path(folder)
         self._key = key
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelFileError(
+                f"the checkpoint folder {self._folder} cannot be made: {error.strerror}; pass a "
+                "folder that is empty, or a path where one can be made"
+            ) from error
         others = sorted(
             path.name for path in self._folder.glob("*.block") if not path.name.startswith(key)
         )
