@@ -29,7 +29,7 @@ OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 
 
 # VectorWrapper takes no parameters before gymnasium 1.4.
-class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):  # type: ignore[type-arg]
+class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
 
     Each environment is judged exactly as a `GoalWrapper` of its own would judge it, in every

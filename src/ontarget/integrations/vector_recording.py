@@ -27,7 +27,7 @@ __all__ = ["RecordVectorEpisodes", "play_vector"]
 
 
 # VectorWrapper takes no parameters before gymnasium 1.4.
-class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):  # type: ignore[type-arg]
+class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     """A vector of environments that records its runs; `episodes` returns them.
 
     Every autoreset mode is understood. Runs that still go on are left out, so to stop when a
