@@ -6,8 +6,6 @@ import json
 import os
 import resource
 import string
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -276,43 +274,3 @@ def test_text_that_a_spreadsheet_would_run_comes_back_as_it_was(tmp_path: Path) 
     again = Episodes.read(tmp_path / "runs.csv")
     assert again.ids.tolist() == names
     assert again.schema.features[0].categories == runs.schema.features[0].categories
-
-
-FULL = """
-import resource, sys
-from pathlib import Path
-import numpy as np
-from ontarget import Episodes, GoalMonitor, Target
-from ontarget.models import Marginal
-
-folder, what = Path(sys.argv[1]), sys.argv[2]
-rng = np.random.default_rng(0)
-runs = Episodes.from_arrays(rng.normal(size=(300, 5, 3)), rng.normal(size=(300, 5)))
-monitor = GoalMonitor(Marginal(), min_calibration=5).fit(runs, progress=False)
-found = monitor.evaluate(runs, Target.at_least(0.0))
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-try:
-    if what == "model.ontarget":
-        monitor.save(folder / what)
-    elif what == "report.html":
-        found.report(folder / what, alarm_below=0.5)
-    else:
-        runs.write(folder / what)
-except OSError as error:
-    print(f"{type(error).__name__}: {error}")
-"""
-
-
-@pytest.mark.parametrize("what", ["runs.csv", "runs.parquet", "model.ontarget", "report.html"])
-def test_a_disk_that_takes_no_more_leaves_the_old_file_and_no_other(
-    what: str, tmp_path: Path
-) -> None:
-    (tmp_path / what).write_text("old")
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, tmp_path, what], capture_output=True, text=True, check=True
-    )
-    assert what in done.stdout
-    assert "too large" in done.stdout
-    assert done.stdout.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == [what]
-    assert (tmp_path / what).read_text() == "old"
