@@ -5,11 +5,11 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 BENCH  := $(sort $(wildcard bench/*.py))
 
-.PHONY: demo paper test test-slow check lint format types bench docs clean help
+.PHONY: demo paper test test-slow test-versions check lint format types bench docs clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 demo: $(VENV)/.installed ## set up, then show what ontarget does
 	@$(BIN)/ontarget demo
@@ -22,6 +22,10 @@ test: $(VENV)/.installed-dev ## set up, then run the fast tests
 
 test-slow: $(VENV)/.installed-slow ## run the slow tests too
 	$(BIN)/pytest -q -n $(JOBS)
+
+test-versions: $(VENV)/.installed-dev ## run the fast tests with the oldest and newest dependencies, on every Python here
+	$(BIN)/pip install -q uv
+	PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) .ci/versions
 
 check: lint types test ## lint, format, types, tests: what CI runs
 
@@ -44,7 +48,7 @@ docs: $(VENV)/.installed-dev ## write the API pages and the outputs that the pag
 	$(BIN)/python docs/run_pages.py --update
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .versions .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml once its extras are installed, so a second call sets nothing up.

@@ -33,15 +33,15 @@ def replacing(path: Path) -> Iterator[Path]:
             part.chmod(mode)
         _sync(part)
         part.replace(path)
+        # Bring the new name itself to the disk, on systems where a folder can be opened for it.
+        if hasattr(os, "O_DIRECTORY"):
+            _sync(path.parent)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if not isinstance(error, OSError) or error.errno is None:
             raise
         # The system names the part, or nothing, as when the disk is full.
         raise OSError(error.errno, error.strerror, str(path)) from error
-    # Bring the new name itself to the disk, on systems where a folder can be opened for it.
-    if hasattr(os, "O_DIRECTORY"):
-        _sync(path.parent)
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:

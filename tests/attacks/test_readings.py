@@ -191,7 +191,8 @@ def test_an_unreadable_state_is_unknown_with_a_reason(state: Any) -> None:
 @pytest.mark.parametrize(
     "reward",
     [
-        *(None, "x", 1j, {}, [1.0, 2.0], np.complex128(1j), np.datetime64("NaT"), np.ma.masked),
+        *(None, "x", 1j, {}, [1.0, 2.0], np.complex128(1j), np.ma.masked),
+        np.datetime64("NaT", "s"),
         *(np.timedelta64(3, "s"), 10**5_000, -(10**400), Raises(ValueError), Raises(OSError)),
         *(math.nan, math.inf, pd.NA, pd.NaT, np.ma.array([1.0], mask=True)),
     ],

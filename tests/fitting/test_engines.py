@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ontarget.errors import InputError, ModelFileError
+from ontarget.modelfile.container import Container, write_container
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
 from tests.walks import walks
@@ -116,6 +117,51 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         fit(tmp_path)
     victim.unlink()
     fit(tmp_path)
+
+
+def test_a_file_in_the_checkpoints_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("notes")
+    with pytest.raises(ModelFileError, match="kept cannot be made: File exists; pass a folder"):
+        fit(tmp_path / "kept")
+
+
+def forged(header: dict, sections: dict, name: str, **arrays) -> tuple[dict, dict]:
+    return header, {**sections, name: {**sections[name], **arrays}}
+
+
+@pytest.mark.parametrize(
+    ("forge", "words"),
+    [
+        (lambda h, s: forged(h, s, "calibrate-00003", left=np.zeros(1)), "one per episode"),
+        (lambda h, s: forged(h, s, "assure-00003", left=np.zeros((2, 3))), "one per episode"),
+        (lambda h, s: forged(h, s, "assure-00003", right=np.arange(3)), "one per episode"),
+        (lambda h, s: ({**h, "steps": {**h["steps"], "assure": [3, 3]}}, s), "from 4 up, got 3"),
+        (lambda h, s: ({**h, "steps": {**h["steps"], "assure": [-1]}}, s), "from 0 up, got -1"),
+        (lambda h, s: ({**h, "steps": {**h["steps"], "assure": ["3"]}}, s), "whole number"),
+        (lambda h, s: ({**h, "steps": {**h["steps"], "assure": 3}}, s), "not iterable"),
+        (lambda h, s: ({**h, "steps": {"assure": [3]}}, s), "calibrate and assure, got"),
+        (lambda h, s: ({**h, "steps": [3]}, s), "calibrate and assure"),
+        (lambda h, s: ({**h, "kind": "forest of oak"}, s), "forest of oak"),
+        (lambda h, s: ({**h, "block": "another"}, s), "block 'another'"),
+        (lambda h, s: (h, {}), "no section"),
+    ],
+)
+def test_a_forged_checkpoint_is_refused(forge, words: str, tmp_path: Path) -> None:
+    fit(tmp_path)
+    victim = sorted(tmp_path.glob("*.block"))[3]
+    container = Container.open(victim, copy=True)
+    sections = {name: container.section(name) for name in container.sections}
+    write_container(victim, *forge(dict(container.header), sections))
+    with pytest.raises(ModelFileError, match=rf"{victim.name} is damaged: .*{words}.*; delete it"):
+        fit(tmp_path)
+
+
+def test_a_block_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
+    fit(tmp_path)
+    one, other = sorted(tmp_path.glob("*.block"))[2:4]
+    other.write_bytes(one.read_bytes())
+    with pytest.raises(ModelFileError, match=rf"{other.name} is damaged: it holds block"):
+        fit(tmp_path)
 
 
 def test_an_unknown_engine_is_refused() -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from ontarget import Episodes
 from ontarget.errors import CalibrationError, EpisodesError, GroupError, InputError
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
-from ontarget.monitor.drift import DriftBet
+from ontarget.monitor.drift import DriftBet, DriftGuard
 from tests.walks import walks
 
 MONITOR = GoalMonitor(Marginal()).fit(walks(400), progress=False)
@@ -96,3 +99,18 @@ def test_an_alarm_stays_raised() -> None:
         last = bet.observe((j % 97) / 97)
     assert last.alarm
     assert math.isfinite(last.evidence)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_stored_guard_goes_on_where_it_was(again: Callable[[DriftGuard], DriftGuard]) -> None:
+    runs, guard = walks(40, seed=6), MONITOR.drift_guard(t=2)
+    for episode_id in runs.ids.tolist():
+        guard.begin(episode_id)
+    guard.observe(runs.take(range(10, 20)))  # held back for the first ten
+    stored = again(guard)
+    for part in (runs.take(range(10)), runs.take(range(20, 40))):
+        assert stored.observe(part) == guard.observe(part)
+    assert guard.reading.n == 40
+    alone = again(guard)
+    alone.begin("other")  # a copy shares nothing that changes
+    guard.begin("other")

@@ -145,8 +145,7 @@ def fit(
         if unseen
         else "",
         _one_sided(recorded) if reward_bounds is None else "",
-        f"model      {plain(output)}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, "
-        f"calibrated on {sizes['calibrate']:,}, assured by {sizes['assure']:,} episodes",
+        f"model      {plain(output)}, {size / 1e6:.1f} MB: {monitor.fitted.trained.in_words}",
         _next(recorded, output),
     ]
     print_facts("\n".join(filter(None, told)))
@@ -178,7 +177,7 @@ def _one_sided(recorded: Episodes) -> str:
 
 
 def _unknown(monitor: GoalMonitor) -> list[int]:
-    """The steps that too few calibration episodes reach."""
+    """The steps that too few episodes reach."""
     fitted = monitor.fitted
     groups = range(fitted.n_groups)
     return [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
@@ -191,7 +190,7 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
     last = int((recorded.lengths > first).sum())
     return (
         f"caution    {steps} the monitor will say UNKNOWN instead of a probability: fewer than "
-        f"{least} calibration episodes get there ({last:,} of all {len(recorded):,} episodes do)"
+        f"{least} episodes to learn from get there ({last:,} of all {len(recorded):,} episodes do)"
     )
 
 

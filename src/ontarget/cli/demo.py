@@ -59,7 +59,7 @@ def demo(
     target = Target.parse(_TARGET)
     _say(console, "1. Record", "A crew fights an invasive plant along a river, 50 steps a run.")
     recorded = simulate("tamarisk", episodes, seed)
-    parts = recorded.split(train=1 / 3, calibrate=1 / 3, assure=1 / 6, seed=seed)
+    parts = recorded.split(learn=2 / 3, assure=1 / 6, seed=seed)
     assert parts.rest is not None
     kept = ~np.isin(recorded.ids, parts.rest.ids)
     recorded.take(kept).write(folder / "runs.parquet")
@@ -69,12 +69,7 @@ def demo(
     _say(console, "2. Fit", f"Will a run's total reward end in {target}?")
     monitor = GoalMonitor(policy="tamarisk, fixed policy").fit(split=parts, seed=seed)
     monitor.save(folder / "river.ontarget")
-    sizes = monitor.sizes
-    _dim(
-        console,
-        f"trained on {sizes['train']:,}, calibrated on {sizes['calibrate']:,}, assured by "
-        f"{sizes['assure']:,} episodes",
-    )
+    _dim(console, monitor.fitted.trained.in_words)
 
     _say(console, "3. Check", f"on {len(parts.rest):,} runs that it has never seen.")
     found = monitor.evaluate(parts.rest, target, progress=True)

@@ -59,8 +59,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
         "features": listed(features),
         "behavior": plain(found["behavior"]),
-        "episodes": f"{sizes['train']:,} train, {sizes['calibrate']:,} calibrate, "
-        f"{sizes['assure']:,} assure",
+        "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes.items()),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }

@@ -50,6 +50,18 @@ class Trained:
     roles: Roles
     fingerprints: KeyArray
 
+    @property
+    def in_words(self) -> str:
+        """What the episodes of each part were used for, and how many there are."""
+        used = {
+            "learn": "learned from {:,}",
+            "train": "trained on {:,}",
+            "calibrate": "calibrated on {:,}",
+            "assure": "promises rest on {:,}",
+        }
+        said = ", ".join(used[part].format(n) for part, n in self.sizes.items() if n)
+        return f"{said} episodes" if self.sizes["assure"] else f"{said} episodes, nothing promised"
+
     def fingerprints_of(self, part: str) -> KeyArray:
         """The fingerprints of the episodes of one part."""
         place = list(self.sizes).index(part)

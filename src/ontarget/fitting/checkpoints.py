@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray
 from ontarget.errors import ModelFileError
 from ontarget.fitting.tasks import BlockResult, StepLimits
@@ -34,7 +35,13 @@ class Checkpoint:
     def __init__(self, folder: str | Path, key: str) -> None:
         self._folder = Path(folder)
         self._key = key
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelFileError(
+                f"the checkpoint folder {self._folder} cannot be made: {error.strerror}; pass a "
+                "folder that is empty, or a path where one can be made"
+            ) from error
         others = sorted(
             path.name for path in self._folder.glob("*.block") if not path.name.startswith(key)
         )
@@ -50,7 +57,7 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            return _result(Container.open(path, copy=None))
+            return _result(Container.open(path, copy=None), self._name(index))
         except (ArithmeticError, LookupError, ModelFileError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"the checkpoint {path} is damaged: {error}; delete it, and the fit makes this "
@@ -65,28 +72,46 @@ class Checkpoint:
             for one in steps:
                 sections[f"{part}-{one.step:05d}"] = {"left": one.left, "right": one.right}
         header = {
+            "block": self._name(index),
             "kind": None if model is None else model.kind,
             "steps": {part: [one.step for one in steps] for part, steps in result.limits.items()},
         }
         write_container(self._path(index), header, sections)
 
     def _path(self, index: int) -> Path:
-        return self._folder / f"{self._key}-{index:05d}.block"
+        return self._folder / f"{self._name(index)}.block"
+
+    def _name(self, index: int) -> str:
+        return f"{self._key}-{index:05d}"
 
 
-def _result(container: Container) -> BlockResult:
-    """The fitted block that a checkpoint holds."""
+def _result(container: Container, name: str) -> BlockResult:
+    """The fitted block that a checkpoint holds; raises if it can be none of this name."""
+    if container.header["block"] != name:  # a file that was renamed
+        raise ModelFileError(f"it holds block {container.header['block']!r}")
     kind, model = container.header["kind"], None
     if kind is not None:
         model = model_of_kind(kind).from_arrays(container.section("model"))
-    limits = {
-        part: tuple(
-            StepLimits(int(step), *container.section(f"{part}-{step:05d}").values())
-            for step in steps
-        )
-        for part, steps in container.header["steps"].items()
-    }
-    return BlockResult(model, limits)
+    steps = container.header["steps"]
+    if sorted(steps) != ["assure", "calibrate"]:
+        raise ModelFileError(f"it needs limits of calibrate and assure, got {sorted(steps)}")
+    return BlockResult(model, {part: _limits(container, part) for part in steps})
+
+
+def _limits(container: Container, part: str) -> tuple[StepLimits, ...]:
+    """Both limits of every step: numbers from 0 to 1, in order, one pair per episode."""
+    found: list[StepLimits] = []
+    for given in container.header["steps"][part]:
+        step = whole_number("step", given, least=found[-1].step + 1 if found else 0)
+        arrays = container.section(f"{part}-{step:05d}")
+        left, right = arrays["left"], arrays["right"]
+        pairs = left.ndim == 1 and left.shape == right.shape and left.dtype.kind == "f"
+        if not pairs or not np.all((left >= 0.0) & (left <= right) & (right <= 1.0)):
+            raise ModelFileError(
+                f"{part} at step {step} needs pairs 0 <= left <= right <= 1, one per episode"
+            )
+        found.append(StepLimits(step, left, right))
+    return tuple(found)
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:

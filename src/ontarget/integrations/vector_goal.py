@@ -28,9 +28,8 @@ __all__ = ["OnVectorAlarm", "VectorGoalWrapper"]
 OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 
 
-class VectorGoalWrapper(
-    gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs
-):
+# VectorWrapper takes no parameters before gymnasium 1.4.
+class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
 
     Each environment gets the outlooks that a `GoalWrapper` of its own would give, in every

@@ -26,9 +26,8 @@ from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 __all__ = ["RecordVectorEpisodes", "play_vector"]
 
 
-class RecordVectorEpisodes(
-    gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs
-):
+# VectorWrapper takes no parameters before gymnasium 1.4.
+class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     """A vector of environments that records its runs; `episodes` returns them.
 
     It works in every autoreset mode. Runs that are still going on are left out. So if you stop as

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -129,6 +130,9 @@ class DriftGuard:
 
     Every episode counts only once: an id that the guard has seen is refused.
 
+    A guard can be pickled and deep-copied, so it outlives the process: the copy goes on from the
+    same evidence.
+
     Examples
     --------
     >>> from ontarget import Episodes, GoalMonitor
@@ -216,23 +220,32 @@ class DriftGuard:
         return self.reading
 
 
-def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
-    """The guard of one step's calibration."""
-    at, trouble = fitted.at(t, group), fitted.unknown(t, group)
-    if trouble:
-        raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
+@dataclass(frozen=True)
+class _GuardedStep:
+    """Gives the limits at the outcomes of finished episodes; a class, so that it can be pickled."""
 
-    def limits(episodes: Episodes) -> dict[object, tuple[float, float]]:
+    fitted: Fitted
+    t: int
+    group: int
+
+    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, float]]:
+        fitted = self.fitted
         episodes = fitted.alike(episodes, any_horizon=True)
-        if np.any(fitted.groups_in(episodes) != group):
+        if np.any(fitted.groups_in(episodes) != self.group):
             raise GroupError("this guard is for one group; guard each group by itself")
-        if t >= episodes.horizon:
+        if self.t >= episodes.horizon:
             return {}
-        rows = episodes.at(t, grid=fitted.grid)
+        at, rows = fitted.at(self.t, self.group), episodes.at(self.t, grid=fitted.grid)
         left, right = at.cdf_limits(at.inputs(rows.states, rows.behavior), rows.response)
         good = ~fitted.bad_readings(rows.states)
         pairs = zip(left[good].tolist(), right[good].tolist(), strict=True)
         return dict(zip(rows.ids[good].tolist(), pairs, strict=True))
 
-    bet = DriftBet(at.ranks.values, seed=fitted.trained.seed, level=level, t=t)
-    return DriftGuard(bet, limits, t)
+
+def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
+    """The guard of one step's calibration."""
+    ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
+    if trouble:
+        raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
+    bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
+    return DriftGuard(bet, _GuardedStep(fitted, t, group), t)

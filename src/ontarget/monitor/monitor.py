@@ -45,7 +45,8 @@ class GoalMonitor(Asked):
     group
         The name of the group column, to calibrate each group separately (M11).
     min_calibration
-        A step that fewer calibration episodes than this reach is UNKNOWN.
+        A step that fewer learning episodes (in the paper's way, calibration episodes) than this
+        reach is UNKNOWN.
     reward_bounds
         The least and the most that one step can ever earn, None where there is no bound. Where
         these settle the outcome by arithmetic, p is exactly 0 or 1 (M18).
@@ -280,8 +281,9 @@ def _refuse_unknown(fitted: Fitted) -> None:
     """Refuse a fit that could say nothing at any step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
+        n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]
         raise FewEpisodesError(
-            f"too few episodes: {fitted.trained.sizes['calibrate']:,} are left to calibrate, and a "
+            f"too few episodes: {n:,} are left to calibrate p, and a "
             f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "
             "tells how many"
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ontarget._whole_file import write_whole
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
@@ -19,7 +20,6 @@ from ontarget.evaluation.figures import (
 from ontarget.paper.cases import CASES
 from ontarget.paper.distance import DEFAULT, SMALL_LEAF, UNIT
 from ontarget.paper.experiment import Part
-from ontarget.paper.keeping import write_whole
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
 
@@ -65,7 +65,7 @@ def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         for kind in kinds:
-            write_whole(folder / f"{name}.{kind}", figure_bytes(figure, kind))
+            write_whole(folder / f"{name}.{kind}", [figure_bytes(figure, kind)])
 
 
 def _ece(plan: Plan, parts: Sequence[Part]) -> Figure:

@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 import ontarget
+from ontarget._whole_file import write_whole
 from ontarget.paper.arrays import AnyArray
 from ontarget.paper.progress import Clock
 
@@ -27,7 +28,6 @@ __all__ = [
     "finish",
     "missing_weight",
     "plain",
-    "write_whole",
 ]
 
 _PACKAGE = Path(ontarget.__file__).parent
@@ -89,7 +89,7 @@ class Keeper:
 
     def _write(self, path: Path, content: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        write_whole(path, [content])
 
 
 @dataclass(frozen=True)
@@ -149,13 +149,6 @@ def missing_weight(pieces: Iterable[Piece], keeper: Keeper) -> float:
         for piece in pieces
         if not keeper.has(piece.file, "npz" if piece.arrays else "json")
     )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears complete or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 @cache

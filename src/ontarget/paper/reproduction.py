@@ -10,20 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import ontarget
+from ontarget._whole_file import write_whole
 from ontarget.domains import Tamarisk
 from ontarget.episodes import Episodes
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
 from ontarget.paper.distance_run import DistanceRun
 from ontarget.paper.experiment import Part, run_partition
-from ontarget.paper.keeping import (
-    Keeper,
-    Piece,
-    commit,
-    finish,
-    missing_weight,
-    plain,
-    write_whole,
-)
+from ontarget.paper.keeping import Keeper, Piece, commit, finish, missing_weight, plain
 from ontarget.paper.partitions import Partition, partition_of, simulated
 from ontarget.paper.peer import time_peer
 from ontarget.paper.plan import MODES, Mode, Plan
@@ -119,7 +112,7 @@ def reproduce(
     if figures:
         from ontarget.paper.page import page_of
 
-        write_whole(out / "index.html", page_of(results, timing, drawn).encode())
+        write_whole(out / "index.html", [page_of(results, timing, drawn).encode()])
     return Reproduction(plan, parts, results, timing)
 
 
@@ -307,4 +300,4 @@ class _Run:
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:
     text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
-    write_whole(path, text.encode() + b"\n")
+    write_whole(path, [text.encode(), b"\n"])

@@ -34,11 +34,11 @@ class Gap(NamedTuple):
     new_runs
         How far the luck of the evaluated runs could move that error.
     calibration
-        How far the luck of the calibration episodes could move p, on average over forecasts.
+        How far the luck of the recorded episodes could move p, on average over forecasts.
     too_high
         Mean p less the share that came true: above 0 where p promises too much.
     n
-        The median number of calibration episodes behind a forecast.
+        The median number of recorded episodes that calibrated a forecast.
     """
 
     off: float
@@ -155,11 +155,11 @@ def explained(error: FewEpisodesError, fitted: Fitted, target: Target) -> FewEpi
 def gap_of(found: Measured) -> Gap:
     """How far p is off on these runs, and how far chance could put it off.
 
-    Given n calibration episodes, the true share behind a stated p is Beta distributed with variance
+    Given n episodes that calibrate it, the true share behind a stated p is Beta distributed with variance
     p (1 − p) / (n + 2) (M13). The forecasts of a step share their luck, so it does not average out.
     """
     ece, known = found.ece(), ~np.isnan(found.p)
-    p, n = found.p[known], found.n[known]
+    p, n = found.p[known], np.broadcast_to(found.learned, known.shape)[known]
     spread = np.sqrt(p * (1.0 - p) / (n + 2.0))
     met = np.broadcast_to(found.met, known.shape)[known]
     return Gap(

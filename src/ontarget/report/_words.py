@@ -80,19 +80,13 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     found, fitted = facts.found, facts.found.fitted
     sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
-    typical, fewest = int(np.median(found.n[known])), int(found.n[known].min())
+    typical, fewest = int(np.median(found.learned[known])), int(found.learned[known].min())
     moves = f"by at most {in_points(uniform_margin(typical))} anywhere (95\u00a0% confidence)"
     if fewest < typical:
         moves += f", and with the fewest ({fewest:,}) by {in_points(uniform_margin(fewest))}"
     met = Rate.of(int(found.met.sum()), found.met.size)
     rows = [
-        ("Training", f"{sizes['train']:,}", "taught the model; no figure here looks at them"),
-        (
-            "Calibration",
-            f"{sizes['calibrate']:,}",
-            "turn the model's distribution into calibrated probabilities. Chance in the "
-            f"{typical:,} behind a typical forecast moves the calibrated distribution {moves}",
-        ),
+        *_learned(sizes, f"{typical:,} behind a typical forecast", moves),
         ("Assurance", f"{sizes['assure']:,}", _assured(facts)),
         (
             "Evaluation",
@@ -108,10 +102,29 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             (
                 "Unknown",
                 f"{unknown:,} steps",
-                "were left out: a bad reading, or too few calibration episodes that long",
+                "were left out: a bad reading, or too few recorded episodes that long",
             )
         )
     return rows
+
+
+def _learned(sizes: Mapping[str, int], typical: str, moves: str) -> list[tuple[str, str, str]]:
+    """The episodes that p comes from: those learned from, or the paper's two parts."""
+    chance = f"Chance in the {typical} moves the calibrated distribution {moves}"
+    if "learn" in sizes:
+        what = (
+            "taught the model, and each was answered by what the others taught, which turned the "
+            f"model's distribution into calibrated probabilities. {chance}"
+        )
+        return [("Learning", f"{sizes['learn']:,}", what)]
+    return [
+        ("Training", f"{sizes['train']:,}", "taught the model; no figure here looks at them"),
+        (
+            "Calibration",
+            f"{sizes['calibrate']:,}",
+            f"turn the model's distribution into calibrated probabilities. {chance}",
+        ),
+    ]
 
 
 def guaranteed(facts: Facts) -> list[str]:
@@ -214,8 +227,8 @@ def _calibration(facts: Facts) -> Statement:
     )
     detail = (
         f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
-        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} "
-        "calibration episodes behind a typical forecast. Expected calibration error "
+        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} recorded "
+        "episodes behind a typical forecast. Expected calibration error "
         f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
         f"{raw.value:.4f}."
     )

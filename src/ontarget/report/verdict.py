@@ -112,7 +112,7 @@ def _too_few(facts: Facts) -> tuple[str, str] | None:
     if gap.chance > _COARSE:
         return (
             f"chance alone could put p off by {in_points(gap.chance)} with {n:,} new runs and "
-            f"{gap.n:,} calibration episodes behind a typical forecast",
+            f"{gap.n:,} recorded episodes behind a typical forecast",
             f"{'evaluate' if gap.new_runs > gap.calibration else 'fit'} on more runs",
         )
     if facts.alarms is None or facts.promised_rate is None:

@@ -158,17 +158,20 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:
-    """The column that `encoded` converted, in its old type; a missing float comes back as NaN."""
+    """The column that `encoded` read, in the type it had; a missing float comes back as NaN.
+
+    A type that tables lack, or that the values do not fit, gives way to float64.
+    """
     column = pl.Series(feature.name, values)
-    if feature.dtype in ("float64", "float32"):
-        return column.cast(_TYPES[feature.dtype])
-    present = column.fill_nan(None)
     if feature.categories is None:
-        return present.cast(_TYPES[feature.dtype])
-    dictionary = pl.Series(feature.name, list(feature.categories), dtype=pl.String)
+        kind = _TYPES.get(feature.dtype, pl.Float64())
+        present = column if kind.is_float() else column.fill_nan(None)
+        kept = present.cast(kind, strict=False)
+        return kept if kept.cast(pl.Float64).equals(present) else column
     if not feature.categories:
         return pl.Series(feature.name, [None] * len(column), dtype=pl.String)
-    return dictionary.gather(present.cast(pl.UInt32))
+    dictionary = pl.Series(feature.name, list(feature.categories), dtype=pl.String)
+    return dictionary.gather(column.fill_nan(None).cast(pl.UInt32))
 
 
 _TYPES: dict[str, pl.DataType] = {

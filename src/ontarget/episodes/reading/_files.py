@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -42,7 +42,7 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
         raise EpisodesFileError(f"{path}: no such file or folder")
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
         raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
-    with _explained(path):
+    with _explained(path, "read"):
         table: pl.LazyFrame | pl.DataFrame
         if path.suffix == ".parquet":
             layout = layout_of(options, _layout_in(path, options))
@@ -62,7 +62,7 @@ def write(episodes: Recorded, path: Path) -> None:
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
     table = frame_of(episodes).lazy()
-    with _explained(path), replacing(path) as part:
+    with _explained(path, "written"), replacing(path) as part:
         if path.suffix == ".parquet":
             # Rows are sorted by step, so a row group is a few steps: a step reads only those.
             table.sink_parquet(part, metadata={_KEY: _described(episodes)})
@@ -218,19 +218,20 @@ def _refuse_uneven_lines(path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of readers and of the system into one message that names the file."""
+def _explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
+    """Turns what readers, writers and the system say into one message that names the file."""
     try:
         yield
     except OntargetError:
         raise
     except FileNotFoundError as error:
-        raise EpisodesFileError(f"{path}: no such file") from error
+        raise EpisodesFileError(f"{path}: no such file or folder") from error
     except pl.exceptions.NoDataError as error:
         raise EpisodesFileError(f"{path.name} is empty; it needs a header and rows") from error
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
-        if path.suffix == ".csv" and path.is_file():
+        if done == "read" and path.suffix == ".csv" and path.is_file():
             _refuse_uneven_lines(path)
-        raise EpisodesFileError(f"{path.name} cannot be read or written: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise EpisodesFileError(f"{path.name} cannot be {done}: {reason}") from error
     except pl.exceptions.PanicException as error:  # no Exception: polars gave up inside
         raise EpisodesFileError(f"{path.name} is damaged: {error}") from error
