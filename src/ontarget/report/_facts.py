@@ -155,8 +155,9 @@ def explained(error: FewEpisodesError, fitted: Fitted, target: Target) -> FewEpi
 def gap_of(found: Measured) -> Gap:
     """How far p is off on these runs, and how far chance could put it off.
 
-    Given n episodes that calibrate it, the true share behind a stated p is Beta distributed with variance
-    p (1 − p) / (n + 2) (M13). The forecasts of a step share their luck, so it does not average out.
+    Given n episodes that calibrate it, the true share behind a stated p is Beta distributed with
+    variance p (1 − p) / (n + 2) (M13). The forecasts of a step share their luck, so it does not
+    average out.
     """
     ece, known = found.ece(), ~np.isnan(found.p)
     p, n = found.p[known], np.broadcast_to(found.learned, known.shape)[known]
