@@ -104,11 +104,14 @@ class World:
         both = runs(self.learn + self.pool, rng, atoms=self.atoms)
         return both.take(range(self.learn)), both.take(range(self.learn, len(both)))
 
-    def fitted(self, learn: Episodes, assure: Episodes, *, seed: int = 0) -> GoalMonitor:
-        """The monitor that these episodes make."""
+    def unfitted(self, **options: Any) -> GoalMonitor:
+        """The monitor before it is fitted, with further options of its own."""
         model = QuantileForest(n_trees=10, min_leaf=3) if self.forest else Biased(atoms=self.atoms)
-        monitor = GoalMonitor(model, min_calibration=1)
-        return monitor.fit(split=Split(learn, assure, None), seed=seed, progress=False)
+        return GoalMonitor(model, min_calibration=1, **options)
+
+    def fitted(self, learn: Episodes, assure: Episodes, **options: Any) -> GoalMonitor:
+        """The monitor that these episodes make."""
+        return self.unfitted(**options).fit(split=Split(learn, assure, None), progress=False)
 
     def turns(self) -> Turns:
         """Each run of the pool as the new one, with the monitor that the others assure."""
