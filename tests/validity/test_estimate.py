@@ -178,7 +178,7 @@ class NearlyTrue:
         raise NotImplementedError("only probabilities are asked here")
 
 
-def errors_of(make: Any, *, train: int, replicates: int = 40) -> np.ndarray:
+def errors_of(make: Any, *, train: int, replicates: int = 30) -> np.ndarray:
     """(3, replicates): errors · 10⁴ of p, of raw p and of the paper's p.
 
     Each is given 40 episodes; in the paper's way so many of them train and the others calibrate.
