@@ -1,0 +1,210 @@
+"""What a fit could get wrong between learn and assure, planted: each is caught (M13, M16)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, GoalMonitor
+from ontarget.conformal import pcqr
+from ontarget.episodes import Split
+from ontarget.errors import CalibrationError
+from ontarget.fitted import calibrating, curves, guarantee
+from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted.ranks import RankTable
+from ontarget.fitting import fit, tasks
+from ontarget.live import rules
+from ontarget.live.batch import Answers
+from ontarget.models import QuantileForest
+from validity.checks import dkw
+from validity.test_planted_conformal_bugs import caught, n_for_n_plus_1
+from validity.turns import (
+    TARGET,
+    World,
+    check_alarms,
+    check_cdf,
+    check_intervals,
+    check_promises,
+    check_ruled_out,
+    runs,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+
+SEEDS = range(3)
+
+
+def plain(seed: int, **sizes: int) -> World:
+    """A world without ties, where every count is exact."""
+    return World(seed, atoms=False, forest=False, **sizes)
+
+
+def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the curves see the ranks of the assure episodes."""
+    true_limits, true_table = fit.blended_limits, fit.rank_table
+    seen: dict[str, Any] = {}
+
+    def limits(results: Any, law: Any, part: str) -> Any:
+        seen["assure limits"] = true_limits(results, law, "assure")
+        return true_limits(results, law, part)
+
+    def table(limits: Any, part: Any, **rest: Any) -> RankTable:
+        own = true_table(limits, part, **rest)
+        if part.name == "assure":
+            return own
+        assure = replace(part, episodes=seen["assure"], groups=np.zeros(len(seen["assure"]), int))
+        leaked = true_table(seen["assure limits"], assure, **rest)
+        both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
+        return RankTable.of([np.sort(np.concatenate(pair)) for pair in both], 1)
+
+    monkeypatch.setattr(fit, "_check_disjoint", seen.update)
+    monkeypatch.setattr(fit, "blended_limits", limits)
+    monkeypatch.setattr(fit, "rank_table", table)
+
+
+def test_curves_that_saw_the_assure_episodes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Shrinkage hides the leak at these sizes, so the curves follow the ranks entirely.
+    monkeypatch.setattr(curves, "_PRIOR", 0.0)
+    worlds = [plain(seed, learn=8) for seed in SEEDS]
+    check_ruled_out(worlds[0], worlds[0].turns())
+    learn_from_assure_too(monkeypatch)
+    with caught:
+        for world in worlds:
+            check_ruled_out(world, world.turns())
+
+
+def test_ranks_of_learning_episodes_instead_of_assure_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    true_table, learned = fit.rank_table, []
+
+    def table(limits: Any, part: Any, **rest: Any) -> RankTable:
+        if part.name == "learn":
+            learned[:] = [true_table(limits, part, **rest)]
+        return learned[0]
+
+    monkeypatch.setattr(fit, "rank_table", table)
+    world = plain(0)
+    turns = world.turns()
+    for check in (check_intervals, check_promises, check_cdf):
+        with caught:
+            check(world, turns)
+
+
+def test_n_for_n_plus_1_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = plain(0)
+    turns = world.turns()
+    monkeypatch.setattr(pcqr, "score_rank", n_for_n_plus_1)
+    with caught:
+        check_intervals(world, turns)
+    monkeypatch.setattr(pcqr, "tail_rank", lambda level, n: math.floor((1 - level) * n))
+    with caught:
+        check_promises(world, turns)
+    monkeypatch.setattr(guarantee, "ceil_rank", lambda level, n: math.ceil(level * n))
+    with caught:
+        check_ruled_out(world, turns)
+
+
+def test_an_alarm_threshold_one_rank_too_high_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_threshold = rules.promised_threshold
+
+    def higher(scores: Any, met: Any, rate: Any) -> Any:
+        found = true_threshold(scores, met, rate)
+        return replace(found, value=float(np.sort(scores[met])[found.k]))
+
+    monkeypatch.setattr(rules, "promised_threshold", higher)
+    world = plain(0)
+    with caught:
+        check_alarms(world, world.turns(), exact=True)
+
+
+def test_alarm_scores_from_another_p_than_the_live_one_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def scores_of_raw(self: Answers, for_steps: int) -> Any:
+        return guarantee.alarm_scores(self.raw, for_steps, resets=self.broken)
+
+    monkeypatch.setattr(Answers, "scores", scores_of_raw)
+    with caught:
+        for world in map(plain, SEEDS):
+            check_alarms(world, world.turns(), exact=True)
+
+
+def test_excesses_by_another_map_than_the_live_one_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    true_excess = fit.whole_run_excess
+    monkeypatch.setattr(
+        fit,
+        "whole_run_excess",
+        lambda limits, part, ranks, _: true_excess(limits, part, ranks, None),
+    )
+    with caught:
+        for world in map(plain, SEEDS):
+            check_ruled_out(world, world.turns())
+
+
+def test_venn_abers_on_the_episodes_that_promise_alarms_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fresh = runs(20, np.random.default_rng(0), atoms=False)
+    worlds = [plain(seed) for seed in SEEDS]
+    turns = {world: world.turns() for world in worlds}
+    for world in worlds:
+        on_others = {"calibration": lambda monitor: monitor.calibrate_target(TARGET, fresh)}
+        check_alarms(world, turns[world], exact=False, **on_others)
+
+    def on_the_same(monitor: Any) -> Any:
+        return monitor.calibrate_target(TARGET, monitor.fitted.assure)
+
+    with pytest.raises(CalibrationError, match="alarms are promised on them"):
+        on_the_same(turns[worlds[0]][0][0])
+    monkeypatch.setattr(calibrating, "_check_unused", lambda fitted, episodes: None)
+    with caught:
+        for world in worlds:
+            check_alarms(world, turns[world], exact=False, calibration=on_the_same)
+
+
+class Boxed:
+    """A forest that keeps its trees to itself, so that folds answer for its own episodes."""
+
+    def __init__(self) -> None:
+        self.forest = QuantileForest(n_trees=20, min_leaf=2)
+
+    def fit(self, X: Any, y: Any, *, ids: Any) -> Boxed:
+        self.forest.fit(X, y, ids=ids)
+        return self
+
+    def cdf_limits(self, X: Any, y: Any) -> Any:
+        return self.forest.cdf_limits(X, y)
+
+    def quantile(self, X: Any, q: Any, *, side: Any = "left") -> Any:
+        return self.forest.quantile(X, q, side=side)
+
+
+def far_from_uniform(model: Any, n: int = 500) -> bool:
+    """Whether the curve of n learning episodes shows ranks that no true law would give them."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 1, 3))
+    learn = Episodes.from_arrays(X, 0.5 * X[:, :, 0] + rng.normal(size=(n, 1)))
+    split = Split(learn, None, None)
+    learned = GoalMonitor(model).fit(split=split, progress=False).fitted.curves
+    trust = n / (n + curves._PRIOR)
+    return bool(np.abs(learned.values[0, 0] - KNOTS).max() / trust > dkw(n))
+
+
+@pytest.mark.parametrize("model", [QuantileForest(n_trees=20, min_leaf=2), Boxed()])
+def test_answers_by_what_saw_the_episode_itself_are_caught(
+    monkeypatch: pytest.MonkeyPatch, model: Any
+) -> None:
+    assert not far_from_uniform(model)
+
+    def in_bag(task: Any, unfitted: Any, model: Any) -> Any:
+        return tuple(tasks._limits(model, rows) for rows in task.asked[task.own])
+
+    monkeypatch.setattr(tasks, "_own_limits", in_bag)
+    assert far_from_uniform(model)
