@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Target
@@ -168,14 +168,18 @@ class NearlyTrue:
     def fit(self, X: Any, y: Any) -> NearlyTrue:
         return self
 
+    def _scale(self, X: Any, asked: np.ndarray) -> np.ndarray:
+        found = np.sqrt(HORIZON - X[:, -1])  # the last number of a row is the step
+        return found[:, None] if asked.ndim == 2 else found
+
     def cdf_limits(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         values = np.asarray(y, dtype=float)
-        scale = np.sqrt(HORIZON - X[:, -1])  # the last number of a row is the step
-        found = ndtr((values - 0.1) / (scale[:, None] if values.ndim == 2 else scale))
+        found = ndtr((values - 0.1) / self._scale(X, values))
         return found, found.copy()
 
     def quantile(self, X: Any, q: Any, *, side: str = "left") -> np.ndarray:
-        raise NotImplementedError("only probabilities are asked here")
+        levels = np.broadcast_to(q, (len(X), *np.shape(q)))
+        return 0.1 + self._scale(X, levels) * ndtri(levels)
 
 
 def errors_of(make: Any, *, train: int, replicates: int = 30) -> np.ndarray:

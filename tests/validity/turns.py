@@ -56,9 +56,8 @@ class Biased:
     def quantile(self, X: np.ndarray, q: Any, *, side: str = "left") -> np.ndarray:
         levels = np.asarray(q, dtype=float)
         table = np.broadcast_to(levels, (len(X), *levels.shape))
-        # The least and greatest quantile are infinite, whatever the side (M2).
-        with np.errstate(invalid="ignore"):
-            found = self._location(X, table) + self.scale * logit(np.clip(table, 0.0, 1.0))
+        # At 0 and 1 the logit is infinite, and so is the quantile (M2).
+        found = self._location(X, table) + self.scale * logit(np.clip(table, 0.0, 1.0))
         if not self.half:
             return found
         up = found - self.half
