@@ -69,15 +69,25 @@ def slow_boost(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return fitted
 
 
+@pytest.mark.parametrize("n_more", [0, 1, 3])  # features are summed four at a time, or one by one
 @pytest.mark.parametrize("weighted", [False, True])
-def test_trees_are_those_of_a_slow_search(weighted: bool) -> None:
-    X = with_missing(150)
+def test_trees_are_those_of_a_slow_search(weighted: bool, n_more: int) -> None:
+    X = np.column_stack([RNG.normal(size=(150, n_more)), with_missing(150)])[:, ::-1]
     y = X[:, 0] ** 2 + np.where(np.isnan(X[:, 1]), 2.0, X[:, 1]) + RNG.normal(size=150)
     weight = RNG.uniform(0.5, 1.5, size=150) if weighted else np.ones(150)
     bins = choose_bins(X, y, (), max_bins=200)
     nodes, values = boost(bin_features(X, bins), y, weight, RULES)
     guide = BoostedGuide(drop_unused_edges(nodes, bins), nodes, values)
     assert values_of(guide, X) == pytest.approx(slow_boost(X, y, weight), abs=1e-8)
+
+
+def test_the_deepest_tree_has_room_for_all_its_leaves() -> None:
+    x = np.arange(256.0)
+    bins = choose_bins(x[:, None], x, (), max_bins=256)
+    rules = BoostingRules(n_trees=1, depth=8, rate=1.0, least_weight=0.5, penalty=0.0)
+    nodes, values = boost(bin_features(x[:, None], bins), x, np.ones(256), rules)
+    guide = BoostedGuide(drop_unused_edges(nodes, bins), nodes, values)
+    assert values_of(guide, x[:, None]) == pytest.approx(x - x.mean())
 
 
 def test_rows_too_few_to_split_do_not_differ_missing_or_not() -> None:

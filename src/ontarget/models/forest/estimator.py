@@ -39,11 +39,12 @@ from ontarget.models.forest._growing import (
     in_canonical_order,
 )
 from ontarget.models.forest._live import LiveForest
-from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
+from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
 from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest._sklearn_trees import table_of_sklearn
 from ontarget.models.forest._split_kernel import GrowthRules
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
+from ontarget.models.forest._weights import by_outcome, by_row
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -334,14 +335,7 @@ class QuantileForest(ForestEstimator):
 
         Column j belongs to ``forest.to_arrays()["support"][j]``.
         """
-        from scipy.sparse import csr_array
-
-        of_rows, starts = self.row_weights(X), self.table_.row_start
-        columns = np.searchsorted(starts, of_rows.indices, side="right") - 1
-        shape = (of_rows.shape[0], starts.size - 1)
-        weights = csr_array((of_rows.data, columns, of_rows.indptr), shape=shape)
-        weights.sum_duplicates()
-        return weights
+        return by_outcome(self.row_weights(X), self.table_)
 
     def row_weights(self, X: ArrayLike) -> csr_array:
         """The mass on each training row, (rows, training rows), sparse; rows sum to 1.
@@ -358,28 +352,10 @@ class QuantileForest(ForestEstimator):
         >>> print(np.bincount(forest.training_episodes_, weights=mass).argmax())
         0
         """
-        from scipy.sparse import csr_array
-
-        rows = self._query_rows(X)
-        table, n_trees = self.table_, self.table_.roots.size
-        leaves = np.empty((rows.shape[0], n_trees), dtype=np.uint32)
+        rows, table = self._query_rows(X), self.table_
+        leaves = np.empty((rows.shape[0], table.roots.size), dtype=np.uint32)
         self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
-        nodes = table.nodes[leaves.ravel()]
-        start, size = nodes & LOW32, (nodes >> 32) & LOW31
-        ends = np.cumsum(size)
-        first = np.repeat(ends - size, size)  # where each leaf's part of the output begins
-        entry = np.repeat(start, size) + np.arange(ends[-1] if ends.size else 0) - first
-        if table.shares.size == 0:
-            mass = np.repeat(1.0 / size, size)
-        else:
-            before = np.where(entry > np.repeat(start, size), table.shares[entry - 1], 0.0)
-            mass = table.shares[entry] - before
-        ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
-        columns = table.entries[entry].astype(np.int64)
-        shape = (rows.shape[0], int(table.row_start[-1]))
-        weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
-        weights.sum_duplicates()
-        return weights
+        return by_row(leaves, table)
 
     def live(self) -> LiveForest:
         """The forest for rows that come live, without checks."""

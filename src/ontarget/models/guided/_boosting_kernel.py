@@ -15,9 +15,12 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._node_kernel import LOW16, pack_split
+from ontarget.models.forest._split_kernel import Index
 
 __all__ = ["BoostedGuide", "BoostingRules", "boost", "boosted_value"]
 
+# Features whose sums are filled in one pass over the rows.
+_AT_ONCE = 4
 # The highest code of any bin: no known value lies beyond it.
 _HIGHEST = 65_534
 
@@ -72,81 +75,136 @@ def boost(
     ``table`` holds the codes by feature and row and the number of bins of each feature, where a
     missing value has the code after its feature's last bin.
     """
-    codes, n_bins = table
-    n_rows, n_inner = y.size, (1 << rules.depth) - 1
+    n_bins = table[1]
+    n_inner = (1 << rules.depth) - 1
     nodes = np.empty(rules.n_trees * n_inner, dtype=np.int64)
     values = np.empty(rules.n_trees * (n_inner + 1))
-    mean, whole = 0.0, 0.0
-    for i in range(n_rows):
-        mean += weight[i] * y[i]
-        whole += weight[i]
-    mean /= whole
-    pull = weight * (y - mean)  # what is left over of each outcome, weighted
-    place = np.empty(n_rows, dtype=np.int64)
-    sums = np.zeros((1 << max(0, rules.depth - 1), n_bins.max() + 1, 2))
+    pulls = np.empty((y.size, 2))
+    place = np.empty(y.size, dtype=np.uint8)  # trees are at most eight deep
+    widest = 1 << max(0, rules.depth - 1)
+    sums = np.zeros((_AT_ONCE * widest, n_bins.max() + 1, 2))
     leaves = np.empty((n_inner + 1, 2))
-    gains = np.empty(sums.shape[0])
+    gains = np.empty(widest)
+    _start(y, weight, pulls)
     for t in range(rules.n_trees):
         place[:] = 0
         own = nodes[t * n_inner : (t + 1) * n_inner]
         for level in range(rules.depth):
             first, count = (1 << level) - 1, 1 << level
-            found = (own[first:], gains, rules)
-            _split_level(table, (pull, weight, place), sums[:count], found)
-            for i in range(n_rows):
-                node = own[first + place[i]]
-                place[i] = 2 * place[i] + (1 if _goes_right(node, codes, i, n_bins) else 0)
+            at_level = own[first : first + count]
+            room = sums[: _AT_ONCE * count].reshape(_AT_ONCE, count, sums.shape[1], 2)
+            _split_level(table, (pulls, place), room, (at_level, gains, rules))
+            _descend(table, at_level, place)
         leaves[:] = 0.0
-        for i in range(n_rows):
-            leaves[place[i], 0] += pull[i]
-            leaves[place[i], 1] += weight[i]
         steps = values[t * (n_inner + 1) : (t + 1) * (n_inner + 1)]
-        for k in range(n_inner + 1):
-            steps[k] = rules.rate * leaves[k, 0] / (leaves[k, 1] + rules.penalty)
-        for i in range(n_rows):
-            pull[i] -= weight[i] * steps[place[i]]
+        _take_steps((pulls, place), leaves, steps, rules)
     return nodes, values
 
 
 @inner_kernel
-def _goes_right(node: int, codes: IntArray, i: int, n_bins: IntArray) -> bool:
-    """Whether the split sends row i to its second child."""
-    slot = (node >> 48) & LOW16
-    missing_left = slot >= n_bins.size
-    feature = slot - n_bins.size if missing_left else slot
-    code = codes[feature, i]
-    if missing_left and code == n_bins[feature]:
-        return False
-    return bool(code > ((node >> 32) & LOW16))
+def _start(y: FloatArray, weight: FloatArray, pulls: FloatArray) -> None:
+    """Write what is left over of each outcome without any tree, weighted, and the weight."""
+    mean, whole = 0.0, 0.0
+    for i in range(y.size):
+        mean += weight[i] * y[i]
+        whole += weight[i]
+    mean /= whole
+    for i in range(y.size):
+        pulls[i, 0] = weight[i] * (y[i] - mean)
+        pulls[i, 1] = weight[i]
+
+
+@inner_kernel
+def _descend(table: tuple[IntArray, IntArray], nodes: IntArray, place: IntArray) -> None:
+    """Move each row from its node of one level to its child on the next."""
+    codes, n_bins = table
+    n_features = np.int64(n_bins.size)
+    for i in range(np.uint64(place.size)):
+        node = nodes[place[i]]
+        slot, cut = (node >> 48) & LOW16, (node >> 32) & LOW16
+        missing_left = slot >= n_features
+        feature = np.uint64(slot - n_features if missing_left else slot)
+        code = codes[feature, i]
+        right = code > cut and not (missing_left and code == n_bins[feature])
+        place[i] = 2 * place[i] + (1 if right else 0)
+
+
+@inner_kernel
+def _take_steps(
+    rows: tuple[FloatArray, IntArray], leaves: FloatArray, steps: FloatArray, rules: BoostingRules
+) -> None:
+    """Write each leaf's step, and take it off what is left over."""
+    pulls, place = rows
+    for i in range(np.uint64(place.size)):
+        at = place[i]
+        pull, weight = leaves[at, 0] + pulls[i, 0], leaves[at, 1] + pulls[i, 1]
+        leaves[at, 0], leaves[at, 1] = pull, weight
+    for k in range(steps.size):
+        steps[k] = rules.rate * leaves[k, 0] / (leaves[k, 1] + rules.penalty)
+    for i in range(np.uint64(place.size)):
+        pulls[i, 0] -= pulls[i, 1] * steps[place[i]]
 
 
 @inner_kernel
 def _split_level(
     table: tuple[IntArray, IntArray],
-    rows: tuple[FloatArray, FloatArray, IntArray],
+    rows: tuple[FloatArray, IntArray],
     sums: FloatArray,
     out: tuple[IntArray, FloatArray, BoostingRules],
 ) -> None:
     """Write the best split of each node of one level."""
     codes, n_bins = table
-    pull, weight, place = rows
     nodes, gains, rules = out
-    n_features, count = n_bins.size, sums.shape[0]
+    n_features, count = n_bins.size, nodes.size
     for k in range(count):
         gains[k] = 1e-12
         # No split: whatever the feature, known or missing, it goes left.
         nodes[k] = pack_split(n_features, _HIGHEST, 0)
-    for f in range(n_features):
-        sums[:, : n_bins[f] + 1] = 0.0
-        of_feature = codes[f]
-        for i in range(pull.size):
-            sums[place[i], of_feature[i], 0] += pull[i]
-            sums[place[i], of_feature[i], 1] += weight[i]
-        for k in range(count):
-            gain, code, side = _best_code(sums[k], n_bins[f], rules)
-            if gain > gains[k]:
-                gains[k] = gain
-                nodes[k] = pack_split(f + (n_features if side else 0), code, 0)
+    for first in range(0, n_features, _AT_ONCE):
+        n_here = min(_AT_ONCE, n_features - first)
+        for j in range(n_here):
+            sums[j, :, : n_bins[first + j] + 1] = 0.0
+        if n_here == _AT_ONCE:
+            _add_four(codes[first : first + _AT_ONCE], rows, sums)
+        else:
+            for j in range(n_here):
+                _add_one(codes[first + j], rows, sums[j])
+        for j in range(n_here):
+            f = first + j
+            for k in range(count):
+                gain, code, side = _best_code(sums[j, k], n_bins[f], rules)
+                if gain > gains[k]:
+                    gains[k] = gain
+                    nodes[k] = pack_split(f + (n_features if side else 0), code, 0)
+
+
+@inner_kernel
+def _add_one(codes: IntArray, rows: tuple[FloatArray, IntArray], sums: FloatArray) -> None:
+    """Add each row to its node's sums by the code of one feature."""
+    pulls, place = rows
+    for i in range(np.uint64(place.size)):
+        _add(sums, (place[i], codes[i]), (pulls[i, 0], pulls[i, 1]))
+
+
+@inner_kernel
+def _add_four(codes: IntArray, rows: tuple[FloatArray, IntArray], sums: FloatArray) -> None:
+    """The same for four features: sums that do not wait for each other."""
+    pulls, place = rows
+    a, b, c, d = codes[0], codes[1], codes[2], codes[3]
+    in_a, in_b, in_c, in_d = sums[0], sums[1], sums[2], sums[3]
+    for i in range(np.uint64(place.size)):
+        at, row = place[i], (pulls[i, 0], pulls[i, 1])
+        _add(in_a, (at, a[i]), row)
+        _add(in_b, (at, b[i]), row)
+        _add(in_c, (at, c[i]), row)
+        _add(in_d, (at, d[i]), row)
+
+
+@inner_kernel
+def _add(sums: FloatArray, cell: tuple[Index, Index], row: tuple[float, float]) -> None:
+    """Add a row to its cell; all loads first, so that both sums are one load and one store."""
+    pull, weight = sums[cell[0], cell[1], 0] + row[0], sums[cell[0], cell[1], 1] + row[1]
+    sums[cell[0], cell[1], 0], sums[cell[0], cell[1], 1] = pull, weight
 
 
 @inner_kernel
