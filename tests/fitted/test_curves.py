@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted.curves import CurveTable, calibrating_curve, learned_curves
+from ontarget.fitted._curves import CurveTable, calibrating_curve, learned_curves
 from ontarget.fitted.ranks import RankTable
 
 rank_sets = st.lists(st.floats(0, 1), max_size=40).map(sorted).map(np.array)

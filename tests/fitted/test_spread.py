@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from ontarget.fitted.spread import SPREAD_LEVEL, share_bounds, spread_table
+from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds, spread_table
 
 
 @given(st.integers(1, 64), st.data())

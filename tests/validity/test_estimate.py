@@ -21,7 +21,7 @@ from ontarget.fitted._kernels import SPREAD_HIGH, SPREAD_LOW
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import RankTable
-from ontarget.fitted.spread import SPREAD_LEVEL, share_bounds
+from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
 from ontarget.live.batch import answer_episodes
 from ontarget.models import Marginal
 from validity.checks import CHANCE

@@ -18,7 +18,7 @@ from ontarget.episodes._store import Roles
 from ontarget.errors import EpisodesError, GroupError, InputError
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
-from ontarget.fitted.curves import CurveTable
+from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.target_calibration import TargetCalibration

@@ -18,13 +18,13 @@ from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
-from ontarget.fitted.curves import learned_curves
+from ontarget.fitted._curves import learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
-from ontarget.fitting.spacing import Pilot, choose_spacing
+from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 

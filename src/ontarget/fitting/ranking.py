@@ -14,7 +14,7 @@ from ontarget.episodes import Episodes
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.blocks import LawTable
-from ontarget.fitted.curves import CurveTable
+from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.tasks import BlockResult

@@ -15,7 +15,7 @@ from ontarget.episodes import Behavior, Episodes, Translation, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted.blocks import LawTable
-from ontarget.fitted.curves import CurveTable
+from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.modelfile._description import Description
@@ -137,7 +137,7 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "episodes": {"fingerprints": fitted.trained.fingerprints},
         "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
         "ranks": fitted.ranks.to_arrays(),
-        "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
+        "curves": {} if fitted._curves is None else fitted._curves.to_arrays(),
     }
 
 

@@ -281,7 +281,7 @@ def _refuse_unknown(fitted: Fitted) -> None:
     """Refuse a fit that could say nothing at any step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
-        n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]
+        n = fitted.trained.sizes["learn" if fitted._curves is not None else "calibrate"]
         raise FewEpisodesError(
             f"too few episodes: {n:,} are left to calibrate p, and a "
             f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ontarget.fitted.blocks import blended_blocks
+from ontarget.fitting.tasks import BlockTask, StepRows, fit_block, fold_of, thinned
+from ontarget.models import Marginal, QuantileForest
+
+
+def rows(n: int, steps: int, seed: int = 0) -> tuple[StepRows, ...]:
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 2**63, n).astype(np.uint64)
+    return tuple(
+        StepRows(t, rng.random((n, 2)), rng.normal(size=n), keys, np.arange(n))
+        for t in range(steps)
+    )
+
+
+@given(st.integers(1, 200), st.integers(1, 60))
+def test_the_weights_of_overlapping_blocks_sum_to_one_and_fall_evenly(horizon, spacing) -> None:
+    blocks, law = blended_blocks(horizon, spacing)
+    for t in range(horizon):
+        entries = law.at(t)
+        assert 1 <= len(entries) <= 2
+        assert abs(sum(weight for weight, _ in entries) - 1.0) < 1e-12
+        assert all(t in blocks[block].train_steps for _, block in entries)
+    dense = np.zeros((horizon, len(blocks)))
+    for t in range(horizon):
+        for weight, block in law.at(t):
+            dense[t, block] = weight
+    # No border shows: from one step to the next a weight changes by one part of the gap at most.
+    gap = (horizon - 1) / max(1, len(blocks) - 1)
+    assert np.all(np.abs(np.diff(dense, axis=0)) <= 1.0 / max(gap, 1.0) + 1e-9)
+
+
+@given(st.integers(1, 9))
+def test_thinning_keeps_every_episode_and_spreads_its_steps(every) -> None:
+    whole = rows(200, 18)
+    kept = thinned(whole, every, seed=1)
+    taken = np.concatenate([one.index for one in kept])
+    assert np.all(np.bincount(taken, minlength=200) >= 18 // every)
+    assert np.all(np.bincount(taken, minlength=200) <= -(-18 // every))
+    for one in kept:
+        assert np.array_equal(one.keys, whole[one.step].keys[one.index])
+
+
+def test_models_without_trees_answer_for_an_episode_from_the_other_folds() -> None:
+    learn = rows(60, 2)
+    task = BlockTask(0, Marginal(), (), learn, {"learn": learn}, own="learn")
+    found = fit_block(task).limits["learn"]
+    for step, limits in zip(learn, found, strict=True):
+        folds = fold_of(step.keys)
+        for i in range(step.y.size):
+            others = np.concatenate([one.y[folds != folds[i]] for one in learn])
+            assert abs(limits.right[i] - np.mean(others <= step.y[i])) < 0.02
+
+
+def test_a_forest_answers_for_an_episode_from_trees_that_never_saw_it() -> None:
+    """Outcomes are noise, so honest ranks are uniform, and those of trees that saw them are not."""
+    learn = rows(300, 1)
+    forest = QuantileForest(n_trees=100, min_leaf=1, seed=1)
+    task = BlockTask(0, forest, (), learn, {"learn": learn, "seen": learn}, own="learn")
+    found = fit_block(task).limits
+    honest, seen = (found[part][0].right for part in ("learn", "seen"))
+    assert abs(np.mean(np.abs(honest - 0.5)) - 0.25) < 0.04
+    assert np.mean(np.abs(seen - 0.5)) < 0.24 or np.mean(np.abs(honest - seen)) > 0.05
