@@ -21,9 +21,11 @@ from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.curves import learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
+from ontarget.fitting.rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 
@@ -99,9 +101,11 @@ def fit_monitor(
     kept = None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, named))
+    # Without assure episodes alarms are set by the learning episodes themselves (M16).
+    stage = Stage.of(train, recipe.seed) if own and "assure" not in named else None
     results: list[BlockResult] = run_tasks(
         fit_block,
-        lambda index: _task(recipe, named, recipe.blocks[index], own),
+        lambda index: _task(recipe, named, recipe.blocks[index], own, stage),
         len(recipe.blocks),
         engine=engine,
         checkpoint=kept,
@@ -126,6 +130,11 @@ def fit_monitor(
         limits = blended_limits(results, recipe.law, "assure")
         part = Part("assure", assure, _codes(assure, groups), may_miss)
         excess = whole_run_excess(limits, part, ranks, curves)
+    rehearsal: Rehearsal | None = None
+    if stage is not None:
+        limits = blended_limits(results, recipe.law, REHEARSAL)
+        part = Part(REHEARSAL, stage.episodes, _codes(stage.episodes, groups), may_miss)
+        rehearsal = rehearsed(limits, part, stage.ladder, recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
         schema=schema,
@@ -153,6 +162,7 @@ def fit_monitor(
                 np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
             ),
         ),
+        rehearsal=rehearsal,
     )
 
 
@@ -164,7 +174,11 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
 
 
 def _task(
-    recipe: Recipe, named: Mapping[str, Episodes], block: Block, own: str | None
+    recipe: Recipe,
+    named: Mapping[str, Episodes],
+    block: Block,
+    own: str | None,
+    stage: Stage | None,
 ) -> BlockTask:
     """The task of one block: rows to learn from, and rows to answer for."""
     train = next(iter(named.values()))
@@ -180,6 +194,13 @@ def _task(
     learned = thinned(learned, max(every, 1), recipe.seed)
     n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
     pooled = max(1.0, sum(map(len, learned)) / max(n_episodes, 1))
+    asked = {
+        name: rows(part, answers)
+        for name, part in named.items()
+        if name == own or part is not train
+    }
+    if stage is not None:
+        asked[REHEARSAL] = stage.asking(rows(stage.episodes, answers))
     return BlockTask(
         index=block.index,
         model=fresh_model(
@@ -189,12 +210,8 @@ def _task(
         ),
         categorical=train.schema.categorical,
         train=learned,
-        asked={
-            name: rows(part, answers)
-            for name, part in named.items()
-            if name == own or part is not train
-        },
-        own=own,
+        asked=asked,
+        own=tuple(name for name in (own, REHEARSAL) if name in asked),
     )
 
 
