@@ -57,8 +57,8 @@ def alarm_scores(
     """
     if np.isnan(p).all():
         raise FewEpisodesError(
-            "an alarm's rate needs recorded episodes with known steps, there are none; record "
-            "more, or lower min_calibration"
+            "a rate of false alarms needs episodes with known steps, there are none; record more "
+            "episodes, or lower min_calibration"
         )
     lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps, resets=resets), axis=0)
     return np.where(np.isnan(lowest), math.inf, lowest)

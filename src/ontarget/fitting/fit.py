@@ -25,7 +25,7 @@ from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
-from ontarget.fitting.rehearsing import REHEARSAL, Stage, rehearsed
+from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 
