@@ -144,6 +144,7 @@ def fit(
     hint = _one_sided(recorded) if reward_bounds is None else ""
     if hint:
         print_facts(hint)
+    print_facts(monitor.summary())
     low, file = _lower_fifth(recorded), plain(output)
     print_facts(
         f"model      {file}, {size / 1e6:.1f} MB: trained on {sizes['train']:,}, calibrated on "

@@ -63,6 +63,9 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "episodes": f"{sizes['train']:,} train, {sizes['calibrate']:,} calibrate, "
         f"{sizes['assure']:,} assure",
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
+        "alarms": "their rates are promised by the assure episodes"
+        if sizes["assure"]
+        else "no assure episodes: their rates are measured, not promised",
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
@@ -141,6 +144,8 @@ def _alarm(found: Evaluation, rule: AlarmRule) -> str:
             lead += f" ({decided:g} before the outcome was decided)"
     rate = getattr(rule, "rate", None)
     promised = "" if rate is None else f" (promised {percent(float(rate), fixed=True)})"
+    if rate is not None and raised.measured:
+        promised = f" (set for {percent(float(rate), fixed=True)}: measured, not promised)"
     return (
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
         f"{percent(quality.false_alarms.value, fixed=True)} false alarms{promised}, "
@@ -175,7 +180,8 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
     rate = getattr(rule, "rate", None)
     return measures | {
         "alarm": {
-            "promised": None if rate is None else float(rate),
+            "promised": None if rate is None or raised.measured else float(rate),
+            "measured": float(rate) if rate is not None and raised.measured else None,
             "compared": rule.compared_name,
             "below": [trigger.threshold for trigger in raised.triggers],
             "false_alarm_rate": quality.false_alarms.value if quality.false_alarms.n else None,

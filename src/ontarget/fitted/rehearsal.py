@@ -148,8 +148,9 @@ class Rehearsal:
         _require(width > 0 and bool(np.all(np.abs(ladder) <= _LARGEST)), "a ladder of numbers")
         _require(bool(np.all(ladder[:, 1:] >= ladder[:, :-1])), "a ladder that rises")
         rows = int(lengths.sum())
-        shapes = {"outcomes": (n,), "before": (rows,), "broken": (rows,), "ranks": (rows,)}
-        shapes |= {"left": (rows, width), "right": (rows, width)}
+        shapes: dict[str, tuple[int, ...]] = {"outcomes": (n,)}
+        shapes |= dict.fromkeys(("before", "broken", "ranks"), (rows,))
+        shapes |= dict.fromkeys(("left", "right"), (rows, width))
         types = {"broken": np.bool_, "left": np.uint16, "right": np.uint16}
         for name, shape in shapes.items():
             kind = np.dtype(types.get(name, np.float64))
@@ -159,8 +160,8 @@ class Rehearsal:
         inside = np.isnan(ranks) | ((ranks >= 0.0) & (ranks <= 1.0))
         _require(bool(inside.all()), "ranks from 0 to 1")
         _require(bool(np.isfinite(outcomes).all()), "outcomes that are finite")
-        whole = {"lengths": lengths.astype(np.intp), "groups": groups.astype(np.intp)}
-        return cls(**{one.name: whole.get(one.name, arrays[one.name]) for one in fields(cls)})
+        rest = {name: arrays[name] for name in ("ladder", *shapes)}
+        return cls(lengths=lengths.astype(np.intp), groups=groups.astype(np.intp), **rest)
 
 
 def as_shares(limits: FloatArray) -> NDArray[np.uint16]:

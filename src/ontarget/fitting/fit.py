@@ -22,10 +22,10 @@ from ontarget.fitted.curves import learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
-from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.live._rehearsed import rehearsed_answers
 from ontarget.live.alarms import warn_of_silence
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.live.contract import Contract
-from ontarget.live._rehearsed import rehearsed_answers
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target
 

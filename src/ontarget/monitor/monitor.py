@@ -20,6 +20,7 @@ from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
 from ontarget.live.assured import Contracts
 from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
+from ontarget.monitor._reach import reach_in_words
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
@@ -213,6 +214,21 @@ class GoalMonitor(Asked):
             f"<GoalMonitor: horizon {found.horizon}, {len(found.schema)} "
             f"feature{'s' * (len(found.schema) != 1)}, behavior {found.behavior.spec}; {sizes}>"
         )
+
+    def summary(self) -> str:
+        """How far p may be off with these episodes, and what they are too few to promise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
+        >>> parts = walks.split(assure=0)
+        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0])
+        accuracy   p may be off by about ± 14 points with 40 episodes
+        """
+        return reach_in_words(self.fitted)
 
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.

@@ -53,10 +53,16 @@ class Facts:
     no_alarms: str  # why there are none
 
     @property
-    def promised_rate(self) -> float | None:
-        """The rate of false alarms that the rule promises; None if it promises none."""
+    def asked_rate(self) -> float | None:
+        """The rate of false alarms that the rule is set for; None if it is set for none."""
         rule = self.rule
         return float(exact_rate(rule.rate)) if isinstance(rule, Promised | RuledOut) else None
+
+    @property
+    def promised_rate(self) -> float | None:
+        """The rate of false alarms that is promised; None if none is."""
+        only_measured = self.alarms is not None and self.alarms.measured
+        return None if only_measured else self.asked_rate
 
 
 def facts_of(found: Measured, rule: AlarmRule) -> Facts:
@@ -184,6 +190,14 @@ def measured_only(facts: Facts) -> list[str]:
     ]
     if facts.alarms is not None:
         points.insert(1, "How many failures an alarm catches, and how early.")
+    if facts.alarms is not None and facts.alarms.measured and facts.asked_rate is not None:
+        quality = facts.alarms.quality.false_alarms
+        points.insert(
+            1,
+            f"That {percent(facts.asked_rate)} of the runs that meet the target raise an alarm: "
+            "without assure episodes the learning episodes set the threshold, so the rate is "
+            f"measured, not promised. Here: {quality.count:,} of {quality.n:,}.",
+        )
     return points
 
 
@@ -273,7 +287,7 @@ def _alarm(facts: Facts) -> Statement:
         decided = float(np.median(quality.lead_to_decision))
         if decided < lead:
             early += f" ({decided:g} before the outcome was decided)"
-    promise = facts.promised_rate
+    promise = facts.asked_rate
     kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
     return Statement(
         f"{kind} caught {percent(caught.value)} of failing runs{early}.",
@@ -299,7 +313,12 @@ def _sure(found: Measured) -> Statement:
 def _assured(facts: Facts) -> str:
     if facts.alarms is None:
         return f"would set the alarm, but do not: {facts.no_alarms}"
-    parts = []
+    parts = [
+        f"would promise the rate of false alarms; here {found.m:,} learning episodes that met the "
+        f"target set the alarm for {percent(found.rate)}: measured, not promised"
+        for found in (trigger.measured for trigger in facts.alarms.triggers)
+        if found is not None
+    ]
     for trigger in facts.alarms.triggers:
         promised = trigger.promised
         if promised is None:
