@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
 from ontarget.fitted.curves import without_one
 from ontarget.models._stored import flat_array
@@ -82,8 +82,6 @@ class Rehearsal:
     before
         The behavior before each row's step. Rows are those of step 0 in the order of the episodes,
         then those of step 1 that are alive, and so on.
-    broken
-        Which rows have a bad reading.
     ranks
         Where the row's own outcome lies in its law; NaN where nothing can be said of the row.
     ladder
@@ -96,7 +94,6 @@ class Rehearsal:
     groups: IndexArray
     outcomes: FloatArray
     before: FloatArray
-    broken: BoolArray
     ranks: FloatArray
     ladder: FloatArray
     left: NDArray[np.uint16]
@@ -149,11 +146,10 @@ class Rehearsal:
         _require(bool(np.all(ladder[:, 1:] >= ladder[:, :-1])), "a ladder that rises")
         rows = int(lengths.sum())
         shapes: dict[str, tuple[int, ...]] = {"outcomes": (n,)}
-        shapes |= dict.fromkeys(("before", "broken", "ranks"), (rows,))
+        shapes |= dict.fromkeys(("before", "ranks"), (rows,))
         shapes |= dict.fromkeys(("left", "right"), (rows, width))
-        types = {"broken": np.bool_, "left": np.uint16, "right": np.uint16}
         for name, shape in shapes.items():
-            kind = np.dtype(types.get(name, np.float64))
+            kind = np.dtype(np.uint16 if name in ("left", "right") else np.float64)
             fits = arrays[name].shape == shape and arrays[name].dtype == kind
             _require(fits, f"{name} of type {kind} and shape {shape}")
         ranks, outcomes = arrays["ranks"], arrays["outcomes"]

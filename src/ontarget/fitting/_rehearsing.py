@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ontarget._keyed import keyed_hash
-from ontarget._typing import FloatArray
+from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted.rehearsal import Rehearsal, as_shares
-from ontarget.fitting.ranking import Part
 from ontarget.fitting.tasks import StepRows
 
 __all__ = ["REHEARSAL", "Stage", "rehearsed"]
@@ -57,31 +56,29 @@ class Stage:
 
 
 def rehearsed(
-    limits: dict[int, tuple[FloatArray, FloatArray]], part: Part, ladder: FloatArray, seed: int
+    limits: dict[int, tuple[FloatArray, FloatArray]], stage: Stage, groups: IndexArray, seed: int
 ) -> Rehearsal:
     """The rehearsal, from both limits of each step's law at what `Stage.asking` asked."""
-    before, broken, ranks, sides = [], [], [], []
+    episodes, ladder = stage.episodes, stage.ladder
+    before, ranks, sides = [], [], []
     for t in range(len(ladder)):
-        rows = part.episodes.at(t)
+        rows = episodes.at(t)
         unanswered = np.full((len(rows), ladder.shape[1] + 1), np.nan)
         left, right = limits.get(t, (unanswered, unanswered))
-        good = part.good(t)
         # An episode that every tree has seen has no honest answer of its own.
-        known = good & ~np.isnan(left[:, -1])
+        known = ~np.isnan(left[:, -1])
         own = np.full(len(rows), np.nan)
         own[known] = draw_ranks(
             left[known, -1], right[known, -1], rows.keys[known], seed=seed, step=t
         )
         before.append(rows.behavior)
-        broken.append(~good)
         ranks.append(own)
         sides.append([as_shares(np.nan_to_num(side[:, :-1])) for side in (left, right)])
     return Rehearsal(
-        lengths=part.episodes.lengths,
-        groups=part.groups,
-        outcomes=part.episodes.outcomes,
+        lengths=episodes.lengths,
+        groups=groups,
+        outcomes=episodes.outcomes,
         before=np.concatenate(before),
-        broken=np.concatenate(broken),
         ranks=np.concatenate(ranks),
         ladder=ladder,
         left=np.concatenate([left for left, _ in sides]),

@@ -133,8 +133,7 @@ def fit_monitor(
     rehearsal: Rehearsal | None = None
     if stage is not None:
         limits = blended_limits(results, recipe.law, REHEARSAL)
-        part = Part(REHEARSAL, stage.episodes, _codes(stage.episodes, groups), may_miss)
-        rehearsal = rehearsed(limits, part, stage.ladder, recipe.seed)
+        rehearsal = rehearsed(limits, stage, _codes(stage.episodes, groups), recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
         schema=schema,

@@ -36,10 +36,9 @@ def rehearsed_answers(
     question = Question.of(target, fitted.grid)
     shape = (fitted.horizon, len(rehearsal))
     numbers = np.full((NUMBERS, *shape), np.nan)
-    broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
+    n = np.ones(shape, dtype=np.intp)
     for t in range(fitted.horizon):
         rows, index = rehearsal.rows_at(t)
-        broken[t, index] = rehearsal.broken[rows]
         known = ~np.isnan(rehearsal.ranks[rows])
         for g in range(fitted.n_groups):
             own = np.flatnonzero(known & (rehearsal.groups[index] == g))
@@ -57,4 +56,6 @@ def rehearsed_answers(
     if calibration is None:
         numbers[RAW] = np.nan  # the law is the calibrated one already
     met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
+    # No reading of a learning episode is bad: what it misses may be missing.
+    broken = np.zeros(shape, dtype=np.bool_)
     return Answers(numbers, broken, n, met, rehearsal.lengths, promises=False)
