@@ -31,6 +31,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "marginal": (Marginal(), {"reward_bounds": (-3.0, 3.0)}, {"ragged": True}),
     "groups": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
     "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),
+    "rehearsed": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
+    "rehearsed-max": (Marginal(), {}, {"behavior": "max"}),
 }
 
 
@@ -71,6 +73,8 @@ def monitor_of(name: str) -> GoalMonitor:
     """The fitted monitor of this kind."""
     model, parameters, runs = KINDS[name]
     monitor = GoalMonitor(model, min_calibration=5, **parameters)
+    if name.startswith("rehearsed"):  # without assure episodes
+        return monitor.fit(split=episodes(40, **runs).split(assure=0), progress=False)
     return monitor.fit(episodes(**runs), progress=False)
 
 

@@ -10,8 +10,8 @@ from ontarget.fitted.guarantee import alarm_scores
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
-def test_a_promise_without_a_known_step_says_so(shape: tuple[int, int]) -> None:
-    with pytest.raises(FewEpisodesError, match="assure episodes with known steps, there are none"):
+def test_a_rate_without_a_known_step_says_so(shape: tuple[int, int]) -> None:
+    with pytest.raises(FewEpisodesError, match="needs episodes with known steps, there are none"):
         alarm_scores(np.full(shape, np.nan))
 
 

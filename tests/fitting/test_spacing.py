@@ -36,7 +36,7 @@ def test_the_choice_depends_on_learn_alone() -> None:
     other = parts._replace(assure=parts.assure.take(np.arange(30)))
     one, another = (GoalMonitor(SMALL).fit(split=s, progress=False) for s in (parts, other))
     assert one.fitted.blocks == another.fitted.blocks
-    assert np.array_equal(one.fitted._curves.values, another.fitted._curves.values)
+    assert np.array_equal(one.fitted.curves.values, another.fitted.curves.values)
 
 
 def test_whole_numbers_of_steps_are_taken_as_they_are() -> None:

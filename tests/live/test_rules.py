@@ -155,6 +155,8 @@ def test_a_robust_promise_holds_where_readings_fail_less_often_live() -> None:
         assured = SimpleNamespace(
             met=np.ones(m, dtype=bool),
             broken=broken,
+            part="assure",
+            promises=True,
             scores=lambda f, p=p, broken=broken: np.where(broken, np.inf, p[:, :m]).min(axis=0),
         )
         for robust in false:

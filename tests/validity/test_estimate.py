@@ -16,12 +16,13 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.fitted import curves, law
+from ontarget.fitted import _curves as curves
+from ontarget.fitted import law
 from ontarget.fitted._kernels import SPREAD_HIGH, SPREAD_LOW
+from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import RankTable
-from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
 from ontarget.live.batch import answer_episodes
 from ontarget.models import Marginal
 from validity.checks import CHANCE

@@ -192,7 +192,7 @@ def far_from_uniform(model: Any, n: int = 500) -> bool:
     X = rng.normal(size=(n, 1, 3))
     learn = Episodes.from_arrays(X, 0.5 * X[:, :, 0] + rng.normal(size=(n, 1)))
     split = Split(learn, None, None)
-    learned = GoalMonitor(model).fit(split=split, progress=False).fitted._curves
+    learned = GoalMonitor(model).fit(split=split, progress=False).fitted.curves
     trust = n / (n + curves._PRIOR)
     return bool(np.abs(learned.values[0, 0] - KNOTS).max() / trust > dkw(n))
 

@@ -145,6 +145,7 @@ def fit(
         if unseen
         else "",
         _one_sided(recorded) if reward_bounds is None else "",
+        monitor.summary(),
         f"model      {plain(output)}, {size / 1e6:.1f} MB: {monitor.fitted.trained.in_words}",
         _next(recorded, output),
     ]

@@ -165,6 +165,9 @@ class LiveView:
             text.append(f" for {trigger.for_steps} steps")
         if trigger.promised is not None:
             text.append(f" (false alarms: {100 * trigger.promised.rate:.3g} %)", style="dim")
+        if trigger.measured is not None:
+            rate = f"{100 * trigger.measured.rate:.3g} %"
+            text.append(f" (false alarms: {rate}, measured, not promised)", style="dim")
         return text
 
     @property

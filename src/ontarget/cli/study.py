@@ -61,6 +61,9 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes.items()),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
+        "alarms": "their rates are promised by the assure episodes"
+        if sizes["assure"]
+        else "no assure episodes: their rates are measured, not promised",
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
@@ -161,7 +164,8 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
     quality, rate = raised.quality, getattr(rule, "rate", None)
     return measures | {
         "alarm": {
-            "promised": None if rate is None else float(rate),
+            "promised": None if rate is None or raised.measured else float(rate),
+            "measured": float(rate) if rate is not None and raised.measured else None,
             "compared": rule.compared_name,
             "below": [trigger.threshold for trigger in raised.triggers],
             "false_alarm_rate": _known(quality.false_alarms.value),

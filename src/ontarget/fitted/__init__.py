@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ontarget.fitted.law import StepLaw
     from ontarget.fitted.question import Question
     from ontarget.fitted.ranks import RankTable
+    from ontarget.fitted.rehearsal import Rehearsal
     from ontarget.fitted.target_calibration import TargetCalibration
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LawTable",
     "Question",
     "RankTable",
+    "Rehearsal",
     "StepLaw",
     "TargetCalibration",
     "Threshold",
@@ -35,6 +37,7 @@ __getattr__, __dir__ = lazy_names(
         "LawTable": "ontarget.fitted.blocks",
         "Question": "ontarget.fitted.question",
         "RankTable": "ontarget.fitted.ranks",
+        "Rehearsal": "ontarget.fitted.rehearsal",
         "StepLaw": "ontarget.fitted.law",
         "TargetCalibration": "ontarget.fitted.target_calibration",
         "Threshold": "ontarget.fitted.guarantee",

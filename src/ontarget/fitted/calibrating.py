@@ -49,7 +49,7 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
 
 def _check_unused(fitted: Fitted, episodes: Episodes) -> None:
     """Refuse episodes that p has learned from already, or that alarms rest on (M7, M8)."""
-    learned = "learn" if fitted._curves is not None else "train"
+    learned = "learn" if fitted.curves is not None else "train"
     for part, why in (
         (learned, "the model has seen their outcomes"),
         ("assure", "alarms are promised on them, and p must not depend on them"),

@@ -16,11 +16,12 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._store import Roles
 from ontarget.errors import EpisodesError, GroupError, InputError
+from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
-from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_calibration import TargetCalibration
 
 __all__ = ["Fitted", "Models", "Trained"]
@@ -90,6 +91,7 @@ class Fitted:
     assure: Episodes | None
     excess: FloatArray  # M_i, one per assure episode (M9)
     trained: Trained
+    rehearsal: Rehearsal | None = None  # of the learning episodes, where none assure (M16)
 
     def __post_init__(self) -> None:
         # A file may hold anything; live, the lengths are taken for granted.

@@ -22,7 +22,7 @@ __all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised
 
 @dataclass(frozen=True)
 class Threshold:
-    """An alarm threshold with a promised false-alarm rate.
+    """An alarm threshold with a promised false-alarm rate, or a measured one (`Trigger.measured`).
 
     Over assure sets like this one, a run that meets its target raises any alarm with probability at
     most ``rate``. Given this very set, the rate is Beta(k, m + 1 − k) at most: `spread` shows it.
@@ -57,15 +57,21 @@ def alarm_scores(
     """
     if np.isnan(p).all():
         raise FewEpisodesError(
-            "a promise needs assure episodes with known steps, there are none; record more "
+            "a rate of false alarms needs episodes with known steps, there are none; record more "
             "episodes, or lower min_calibration"
         )
     lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps, resets=resets), axis=0)
     return np.where(np.isnan(lowest), math.inf, lowest)
 
 
-def promised_threshold(scores: FloatArray, met: BoolArray, rate: Level) -> Threshold:
-    """The highest threshold whose false-alarm rate is at most the promised one (M8)."""
+def promised_threshold(
+    scores: FloatArray, met: BoolArray, rate: Level, *, part: str = "assure"
+) -> Threshold:
+    """The highest threshold whose false-alarm rate is at most the promised one (M8).
+
+    ``part`` is what the episodes are called. Scores of learning episodes promise nothing: the
+    threshold is set by the same rule, and its rate is only measured (M16).
+    """
     exact = exact_rate(rate)
     kept = np.sort(scores[met])
     m = int(kept.size)
@@ -73,7 +79,7 @@ def promised_threshold(scores: FloatArray, met: BoolArray, rate: Level) -> Thres
     if k == 0:
         raise FewEpisodesError(
             Argument("false_alarm_rate", float(exact)),
-            f" needs at least {math.ceil(1 / exact) - 1} assure "
+            f" needs at least {math.ceil(1 / exact) - 1} {part} "
             f"episodes that met the target, has {m}; record more, or accept a higher rate",
         )
     return Threshold(value=float(kept[k - 1]), rate=float(exact), k=k, m=m)

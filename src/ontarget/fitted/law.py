@@ -18,8 +18,8 @@ from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
-from ontarget.fitted.question import Question
 from ontarget.fitted._spread import share_bounds
+from ontarget.fitted.question import Question
 from ontarget.models._mixture import mixture_limits, mixture_quantile
 from ontarget.models.base import Side
 

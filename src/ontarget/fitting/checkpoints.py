@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray
 from ontarget.errors import ModelFileError
-from ontarget.fitting.tasks import BlockResult, StepLimits
+from ontarget.fitting.tasks import BlockResult, StepLimits, StepRows
 from ontarget.modelfile.container import Container, write_container
 from ontarget.models._entry import model_arrays
 from ontarget.models.registry import model_of_kind
@@ -30,11 +29,20 @@ class Checkpoint:
         Where the files stand; made if it is not there.
     key
         The digest of data, parameters and seed; see `digest_of`.
+    asked
+        The rows of each part that a block has to answer for, by the block's number: a file that
+        answers for others is damaged.
     """
 
-    def __init__(self, folder: str | Path, key: str) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        key: str,
+        asked: Callable[[int], Mapping[str, Sequence[StepRows]]],
+    ) -> None:
         self._folder = Path(folder)
         self._key = key
+        self._asked = asked
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -57,7 +65,8 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            return _result(Container.open(path, copy=None), self._name(index))
+            container = Container.open(path, copy=None)
+            return _result(container, self._name(index), self._asked(index))
         except (ArithmeticError, LookupError, ModelFileError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"the checkpoint {path} is damaged: {error}; delete it, and the fit makes this "
@@ -85,33 +94,39 @@ class Checkpoint:
         return f"{self._key}-{index:05d}"
 
 
-def _result(container: Container, name: str) -> BlockResult:
+def _result(
+    container: Container, name: str, asked: Mapping[str, Sequence[StepRows]]
+) -> BlockResult:
     """The fitted block that a checkpoint holds; raises if it can be none of this name."""
     if container.header["block"] != name:  # a file that was renamed
         raise ModelFileError(f"it holds block {container.header['block']!r}")
     kind, model = container.header["kind"], None
     if kind is not None:
         model = model_of_kind(kind).from_arrays(container.section("model"))
-    steps = container.header["steps"]
-    if sorted(steps) != ["assure", "calibrate"]:
-        raise ModelFileError(f"it needs limits of calibrate and assure, got {sorted(steps)}")
-    return BlockResult(model, {part: _limits(container, part) for part in steps})
+    answered = {part: [one.step for one in rows] for part, rows in asked.items() if model}
+    if container.header["steps"] != ({part: [] for part in asked} | answered):
+        raise ModelFileError("it answers for other steps than this block does")
+    limits = {
+        part: tuple(_limits(container, part, one) for one in (rows if model else ()))
+        for part, rows in asked.items()
+    }
+    return BlockResult(model, limits)
 
 
-def _limits(container: Container, part: str) -> tuple[StepLimits, ...]:
-    """Both limits of every step: numbers from 0 to 1, in order, one pair per episode."""
-    found: list[StepLimits] = []
-    for given in container.header["steps"][part]:
-        step = whole_number("step", given, least=found[-1].step + 1 if found else 0)
-        arrays = container.section(f"{part}-{step:05d}")
-        left, right = arrays["left"], arrays["right"]
-        pairs = left.ndim == 1 and left.shape == right.shape and left.dtype.kind == "f"
-        if not pairs or not np.all((left >= 0.0) & (left <= right) & (right <= 1.0)):
-            raise ModelFileError(
-                f"{part} at step {step} needs pairs 0 <= left <= right <= 1, one per episode"
-            )
-        found.append(StepLimits(step, left, right))
-    return tuple(found)
+def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
+    """Both limits at one step: numbers from 0 to 1, in order, one pair for each that was asked.
+
+    NaN is an episode that every tree has seen, which has no honest answer.
+    """
+    arrays = container.section(f"{part}-{asked.step:05d}")
+    left, right = arrays["left"], arrays["right"]
+    pairs = left.shape == right.shape == asked.y.shape and left.dtype == right.dtype == np.float64
+    ordered = pairs and np.all((left >= 0.0) & (left <= right) & (right <= 1.0) | np.isnan(left))
+    if not ordered or not np.array_equal(np.isnan(left), np.isnan(right)):
+        raise ModelFileError(
+            f"{part} at step {asked.step} needs pairs 0 <= left <= right <= 1, one per episode"
+        )
+    return StepLimits(asked.step, left, right)
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:

@@ -17,14 +17,16 @@ from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
-from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitted._curves import learned_curves
+from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
+from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
-from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 
@@ -108,12 +110,20 @@ def fit_monitor(
         spacing = _chosen_spacing(recipe, train)
         blocks, law = plan_blocks(train.horizon, spacing=spacing)
         recipe = replace(recipe, blocks=blocks, law=law)
-    rows, kept = _rows_per_block(recipe), None
+    rows = _rows_per_block(recipe)
+    # Without assure episodes alarms are set by the learning episodes themselves (M16).
+    stage = Stage.of(train, recipe.seed) if own and "assure" not in named else None
+
+    def task(index: int) -> BlockTask:
+        """The task of a block; the same whenever it is asked for."""
+        return _task(recipe, named, recipe.blocks[index], own=own, stage=stage, rows=rows)
+
+    kept = None
     if checkpoint is not None:
-        kept = Checkpoint(checkpoint, _digest(recipe, named))
+        kept = Checkpoint(checkpoint, _digest(recipe, named), lambda index: task(index).asked)
     results: list[BlockResult] = run_tasks(
         fit_block,
-        lambda index: _task(recipe, named, recipe.blocks[index], own=own, rows=rows),
+        task,
         len(recipe.blocks),
         engine=engine,
         checkpoint=kept,
@@ -138,6 +148,10 @@ def fit_monitor(
         limits = blended_limits(results, recipe.law, "assure")
         part = Part("assure", assure, _codes(assure, groups), may_miss)
         excess = whole_run_excess(limits, part, ranks, curves)
+    rehearsal: Rehearsal | None = None
+    if stage is not None:
+        limits = blended_limits(results, recipe.law, REHEARSAL)
+        rehearsal = rehearsed(limits, stage, _codes(stage.episodes, groups), recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
         schema=schema,
@@ -165,6 +179,7 @@ def fit_monitor(
                 np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
             ),
         ),
+        rehearsal=rehearsal,
     )
 
 
@@ -197,6 +212,7 @@ def _task(
     block: Block,
     *,
     own: str | None = None,
+    stage: Stage | None = None,
     rows: int,
 ) -> BlockTask:
     """The task of one block: rows to learn from, and rows to answer for."""
@@ -213,6 +229,13 @@ def _task(
     learned = thinned(learned, max(every, 1), recipe.seed)
     n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
     pooled = max(1.0, sum(map(len, learned)) / max(n_episodes, 1))
+    asked = {
+        name: read(part, answers)
+        for name, part in named.items()
+        if name == own or part is not train
+    }
+    if stage is not None:
+        asked[REHEARSAL] = stage.asking(read(stage.episodes, answers))
     return BlockTask(
         index=block.index,
         model=fresh_model(
@@ -222,12 +245,8 @@ def _task(
         ),
         categorical=train.schema.categorical,
         train=learned,
-        asked={
-            name: read(part, answers)
-            for name, part in named.items()
-            if name == own or part is not train
-        },
-        own=own,
+        asked=asked,
+        own=tuple(name for name in (own, REHEARSAL) if name in asked),
     )
 
 

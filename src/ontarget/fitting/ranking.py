@@ -11,10 +11,10 @@ from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
+from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.blocks import LawTable
-from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.tasks import BlockResult

@@ -36,12 +36,12 @@ class StepRows:
 
     step: int
     X: FloatArray
-    y: FloatArray  # the remainder, scaled as the models see it (M18)
+    y: FloatArray  # the remainder, scaled as the models see it (M18); (n, m) asks for m values
     keys: KeyArray
     index: IndexArray  # each row's position among the episodes of its part
 
     def __len__(self) -> int:
-        return int(self.y.size)
+        return int(self.index.size)
 
     def take(self, which: IndexArray) -> StepRows:
         """Some of the rows."""
@@ -55,8 +55,8 @@ class BlockTask:
     """Everything that fitting one block needs, and nothing else.
 
     ``asked`` are the rows of each part that the block's model must answer for, by the part's name.
-    Those of ``own`` belong to the very episodes that train it: each is answered by what the model
-    learned from the others.
+    Those of the parts in ``own`` belong to the very episodes that train it: each is answered by
+    what the model learned from the others.
     """
 
     index: int
@@ -64,12 +64,12 @@ class BlockTask:
     categorical: tuple[int, ...]
     train: tuple[StepRows, ...]
     asked: dict[str, tuple[StepRows, ...]]
-    own: str | None = None
+    own: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class StepLimits:
-    """Both limits of a model's CDF at the outcomes of one part's episodes at one step."""
+    """Both limits of a model's CDF at what one part's rows ask at one step: (n,) or (n, m)."""
 
     step: int
     left: FloatArray
@@ -90,12 +90,14 @@ def fit_block(task: BlockTask) -> BlockResult:
         return BlockResult(None, dict.fromkeys(task.asked, ()))
     unfitted = copy.deepcopy(task.model) if task.own else task.model
     model = _fitted(task, task.model, task.train)
-    limits = {}
-    for part, steps in task.asked.items():
-        if part == task.own:
-            limits[part] = _own_limits(task, unfitted, model)
-        else:
-            limits[part] = tuple(_limits(model, rows) for rows in steps)
+    limits = {
+        part: tuple(_limits(model, rows) for rows in steps)
+        for part, steps in task.asked.items()
+        if part not in task.own
+    }
+    own = [rows for part in task.own for rows in task.asked[part]]
+    found = iter(_own_limits(task, own, unfitted, model))
+    limits |= {part: tuple(next(found) for _ in task.asked[part]) for part in task.own}
     return BlockResult(model, limits)
 
 
@@ -114,22 +116,20 @@ def _limits(model: Any, rows: StepRows) -> StepLimits:
     return StepLimits(rows.step, *model.cdf_limits(rows.X, rows.y))
 
 
-def _own_limits(task: BlockTask, unfitted: Any, model: Any) -> tuple[StepLimits, ...]:
+def _own_limits(
+    task: BlockTask, steps: Sequence[StepRows], unfitted: Any, model: Any
+) -> list[StepLimits]:
     """Answers for the training episodes themselves, none by what has learned from it (M16).
 
     A forest has trees that never saw an episode; any other model is fitted again without each fold.
     """
-    steps = task.asked[task.own] if task.own else ()
     if hasattr(model, "out_of_bag_limits"):
-        return tuple(
+        return [
             StepLimits(rows.step, *model.out_of_bag_limits(rows.X, rows.y, rows.keys))
             for rows in steps
-        )
-    limits = [
-        StepLimits(rows.step, np.full(len(rows), np.nan), np.full(len(rows), np.nan))
-        for rows in steps
-    ]
-    for fold in range(_FOLDS):
+        ]
+    limits = [StepLimits(rows.step, *np.full((2, *rows.y.shape), np.nan)) for rows in steps]
+    for fold in range(_FOLDS if steps else 0):
         train = [_of_fold(rows, fold, inside=False) for rows in task.train]
         if not any(len(rows) for rows in train):
             continue
@@ -140,7 +140,7 @@ def _own_limits(task: BlockTask, unfitted: Any, model: Any) -> tuple[StepLimits,
                 here = fold_of(rows.keys) == fold
                 answered = _limits(twin, held_out)
                 found.left[here], found.right[here] = answered.left, answered.right
-    return tuple(limits)
+    return limits
 
 
 def fold_of(keys: KeyArray) -> IndexArray:

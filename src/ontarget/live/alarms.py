@@ -32,8 +32,11 @@ class PromisedAlarms:
 
     Attributes
     ----------
+    promised
+        Whether the rates are promised. Without assure episodes the learning episodes set the
+        thresholds, and the rates are measured, not promised.
     false_alarm_rate
-        The promised rates, ascending.
+        The rates, ascending.
     threshold
         The threshold that each promise gives; NaN where there are too few successes for it.
     detection_rate, detection_interval
@@ -43,9 +46,10 @@ class PromisedAlarms:
     lead_to_decision
         (rates, 3): the same to the step at which the outcome was settled by arithmetic.
     n_met, n_missed
-        How many assure episodes met and missed the target.
+        How many of the episodes met and missed the target.
     """
 
+    promised: bool
     false_alarm_rate: FloatArray
     threshold: FloatArray
     detection_rate: FloatArray
@@ -69,7 +73,8 @@ class PromisedAlarms:
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
         decided = "" if self._ends_decide else ", before it was decided"
         head = (
-            f"promised   alarm below   failures caught   steps before the end (quartiles){decided}"
+            f"{'promised' if self.promised else 'measured'}   alarm below   failures caught   "
+            f"steps before the end (quartiles){decided}"
         )
         return "\n".join([head, *(self._row(int(i)) for i in shown)])
 
@@ -81,9 +86,9 @@ class PromisedAlarms:
     def _row(self, i: int) -> str:
         rate = f"{100 * self.false_alarm_rate[i]:6.1f} %"
         if math.isnan(self.threshold[i]):
-            return f"{rate}   too few of the {self.n_met:,} assure episodes that met the target"
+            return f"{rate}   too few of the {self.n_met:,} episodes that met the target"
         if math.isnan(self.detection_rate[i]):
-            return f"{rate}   {self.threshold[i]:11.3f}   none of the assure episodes failed"
+            return f"{rate}   {self.threshold[i]:11.3f}   none of the episodes failed"
         caught = f"{100 * self.detection_rate[i]:13.1f} %"
         lead = _quartiles(self.lead_steps[i])
         if lead and not self._ends_decide:
@@ -119,6 +124,7 @@ def promised_alarms(
         detection[known, 1:] = curve.detection_interval[place]
         lead[known] = np.hstack([curve.lead_steps[place], curve.lead_to_decision[place]])
     return PromisedAlarms(
+        promised=assured.promises,
         false_alarm_rate=np.array([float(Fraction(str(rate))) for rate in asked]),
         threshold=threshold,
         detection_rate=detection[:, 0],
@@ -142,7 +148,7 @@ def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None
     if missed.size and not np.any(assured.first_alarms(rule, trigger) >= 0):
         warnings.warn(
             f"an alarm {rule.relation} {rule.compared_name} = {trigger.threshold:.3g} would not "
-            f"have been raised on any of the {assured.met.size:,} assure episodes, "
+            f"have been raised on any of the {assured.met.size:,} {assured.part} episodes, "
             f"{missed.size:,} of which missed the target; raise its threshold, or promise a higher "
             "rate",
             AlarmWarning,

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ontarget.errors import FewEpisodesError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.live._rehearsed import rehearsed_answers
 from ontarget.live.alarms import warn_of_silence
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.live.contract import Contract
-from ontarget.live.rules import NO_ASSURE, AlarmRule, Trigger
+from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target
 
 __all__ = ["Contracts"]
@@ -57,23 +57,26 @@ class Contracts:
     def assured(
         self, target: Target, calibration: TargetCalibration | None = None, group: int = 0
     ) -> Answers:
-        """What the monitor says of the group's assure episodes at every step."""
-        assure = self.fitted.assure
-        if assure is None:
-            raise FewEpisodesError(NO_ASSURE)
-        answers: Answers = self._kept(
-            self._answers,
-            (target, calibration),
-            _MOST_TARGETS,
-            lambda: answer_episodes(self.fitted, assure, target, calibration=calibration),
-        )
-        return answers.take(np.flatnonzero(self.fitted.assure_groups == group))
+        """What the monitor says of the group's assure episodes at every step.
+
+        Without any, what it would say of its learning episodes, had it not learned from them.
+        """
+        fitted = self.fitted
+
+        def answers() -> Answers:
+            if fitted.assure is None:
+                return rehearsed_answers(fitted, target, calibration=calibration)
+            return answer_episodes(fitted, fitted.assure, target, calibration=calibration)
+
+        found = self._kept(self._answers, (target, calibration), _MOST_TARGETS, answers)
+        groups = fitted.assure_groups if fitted.rehearsal is None else fitted.rehearsal.groups
+        return found.take(np.flatnonzero(groups == group))
 
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: TargetCalibration | None = None
     ) -> tuple[Trigger, ...]:
         """The rule as data, for each group."""
-        if not rule.needs_assure or self.fitted.assure is None:
+        if not rule.needs_assure or not self._has_episodes:
             return (rule.trigger(None),) * self.fitted.n_groups
         return tuple(
             rule.trigger(self.assured(target, calibration, g)) for g in range(self.fitted.n_groups)
@@ -91,22 +94,32 @@ class Contracts:
             release()
         return contract
 
+    @property
+    def _has_episodes(self) -> bool:
+        """Whether any episodes were kept that can set an alarm."""
+        return self.fitted.assure is not None or self.fitted.rehearsal is not None
+
     def _listen(self, contract: Contract) -> None:
         """Warn of a rule that stays silent on all assure episodes; a few failed ones come first."""
+        if not self._has_episodes or self._is_heard(contract):
+            return
+        for g, trigger in enumerate(contract.triggers):
+            said = self.assured(contract.target, contract.calibration, g)
+            warn_of_silence(contract.rule, trigger, said)
+
+    def _is_heard(self, contract: Contract) -> bool:
+        """Whether a few failed assure episodes set the rule off, or none failed at all."""
         fitted, target = self.fitted, contract.target
         if fitted.assure is None:
-            return
+            return False
         missed = np.flatnonzero(~target.contains(fitted.assure.outcomes, fitted.grid))
-        if not missed.size:
-            return
-        for few in _A_FEW:
+        for few in _A_FEW if missed.size else ():
             some = answer_episodes(
                 fitted, fitted.assure.take(missed[:few]), target, calibration=contract.calibration
             )
             if np.any(some.first_alarms(contract.rule, contract.triggers[0]) >= 0):
-                return
-        for g, trigger in enumerate(contract.triggers):
-            warn_of_silence(contract.rule, trigger, self.assured(target, contract.calibration, g))
+                return True
+        return not missed.size
 
     def _kept(
         self,

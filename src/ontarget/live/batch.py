@@ -53,6 +53,8 @@ class Answers:
         Which episodes met the target.
     lengths
         How many steps each has.
+    promises
+        Whether nothing was learned from them, so that what they say of an alarm is a promise.
     """
 
     numbers: FloatArray
@@ -60,6 +62,12 @@ class Answers:
     n: IndexArray
     met: BoolArray
     lengths: IndexArray
+    promises: bool = True
+
+    @property
+    def part(self) -> str:
+        """What to call the episodes of a fitted monitor that these are answers on."""
+        return "assure" if self.promises else "learning"
 
     @property
     def p(self) -> FloatArray:
@@ -119,6 +127,7 @@ class Answers:
             self.n[:, episodes],
             self.met[episodes],
             self.lengths[episodes],
+            self.promises,
         )
 
     def first_alarms(self, rule: AlarmRule, trigger: Trigger) -> IndexArray:

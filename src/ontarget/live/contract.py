@@ -17,10 +17,10 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted._spread import spread_table
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE, NO_ENVELOPES
 from ontarget.fitted.question import Question
-from ontarget.fitted._spread import spread_table
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
@@ -88,7 +88,7 @@ class Contract:
             fitted.ranks.values,
             read_only(np.concatenate(fitted.sorted_excess)),
             NO_ENVELOPES if calibration is None else calibration.table,
-            NO_CURVE if fitted._curves is None else read_only(fitted._curves.values.reshape(-1)),
+            NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
             bounds,
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
@@ -291,7 +291,7 @@ def _steps(
     found[:, :, k.SPANS + 2] = found[:, :, k.SPANS + 3] - sizes
     if calibration is not None:
         found[:, :, k.SPANS + 4 : k.SPANS + 6] = calibration.spans
-    if fitted._curves is not None:
+    if fitted.curves is not None:
         ends = np.arange(1, fitted.horizon * fitted.n_groups + 1).reshape(found.shape[:2])
         found[:, :, k.SPANS + 7] = ends * KNOTS.size
         found[:, :, k.SPANS + 6] = found[:, :, k.SPANS + 7] - KNOTS.size

@@ -29,6 +29,11 @@ __all__ = [
 ]
 
 NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"
+_NOTHING_RULED_OUT = (
+    "a target is ruled out by assure episodes alone, and this monitor has none; fit with a split "
+    "that has some, or set an alarm by ",
+    Argument("false_alarm_rate"),
+)
 # How far above its threshold p must rise before an alarm clears by itself.
 _HYSTERESIS = 0.05
 # A live p may lie one rounding error below the p that the threshold was taken from (M8).
@@ -57,6 +62,16 @@ class Assured(Protocol):
         """(steps, episodes): where a bad reading made the step unknown."""
         ...
 
+    @property
+    def part(self) -> str:
+        """What to call them: assure or learning."""
+        ...
+
+    @property
+    def promises(self) -> bool:
+        """Whether they are assure episodes; the learning episodes only measure."""
+        ...
+
     def scores(self, for_steps: int) -> FloatArray:
         """The threshold above which each episode would have raised an alarm (M8)."""
         ...
@@ -80,6 +95,9 @@ class Trigger(NamedTuple):
         The threshold to show: `raise_below` without what is taken off for rounding.
     promised
         The promise behind it, if there is one.
+    measured
+        What the learning episodes say of it, where there are no assure episodes: about this rate of
+        false alarms, measured and not promised.
     """
 
     compared: int
@@ -88,6 +106,7 @@ class Trigger(NamedTuple):
     for_steps: int
     threshold: float
     promised: Threshold | None = None
+    measured: Threshold | None = None
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
@@ -174,7 +193,8 @@ class Below(AlarmRule):
 class Promised(AlarmRule):
     """Alarm with a promised rate: how often a run that meets its target may raise any alarm.
 
-    The threshold comes from the assure episodes that met the target (M8).
+    The threshold comes from the assure episodes that met the target (M8). In a monitor without
+    assure episodes it comes from its learning episodes: the rate is then measured, not promised.
 
     Parameters
     ----------
@@ -200,18 +220,19 @@ class Promised(AlarmRule):
         _check_steps(self.for_steps)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as data: the threshold that these episodes promise."""
+        """The rule as data: the threshold that these episodes promise, or measure."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         scores = assured.scores(self.for_steps)
         if self.robust:
             scores = np.where(assured.broken.any(axis=0), 0.0, scores)
-        promised = promised_threshold(scores, assured.met, self.rate)
-        threshold = promised.value
+        found = promised_threshold(scores, assured.met, self.rate, part=assured.part)
+        threshold = found.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
         if clear < threshold:
             raise _clears_too_early(clear, threshold)
-        return Trigger(P, threshold - _ROUNDING, clear, self.for_steps, threshold, promised)
+        behind = (found, None) if assured.promises else (None, found)
+        return Trigger(P, threshold - _ROUNDING, clear, self.for_steps, threshold, *behind)
 
 
 @dataclass(frozen=True)
@@ -243,6 +264,8 @@ class RuledOut(AlarmRule):
         """The rule as data; it needs assure episodes, but not what they say of this target."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
+        if not assured.promises:
+            raise FewEpisodesError(*_NOTHING_RULED_OUT)
         just_above = math.nextafter(float(exact_level(self.rate)), math.inf)
         return Trigger(
             PLAUSIBILITY, just_above, math.inf, self.for_steps, float(exact_level(self.rate))

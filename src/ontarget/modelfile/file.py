@@ -14,10 +14,11 @@ from ontarget._typing import AnyArray, FloatArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Translation, behavior_of
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
-from ontarget.fitted.blocks import LawTable
 from ontarget.fitted._curves import CurveTable
+from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.modelfile._description import Description
 from ontarget.modelfile.container import Container, container_bytes, write_container
 from ontarget.models._entry import check_width, model_arrays
@@ -137,12 +138,13 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "episodes": {"fingerprints": fitted.trained.fingerprints},
         "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
         "ranks": fitted.ranks.to_arrays(),
-        "curves": {} if fitted._curves is None else fitted._curves.to_arrays(),
+        "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
+        "rehearsal": {} if fitted.rehearsal is None else fitted.rehearsal.to_arrays(),
     }
 
 
 def _opened(container: Container, given: Behavior | None) -> Fitted:
-    named = ("assure", "curves", "episodes", "law", "ranks")
+    named = ("assure", "curves", "episodes", "law", "ranks", "rehearsal")
     sections = {name: container.section(name) for name in named}
     with _forged(container.name):
         about = Description.of(container.header)
@@ -173,6 +175,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
                 roles=about.roles,
                 fingerprints=_fingerprints(sections["episodes"], about.sizes),
             ),
+            rehearsal=_rehearsal(sections["rehearsal"], about, behavior),
         )
         return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
 
@@ -182,6 +185,25 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
+
+
+def _rehearsal(
+    arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
+) -> Rehearsal | None:
+    """The rehearsal of a monitor that learned and has no assure episodes; others have none."""
+    if about.sizes["assure"] or "learn" not in about.sizes:
+        return None
+    found = Rehearsal.from_arrays(
+        arrays, horizon=about.horizon, n_groups=about.n_groups, most=about.sizes["learn"]
+    )
+    if _unknown_before(found.before, behavior):
+        raise ModelFileError("rehearsal array 'before' needs finite numbers")
+    return found
+
+
+def _unknown_before(before: FloatArray, behavior: Behavior) -> bool:
+    """Whether a behavior so far is none that a run can have."""
+    return bool(np.any(np.isinf(before) if behavior.reads_so_far else ~np.isfinite(before)))
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
@@ -274,8 +296,7 @@ def _episodes(
     if codes.size != n or arrays["excess"].size != n or not np.isfinite(arrays["outcomes"]).all():
         raise ModelFileError("assure episodes need a group, an excess and an outcome each")
     before = arrays["before"]
-    unknown = np.isinf(before) if behavior.reads_so_far else ~np.isfinite(before)
-    if unknown.any():
+    if _unknown_before(before, behavior):
         raise ModelFileError("assure array 'before' needs finite numbers")
     store = Store(
         schema=about.schema,

@@ -20,6 +20,7 @@ from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
 from ontarget.live.assured import Contracts
 from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
+from ontarget.monitor._reach import reach_in_words
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
@@ -211,6 +212,21 @@ class GoalMonitor(Asked):
             f"feature{'s' * (len(found.schema) != 1)}, behavior {found.behavior.spec}; {sizes}>"
         )
 
+    def summary(self) -> str:
+        """How far p may be off with these episodes, and what they are too few to promise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
+        >>> parts = walks.split(assure=0)
+        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0])
+        accuracy   p may be off by about ± 14 points with 40 episodes
+        """
+        return reach_in_words(self.fitted)
+
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.
 
@@ -281,7 +297,7 @@ def _refuse_unknown(fitted: Fitted) -> None:
     """Refuse a fit that could say nothing at any step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
-        n = fitted.trained.sizes["learn" if fitted._curves is not None else "calibrate"]
+        n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]
         raise FewEpisodesError(
             f"too few episodes: {n:,} are left to calibrate p, and a "
             f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "

@@ -76,10 +76,20 @@ class Facts:
     no_alarms: FewEpisodesError | None  # why there are none
 
     @property
-    def promised_rate(self) -> float | None:
-        """The rate of false alarms that the rule promises; None if it promises none."""
+    def asked_rate(self) -> float | None:
+        """The rate of false alarms that the rule is set for; None if it is set for none."""
         rule = self.rule
         return float(exact_rate(rule.rate)) if isinstance(rule, Promised | RuledOut) else None
+
+    @property
+    def promised_rate(self) -> float | None:
+        """The rate of false alarms that is promised; None if none is."""
+        return None if self.only_measured else self.asked_rate
+
+    @property
+    def only_measured(self) -> bool:
+        """Whether the learning episodes set the alarm, for want of assure episodes (M16)."""
+        return self.alarms is not None and self.alarms.measured
 
     @property
     def allowed_rate(self) -> float | None:

@@ -170,6 +170,14 @@ def measured_only(facts: Facts) -> list[str]:
     ]
     if facts.alarms is not None:
         items.insert(1, "How many failures an alarm catches, and how early.")
+    if facts.only_measured and facts.alarms is not None and facts.asked_rate is not None:
+        quality = facts.alarms.quality.false_alarms
+        items.insert(
+            1,
+            f"That {percent(facts.asked_rate)} of the runs that meet the target raise an alarm: "
+            "without assure episodes the learning episodes set the threshold, so the rate is "
+            f"measured, not promised. Here: {quality.count:,} of {quality.n:,}.",
+        )
     return items
 
 
@@ -255,7 +263,7 @@ def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
         return Statement("No alarm can be promised.", str(facts.no_alarms), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
-    false, caught, promise = quality.false_alarms, quality.in_time, facts.promised_rate
+    false, caught, promise = quality.false_alarms, quality.in_time, facts.asked_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
     kept = (
         f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
@@ -309,7 +317,12 @@ def _sure(found: Measured) -> Statement:
 def _assured(facts: Facts) -> str:
     if facts.alarms is None:
         return f"would set the alarm, but cannot: {facts.no_alarms}"
-    parts = []
+    parts = [
+        f"would promise the rate of false alarms; here {found.m:,} learning episodes that met the "
+        f"target set the alarm for {percent(found.rate)}: measured, not promised"
+        for found in (trigger.measured for trigger in facts.alarms.triggers)
+        if found is not None
+    ]
     for trigger in facts.alarms.triggers:
         promised = trigger.promised
         if promised is None:

@@ -64,6 +64,11 @@ class RaisedAlarms:
     first: IndexArray
     quality: AlarmQuality
 
+    @property
+    def measured(self) -> bool:
+        """Whether the learning episodes set the threshold: its rate is measured, not promised."""
+        return any(trigger.measured is not None for trigger in self.triggers)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measured:

@@ -1,0 +1,57 @@
+"""What a fitted monitor can be held to, in words: how far p may be off, and what it can promise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget.conformal.planning import needed_successes
+from ontarget.fitted._spread import share_bounds
+from ontarget.fitted.fitted import Fitted
+
+__all__ = ["reach_in_words"]
+
+_RATES = ("0.1", "0.05", "0.01")
+
+
+def reach_in_words(fitted: Fitted) -> str:
+    """Two facts, each a label and a text: the accuracy of p, and the promises out of reach."""
+    return f"accuracy   {_accuracy(fitted)}\npromises   {_promises(fitted)}"
+
+
+def _accuracy(fitted: Fitted) -> str:
+    known = fitted.learned[fitted.learned >= fitted.min_calibration]
+    if not known.size:
+        return "no step has enough episodes for p"
+    most, fewest = int(known.max()), int(known.min())
+    text = f"p may be off by about ± {_points(most)} points with {most:,} episodes"
+    if _points(fewest) != _points(most):
+        text += f", ± {_points(fewest)} at the step that {fewest:,} of them reach"
+    return text
+
+
+def _points(n: int) -> int:
+    """Half the spread of p = ½ in percentage points (M20)."""
+    low, high = share_bounds(n)
+    width = np.interp(0.5, np.linspace(0.0, 1.0, low.size), high - low)
+    return round(50.0 * float(width))
+
+
+def _promises(fitted: Fitted) -> str:
+    if fitted.rehearsal is not None:
+        return (
+            "none without assure episodes; an alarm can be set by the learning episodes, its rate "
+            "of false alarms measured, not promised"
+        )
+    counts = [own.size for own in fitted.sorted_excess]
+    there = f"{min(counts):,}" + " in the smallest group" * (len(counts) > 1)
+    lacking = [rate for rate in _RATES if needed_successes(rate) > min(counts)]
+    if not lacking:
+        return f"an alarm with at most 1 % false alarms is within reach of {there} assure episodes"
+    least, *others = lacking
+    more = ", ".join(f"{percent(float(one))}: {needed_successes(one)}" for one in others)
+    return (
+        f"out of reach: an alarm with at most {percent(float(least))} false alarms needs "
+        f"{needed_successes(least)} assure episodes that met the target{f' ({more})' * bool(more)}"
+        f", and there are {there}"
+    )

@@ -1,0 +1,115 @@
+"""A rehearsed law between the values of its ladder, and a curve without one episode's rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget.errors import ModelFileError
+from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted._curves import learned_curves, without_one
+from ontarget.fitted.law import NO_CURVE
+from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.rehearsal import Rehearsal, RehearsedLaw, as_shares
+
+LADDER = np.array([-1.0, 0.0, 0.5, 2.0, 2.0])  # the last is there twice, to fill up a shorter one
+
+
+def law() -> RehearsedLaw:
+    """Two episodes: one with jumps at every value, one without any."""
+    left = np.array([[0.0, 0.2, 0.5, 0.9, 0.9], [0.0, 0.3, 0.6, 1.0, 1.0]])
+    right = np.array([[0.1, 0.4, 0.6, 1.0, 1.0], [0.0, 0.3, 0.6, 1.0, 1.0]])
+    return RehearsedLaw(LADDER, left, right, np.array([0.3, 0.7]), NO_CURVE, 40)
+
+
+def slow_limits(of: RehearsedLaw, row: int, y: float) -> tuple[float, float]:
+    for k, value in enumerate(of.ladder):
+        if y == value:
+            return of.left[row, k], of.right[row, k]
+        if y < value:
+            if k == 0:
+                return 0.0, 0.0
+            share = (y - of.ladder[k - 1]) / (value - of.ladder[k - 1])
+            between = of.right[row, k - 1] + share * (of.left[row, k] - of.right[row, k - 1])
+            return between, between
+    return 1.0, 1.0
+
+
+def test_the_law_jumps_at_its_values_and_rises_evenly_between_them() -> None:
+    of, y = law(), np.array([-2.0, -1.0, -0.4, 0.0, 0.25, 0.5, 1.9, 2.0, 3.0])
+    left, right = of.cdf_limits(np.array([[1.0], [0.0]]), np.stack([y, y]))
+    for place, row in enumerate((1, 0)):
+        expected = np.array([slow_limits(of, row, one) for one in y]).T
+        np.testing.assert_allclose([left[place], right[place]], expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [2, 9, 60])
+def test_a_curve_without_one_rank_is_the_curve_of_the_others(n: int) -> None:
+    ranks = np.sort(np.random.default_rng(n).random(n))
+    curve = learned_curves(RankTable.of([ranks], 1)).at(0, 0)
+    around = np.concatenate([[0.0], ranks, [1.0]])
+    for i, own in enumerate(ranks):
+        others = learned_curves(RankTable.of([np.delete(ranks, i)], 1)).at(0, 0)
+        found = without_one(curve, n, own, KNOTS)
+        beyond = (around[i] >= KNOTS) | (around[i + 2] <= KNOTS)  # its neighbours
+        np.testing.assert_allclose(found[beyond], others[beyond], atol=1e-12)
+        assert np.abs(found - others).max() <= 1.0 / (n + 300.0)
+
+
+def test_one_episode_moves_p_against_its_own_outcome() -> None:
+    a = np.array([0.5])
+    low, high = (without_one(KNOTS, 50, np.array([own]), a)[0] for own in (0.2, 0.8))
+    assert low < 0.5 < high
+
+
+def whole() -> dict[str, np.ndarray]:
+    lengths, rows = np.array([2, 1, 2]), 5
+    limits = as_shares(np.linspace(0.0, 1.0, 4) * np.ones((rows, 1)))
+    return Rehearsal(
+        lengths=lengths,
+        groups=np.zeros(3, dtype=np.intp),
+        outcomes=np.arange(3.0),
+        before=np.zeros(rows),
+        ranks=np.array([0.1, 0.5, np.nan, 0.2, 0.9]),
+        ladder=np.tile(np.arange(4.0), (2, 1)),
+        left=limits,
+        right=limits,
+    ).to_arrays()
+
+
+def reading(arrays: dict[str, np.ndarray]) -> Rehearsal:
+    return Rehearsal.from_arrays(arrays, horizon=2, n_groups=1, most=3)
+
+
+def test_what_was_written_comes_back() -> None:
+    found = reading(whole())
+    for name, array in whole().items():
+        np.testing.assert_array_equal(getattr(found, name), array)
+    assert [found.rows_at(t)[1].tolist() for t in range(2)] == [[0, 1, 2], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("lengths", np.array([2, 1, 2, 1]), "1 to 3 episodes"),
+        ("lengths", np.empty(0, dtype=np.int64), "1 to 3 episodes"),
+        ("lengths", np.array([2, 0, 2]), "1 to 2 steps"),
+        ("lengths", np.array([2, 2**62, 2**62]), "1 to 2 steps"),
+        ("groups", np.array([0, 0]), "a group for each"),
+        ("groups", np.array([0, 1, 0]), "groups below 1"),
+        ("groups", np.array([0, -1, 0]), "groups below 1"),
+        ("ladder", np.zeros((3, 4)), "for each of 2 steps"),
+        ("ladder", np.empty((2, 0)), "a ladder of numbers"),
+        ("ladder", np.array([[0.0, 1.0, np.nan, 3.0]] * 2), "a ladder of numbers"),
+        ("ladder", np.array([[0.0, 1.0, 2.0, 1e301]] * 2), "a ladder of numbers"),
+        ("ladder", np.array([[0.0, 2.0, 1.0, 3.0]] * 2), "a ladder that rises"),
+        ("outcomes", np.array([0.0, np.inf, 1.0]), "outcomes that are finite"),
+        ("before", np.zeros(4), "before of type float64 and shape"),
+        ("ranks", np.array([0.1, 0.5, 1.5, 0.2, 0.9]), "ranks from 0 to 1"),
+        ("left", np.zeros((5, 4)), "left of type uint16"),
+        ("right", np.zeros((5, 3), dtype=np.uint16), "right of type uint16 and shape"),
+    ],
+)
+def test_a_forged_rehearsal_is_refused(name: str, wrong: np.ndarray, message: str) -> None:
+    with pytest.raises(ModelFileError, match=f"the rehearsal needs .*{message}"):
+        reading({**whole(), name: wrong})
