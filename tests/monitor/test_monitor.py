@@ -237,7 +237,7 @@ def test_groups_are_calibrated_by_themselves() -> None:
     step = new.at(1)
     found = monitor.outlook(1, step.states, step.behavior, TARGETS[0], groups=step.groups)
     assert found.n.tolist() == [40] * 40
-    assert (monitor.fitted.learned == 160).all()
+    assert (monitor.fitted.learned >= 158).all()  # hardly any run is in every bag
     alone = monitor.outlook(1, step.states[:1], step.behavior[:1], TARGETS[0], groups=["0"])
     assert alone.p[0] == found.p[0]
     with pytest.raises(GroupError, match="one of the calibrated groups '0', '1', '2', got '7'"):
@@ -337,7 +337,7 @@ def test_parts_of_a_split_need_to_be_alike() -> None:
 
 
 def test_a_fit_that_could_say_nothing_is_refused() -> None:
-    with pytest.raises(FewEpisodesError, match="too few episodes: 12 are left to calibrate, and a"):
-        GoalMonitor(Marginal()).fit(walks(30), progress=False)
-    monitor = GoalMonitor(Marginal(), min_calibration=12).fit(walks(30), progress=False)
+    with pytest.raises(FewEpisodesError, match="too few episodes: 16 are left to calibrate p, and"):
+        GoalMonitor(Marginal()).fit(walks(20), progress=False)
+    monitor = GoalMonitor(Marginal(), min_calibration=12).fit(walks(20), progress=False)
     assert not monitor.fitted.unknown(0, 0)

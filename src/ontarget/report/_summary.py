@@ -100,6 +100,8 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
     quality, rule, rate = facts.alarms.quality, facts.rule, facts.promised_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in facts.alarms.triggers)
     promised = "" if rate is None else f" (promised {_percent(rate)})"
+    if facts.only_measured and facts.asked_rate is not None:
+        promised = f" (set for {_percent(facts.asked_rate)}: measured, not promised)"
     lines = [
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
         f"{_percent(quality.false_alarms.value)} false alarms{promised}"
