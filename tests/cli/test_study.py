@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target
+from ontarget.models import Marginal
+from tests.walks import walks
 
 from .river import call, river, told
 
@@ -137,3 +139,16 @@ def test_the_model_remembers_the_columns_of_its_log(tmp_path: Path) -> None:
     told(["fit", tmp_path / "runs.csv", "-o", model, *given])
     text = told(["evaluate", model, tmp_path / "new.csv", "--target", "-60:"])
     assert "of 100 episodes" in text
+
+
+def test_a_rate_without_assure_episodes_is_called_measured(tmp_path: Path) -> None:
+    model, new = tmp_path / "few.ontarget", tmp_path / "new.parquet"
+    walks(40, seed=7).write(new)
+    few = GoalMonitor(Marginal(), min_calibration=5)
+    few.fit(split=walks(60).split(assure=0), progress=False).save(model)
+    arguments = ["evaluate", model, new, "--target", "0.05:", "--false-alarm-rate", "0.1"]
+    assert "(set for 10.0 %: measured, not promised)" in told(arguments)
+    alarm = json.loads(told([*arguments, "--json"]))["alarm"]
+    assert (alarm["promised"], alarm["measured"]) == (None, 0.1)
+    refused = told(["evaluate", model, new, "--target", "0.05:", "--ruled-out", "0.1"])
+    assert "or set an alarm by --false-alarm-rate" in refused
