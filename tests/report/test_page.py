@@ -271,6 +271,7 @@ def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None
     few.fit(split=walks(60).split(assure=0), progress=False)
     facts = words.facts_of(few.evaluate(NEW, TARGET, resamples=20), Promised(0.1))
     assert (facts.asked_rate, facts.promised_rate) == (0.1, None)
-    assert not any("raise any alarm" in point for point in words.guaranteed(facts))
+    assert [point[:7] for point in words.guaranteed(facts)] == ["Nothing"]
+    assert facts.found.pit(2).is_flat
     assert any("measured, not promised. Here:" in point for point in words.measured_only(facts))
     assert "An alarm set for 10\u00a0% false alarms" in words.verdict(facts)[2].headline
