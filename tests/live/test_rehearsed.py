@@ -22,7 +22,7 @@ FOREST = QuantileForest(n_trees=60, min_leaf=3)
 
 def rehearsed(episodes: Episodes, model=FOREST, **options) -> GoalMonitor:
     monitor = GoalMonitor(model, min_calibration=5, **options)
-    return monitor.fit(split=episodes.split(assure=0), progress=False)
+    return monitor.fit(episodes, assure=0, progress=False)
 
 
 def test_p_is_the_out_of_bag_law_on_the_curve_of_the_others() -> None:

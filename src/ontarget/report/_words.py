@@ -182,11 +182,11 @@ def measured_only(facts: Facts) -> list[str]:
     """What was measured here and is promised by nobody."""
     own = facts.found.calibration is not None
     of_what = "of low and high" if own else "for the whole distribution of outcomes at a step"
-    guaranteed = f"calibration is guaranteed {of_what}, and"
+    said = f"calibration is guaranteed {of_what}, and"
     if facts.found.fitted.rehearsal is not None and not own:
-        guaranteed = "calibration is not guaranteed without assure episodes, only"
+        said = "calibration is not guaranteed without assure episodes, only"
     points = [
-        f"That “80\u00a0%” means 80 times in 100 for this very target: {guaranteed} "
+        f"That “80\u00a0%” means 80 times in 100 for this very target: {said} "
         f"measured for {'the one number p' if own else 'one target'} above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
