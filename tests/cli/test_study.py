@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target
+from ontarget.cli.live_view import LiveView
+from tests.walks import walks
 
 from .river import call, river, told
 
@@ -145,3 +147,23 @@ def test_the_model_remembers_the_columns_of_its_log(tmp_path: Path) -> None:
     told(["fit", tmp_path / "runs.csv", "-o", model, *given])
     text = told(["evaluate", model, tmp_path / "new.csv", "--target", "-60:"])
     assert "of 100 episodes" in text
+
+
+def test_a_rate_without_assure_episodes_is_called_measured(tmp_path: Path) -> None:
+    model, new = tmp_path / "few.ontarget", tmp_path / "new.parquet"
+    walks(40, seed=7).write(new)
+    walks(60).write(tmp_path / "runs.parquet")
+    fit = json.loads(told(["fit", tmp_path / "runs.parquet", "-o", model, "--assure", 0, "--json"]))
+    assert (fit["learn"], fit["assure"]) == (60, 0)
+    arguments = ["evaluate", model, new, "--target", "0.05:", "--false-alarm-rate", "0.1"]
+    assert "(set for 10.0 %: measured, not promised)" in told(arguments)
+    alarm = json.loads(told([*arguments, "--json"]))["alarm"]
+    assert (alarm["promised"], alarm["measured"]) == (None, 0.1)
+    refused = told(["evaluate", model, new, "--target", "0.05:", "--ruled-out", "0.1"])
+    assert "or set an alarm by --false-alarm-rate" in refused
+    contract = (
+        GoalMonitor.load(model).sessions(Target.at_least(0.05), false_alarm_rate=0.1).contract
+    )
+    assert (
+        "(false alarms: 10 %, measured, not promised)" in LiveView(contract, "few")._title().plain
+    )

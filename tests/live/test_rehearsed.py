@@ -12,6 +12,7 @@ from ontarget import Episodes, GoalMonitor, Promised, RuledOut, Target
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted._curves import without_one
 from ontarget.live._rehearsed import rehearsed_answers
+from ontarget.modelfile.file import fitted_bytes
 from ontarget.models import Marginal, QuantileForest
 from tests.walks import replay, walks
 
@@ -21,7 +22,7 @@ FOREST = QuantileForest(n_trees=60, min_leaf=3)
 
 def rehearsed(episodes: Episodes, model=FOREST, **options) -> GoalMonitor:
     monitor = GoalMonitor(model, min_calibration=5, **options)
-    return monitor.fit(split=episodes.split(assure=0), progress=False)
+    return monitor.fit(episodes, assure=0, progress=False)
 
 
 def test_p_is_the_out_of_bag_law_on_the_curve_of_the_others() -> None:
@@ -110,6 +111,18 @@ def test_a_loaded_monitor_sets_the_same_alarm_and_gives_the_same_p(tmp_path: Pat
     for i in range(20):
         live = [outlook.p for outlook in replay(watches[1], new, i)[:-1]]
         np.testing.assert_array_equal(live, batch.p[: len(live), i])
+
+
+def test_a_fit_that_was_killed_resumes_with_its_rehearsal(tmp_path: Path) -> None:
+    parts = walks(40).split(assure=0)
+    for model in (FOREST, Marginal()):
+        found = []
+        for folder in ("a", "a", "b"):
+            monitor = GoalMonitor(model, min_calibration=5)
+            place = tmp_path / type(model).__name__ / folder
+            monitor.fit(split=parts, progress=False, checkpoint=place)
+            found.append(fitted_bytes(monitor.fitted))
+        assert found[0] == found[1] == found[2]
 
 
 def test_of_very_many_episodes_some_are_kept_and_values_between_ladders_are_met() -> None:

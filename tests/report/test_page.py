@@ -20,6 +20,7 @@ from ontarget.evaluation import pool, reliability
 from ontarget.fitted._kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
+from ontarget.report import _words as words
 from ontarget.report._facts import facts_of
 from ontarget.report._figures import FIGURES, example_episode, example_episodes
 from ontarget.report._page import report_page
@@ -275,3 +276,14 @@ def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
     page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10), Promised())
     assert "Too few runs to say: the monitor was fitted on 900 of these 900 runs." in page
     assert "never seen" not in page
+
+
+def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None:
+    few = GoalMonitor(QuantileForest(n_trees=20, min_leaf=3), min_calibration=5)
+    few.fit(split=walks(60).split(assure=0), progress=False)
+    facts = words.facts_of(few.evaluate(NEW, TARGET, resamples=20), Promised(0.1))
+    assert (facts.asked_rate, facts.promised_rate) == (0.1, None)
+    assert [point[:7] for point in words.guaranteed(facts)] == ["Nothing"]
+    assert facts.found.pit(2).is_flat
+    assert any("measured, not promised. Here:" in point for point in words.measured_only(facts))
+    assert "An alarm set for 10\u00a0% false alarms" in words.verdict(facts)[2].headline

@@ -81,6 +81,13 @@ def fit(
     seed: Annotated[
         int, typer.Option(min=0, help="The same data and seed give the same file.", metavar="N")
     ] = 0,
+    assure: Annotated[
+        float,
+        typer.Option(
+            help="The share of episodes held out to assure promises; 0 for very few episodes.",
+            metavar="SHARE",
+        ),
+    ] = 0.2,
     reward_bounds: Annotated[
         str | None,
         typer.Option(
@@ -123,6 +130,7 @@ def fit(
         print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
     monitor.fit(
         recorded,
+        assure=assure,
         seed=seed,
         engine=engine,  # type: ignore[arg-type]  # checked above
         checkpoint=checkpoint,

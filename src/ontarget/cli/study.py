@@ -61,12 +61,19 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes.items()),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
-        "alarms": "their rates are promised by the assure episodes"
-        if sizes["assure"]
-        else "no assure episodes: their rates are measured, not promised",
+        "alarms": _alarms(sizes),
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
+
+
+def _alarms(sizes: dict[str, int]) -> str:
+    """What the false-alarm rates of a file's alarms are worth."""
+    if sizes["assure"]:
+        return "their rates are promised by the assure episodes"
+    if "learn" in sizes:
+        return "without assure episodes their rates are measured, not promised"
+    return "without assure episodes they have no rates"
 
 
 @reads_runs

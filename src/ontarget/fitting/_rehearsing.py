@@ -17,8 +17,9 @@ from ontarget.fitting.tasks import StepRows
 __all__ = ["REHEARSAL", "Stage", "rehearsed"]
 
 REHEARSAL = "rehearsal"  # as a part of a fit
-# What is kept of a rehearsal grows with both; an alarm's threshold hardly gains from more.
-_MOST_EPISODES, _MOST_VALUES = 500, 64
+# A row is an episode at a step, and takes some 270 bytes; a threshold hardly gains from more.
+_MOST_EPISODES, _ENOUGH_EPISODES, _MOST_ROWS = 500, 100, 50_000
+_MOST_VALUES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class Stage:
     def of(cls, learn: Episodes, seed: int) -> Stage:
         """The stage of these learning episodes; of very many a part, chosen by a hash of ids."""
         order = np.argsort(keyed_hash(learn.keys, seed, REHEARSAL), kind="stable")
+        most = min(_MOST_EPISODES, max(_ENOUGH_EPISODES, _MOST_ROWS // learn.horizon))
         behavior, steps = learn.behavior, range(learn.horizon)
         found = [np.unique(learn.at(t).response * behavior.scale(t)) for t in steps]
         ends = [one[[0, -1]] for one in found if one.size]
@@ -44,7 +46,7 @@ class Stage:
         ladder = np.full((learn.horizon, max(map(len, rungs))), greatest)
         for t, own in enumerate(rungs):
             ladder[t, : own.size] = own
-        return cls(learn.take(np.sort(order[:_MOST_EPISODES])), ladder)
+        return cls(learn.take(np.sort(order[:most])), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
         """The rows, each asked at its step's ladder and, last, at its own remainder."""

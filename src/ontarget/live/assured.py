@@ -69,7 +69,8 @@ class Contracts:
             return answer_episodes(fitted, fitted.assure, target, calibration=calibration)
 
         found = self._kept(self._answers, (target, calibration), _MOST_TARGETS, answers)
-        groups = fitted.assure_groups if fitted.rehearsal is None else fitted.rehearsal.groups
+        rehearsal = fitted.rehearsal
+        groups = fitted.assure_groups if rehearsal is None else rehearsal.groups
         return found.take(np.flatnonzero(groups == group))
 
     def triggers(

@@ -151,6 +151,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
         behavior = _behavior(about.behavior, given)
         # The law has an entry for every step, so that nothing below is longer than the file.
         law = _law(sections["law"], about.horizon, len(about.blocks))
+        assure = _episodes(sections["assure"], about, behavior)
         fitted = Fitted(
             schema=about.schema,
             behavior=behavior,
@@ -166,7 +167,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             groups=about.groups,
             min_calibration=about.min_calibration,
             may_miss=about.may_miss,
-            assure=_episodes(sections["assure"], about, behavior),
+            assure=assure,
             excess=_excess(sections["assure"]),
             trained=Trained(
                 parameters=about.parameters,
@@ -175,7 +176,9 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
                 roles=about.roles,
                 fingerprints=_fingerprints(sections["episodes"], about.sizes),
             ),
-            rehearsal=_rehearsal(sections["rehearsal"], about, behavior),
+            rehearsal=None
+            if assure is not None
+            else _rehearsal(sections["rehearsal"], about, behavior),
         )
         return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
 
@@ -190,8 +193,8 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
 def _rehearsal(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
 ) -> Rehearsal | None:
-    """The rehearsal of a monitor that learned and has no assure episodes; others have none."""
-    if about.sizes["assure"] or "learn" not in about.sizes:
+    """The rehearsal of a monitor without assure episodes; in the paper's way there is none."""
+    if "learn" not in about.sizes:
         return None
     found = Rehearsal.from_arrays(
         arrays, horizon=about.horizon, n_groups=about.n_groups, most=about.sizes["learn"]

@@ -218,9 +218,10 @@ class Asked:
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
             or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
             default); ``false_alarm_rate``, the promised probability that a successful run raises
-            any alarm (M8); ``for_steps``, how many steps in a row p must stay below the threshold;
-            and ``clear_above``, where an alarm ends. ``calibration`` is the target's own
-            calibration, from `calibrate_target`, if you made one.
+            any alarm (M8), in a monitor without assure episodes measured, not promised;
+            ``for_steps``, how many steps in a row p must stay below the threshold; and
+            ``clear_above``, where an alarm ends. ``calibration`` is the target's own calibration,
+            from `calibrate_target`, if you made one.
         """
         contract = self._contract(target, alarm)
         return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
@@ -293,7 +294,8 @@ class Asked:
         """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
 
         Fix the rate before you look: a rate that was picked from this table is slightly optimistic,
-        because the same assure episodes chose it.
+        because the same assure episodes chose it. Without assure episodes the learning episodes
+        stand in for them, and the rates are measured, not promised.
         """
         assured = self._kept.assured(target, calibration, self.fitted.group_of(group))
         return promised_alarms(assured, rates=rates, for_steps=for_steps)

@@ -136,6 +136,7 @@ class GoalMonitor(Asked):
         episodes: Episodes | None = None,
         *,
         split: Split | PaperSplit | None = None,
+        assure: float | None = None,
         seed: int = 0,
         engine: Engine = "local",
         progress: bool = True,
@@ -150,6 +151,10 @@ class GoalMonitor(Asked):
             Recorded episodes. They are divided into train, calibrate and assure, by `seed`.
         split
             Your own split, instead of ``episodes``.
+        assure
+            The share of ``episodes`` that is held out to assure promises, 0.2 by default. With 0,
+            for very few of them, all are learned from: a false-alarm rate is then measured, not
+            promised.
         seed
             The same data and seed give the same model file, bit for bit.
         engine
@@ -166,7 +171,9 @@ class GoalMonitor(Asked):
         if split is None:
             if episodes is None:
                 raise InputError("fit needs episodes, or a split of them")
-            split = self._split(episodes, seed)
+            split = self._split(episodes, 0.2 if assure is None else assure, seed)
+        elif assure is not None:
+            raise InputError("pass ", Argument("assure"), " with episodes: a split has its own")
         if self.preset == "paper" and isinstance(split, Split):
             raise InputError(
                 "preset='paper' needs the paper's parts, got learn and assure; split with "
@@ -196,11 +203,19 @@ class GoalMonitor(Asked):
         self._contracts = Contracts(fitted)
         return self
 
-    def _split(self, episodes: Episodes, seed: int) -> Split | PaperSplit:
+    def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
+        if not 0.0 <= assure < 1.0:
+            raise InputError(
+                Argument("assure"),
+                f" needs a share of the episodes, 0 to below 1, got {assure}",
+            )
+        rest = 1.0 - assure
         by_group: ByGroup | None = None if self.group is None else "stratify"
         if self.preset == "paper":
-            return episodes.split(train=0.4, seed=seed, by_group=by_group)
-        return episodes.split(seed=seed, by_group=by_group)
+            return episodes.split(
+                train=rest / 2, calibrate=rest / 2, assure=assure, seed=seed, by_group=by_group
+            )
+        return episodes.split(rest, assure, seed=seed, by_group=by_group)
 
     def __repr__(self) -> str:
         if self._contracts is None:

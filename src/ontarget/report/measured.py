@@ -39,6 +39,7 @@ from ontarget.evaluation import (
     reliability,
     squared_errors,
 )
+from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.target_calibration import TargetCalibration
@@ -280,7 +281,10 @@ class Measured:
 
 
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
-    """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n."""
+    """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n.
+
+    Without assure episodes it is the place on the curve that n learning episodes left behind.
+    """
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
     # Separate draws: an id that also belongs to a calibration episode must not repeat its draw.
@@ -293,9 +297,14 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
             continue
         inputs = step.inputs(rows.states[own], rows.behavior[own])
         left, right = step.cdf_limits(inputs, rows.response[own])
-        below, upto = step.ranks.counts(left + inside[own] * (right - left))
+        drawn = left + inside[own] * (right - left)
+        below, upto = step.ranks.counts(drawn)
         ranks[own] = 1 + below + np.floor(among[own] * (upto - below + 1)).astype(np.intp)
         sizes[own] = step.ranks.n
+        if not step.ranks.n:  # without assure episodes p has its curve alone
+            n = sizes[own] = fitted.learned[t, g]
+            place = np.interp(drawn, KNOTS, step.curve) * (n + 1)
+            ranks[own] = 1 + np.minimum(place, n).astype(np.intp)
     known = sizes > 0
     if not known.any():
         raise EpisodesError(f"no episode has a known outlook at step {t}")
