@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.fitting.ranking import rank_table
     from ontarget.fitting.checkpoints import Checkpoint
     from ontarget.fitting.engines import Engine, Executor, run_tasks
     from ontarget.fitting.fit import Preset, Recipe, fit_monitor
+    from ontarget.fitting.ranking import rank_table
     from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block
 
 __all__ = [

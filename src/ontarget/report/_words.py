@@ -159,10 +159,10 @@ def guaranteed(facts: Facts) -> list[str]:
 def measured_only(facts: Facts) -> list[str]:
     """What was measured here and is not promised."""
     own = facts.found.calibration is not None
-    of_what = "of low and high" if own else "for the whole distribution of outcomes at a step"
+    only = "only the pair of low and high is guaranteed" if own else "p is the best estimate"
     items = [
-        "That “80\u00a0%” means 80 times in 100 for this very target: calibration is guaranteed "
-        f"{of_what}, and measured for {'the one number p' if own else 'one target'} above.",
+        f"That “80\u00a0%” means 80 times in 100: {only}, and how often p came true is measured "
+        "above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
         "How good it is on some runs alone, such as those of one site or season, unless they were "
