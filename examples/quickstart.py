@@ -34,9 +34,8 @@ def main(episodes: int = 3000) -> None:
     for state, earned in zip(states[0], rewards[0], strict=True):
         outlook = watch.step(state, reward)
         least, most = outlook.spread  # how far p may be off, by the number of assure episodes
-        print(
-            f"t = {outlook.t:2d}   p = {outlook.p:.3f}, {least:.3f} to {most:.3f}   {outlook.status}"
-        )
+        said = f"p = {outlook.p:.3f}, {least:.3f} to {most:.3f}"
+        print(f"t = {outlook.t:2d}   {said}   {outlook.status}")
         reward = earned  # it is known at the next step
     print(watch.end(reward).reason)
 
