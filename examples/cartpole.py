@@ -36,7 +36,7 @@ def main(episodes: int = 1000) -> None:
     past = record(env, TipsyBalancer(seed=0), episodes, seed=0, features=FEATURES)
     print(past.describe(), "\n")
 
-    # 2. Fit: part of the episodes train, part calibrate, part assure the alarm's promise.
+    # 2. Fit: four in five episodes are learned from, and the alarm's promise rests on the others.
     # No step takes anything away from the sum, so once it reaches 150 the target is met for good.
     monitor = GoalMonitor(policy="tipsy balancer", reward_bounds=(0, 1)).fit(past)
 

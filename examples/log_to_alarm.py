@@ -61,13 +61,13 @@ def main(nights: int = 1500, log: Path | None = None) -> None:
     watch = monitor.watch(budget, false_alarm_rate=0.05)
     print()
     for hour, (outside, used) in enumerate(
-        [(-1.0, 0.0), (-3.5, 4.1), (math.nan, 5.2), (-6.0, 6.0)]
+        [(-1.0, 0.0), (-1.5, 4.1), (math.nan, 4.4), (-0.5, 4.6)]
     ):
         outlook = watch.step({"outside": outside, "wind": "gusty"}, used)
         print(f"hour {hour}: p = {outlook.p:.3f} {outlook.status}")
-    outlook = watch.step({"outside": -6.5, "wind": "storm"}, 6.4)  # a word that no night had
+    outlook = watch.step({"outside": 0.0, "wind": "storm"}, 4.0)  # a word that no night had
     print(f"hour 4: p = {outlook.p:.3f} {outlook.status}, with the wind taken as missing")
-    outlook = watch.step({"outside": "frozen", "wind": "calm"}, 6.3)
+    outlook = watch.step({"outside": "frozen", "wind": "calm"}, 3.9)
     print(f"hour 5: {outlook.status}, {outlook.reason}")
 
 

@@ -33,7 +33,9 @@ def main(episodes: int = 3000) -> None:
     reward = 0.0
     for state, earned in zip(states[0], rewards[0], strict=True):
         outlook = watch.step(state, reward)
-        print(f"t = {outlook.t:2d}   p = {outlook.p:.3f}   {outlook.status}")
+        least, most = outlook.spread  # how far p may be off, by the number of assure episodes
+        said = f"p = {outlook.p:.3f}, {least:.3f} to {most:.3f}"
+        print(f"t = {outlook.t:2d}   {said}   {outlook.status}")
         reward = earned  # it is known at the next step
     print(watch.end(reward).reason)
 

@@ -125,7 +125,7 @@ class UnfittedError(OntargetError, ValueError, AttributeError):
 
 
 class CalibrationError(OntargetError, ValueError):
-    """Calibration episodes that do not allow what was asked for."""
+    """Calibration or assure episodes that do not allow what was asked for."""
 
 
 class FewEpisodesError(CalibrationError):

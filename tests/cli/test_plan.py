@@ -10,10 +10,11 @@ from .river import call, told
 
 def test_plan_tells_people_how_many() -> None:
     text = told(["plan", "--accuracy", "0.02", "--level", "0.95"])
-    assert "2,399  calibration episodes" in text
-    assert "4,612  calibration episodes" in text
-    assert "Record 5,998 episodes" in text
-    assert "assure episodes" not in text
+    assert "2,399  learn episodes" in text
+    assert "2,399  assure episodes" in text
+    assert "4,612  assure episodes" in text
+    assert "Record 2,999 episodes for p:" in text  # four in five are learned from
+    assert "successful" not in text
 
 
 def test_plan_counts_successes_for_alarms() -> None:

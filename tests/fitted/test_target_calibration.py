@@ -161,8 +161,8 @@ def test_the_report_promises_what_this_calibration_promises() -> None:
     )
     assert any("This very target was calibrated" in point for point in guaranteed(own))
     assert not any("This very target" in point for point in guaranteed(plain))
-    assert "guaranteed of low and high" in measured_only(own)[0]
-    assert "for the whole distribution" in measured_only(plain)[0]
+    assert "only the pair of low and high is guaranteed" in measured_only(own)[0]
+    assert "p is the best estimate" in measured_only(plain)[0]
 
 
 @pytest.mark.parametrize("part", ["train", "assure"])

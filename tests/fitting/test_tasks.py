@@ -1,11 +1,21 @@
+"""Rows of one block: which of them models learn from, and what answers for them."""
+
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import blended_blocks
-from ontarget.fitting.tasks import BlockTask, StepRows, fit_block, fold_of, thinned
+from ontarget.fitting.tasks import (
+    BlockTask,
+    StepRows,
+    fit_block,
+    fold_of,
+    step_rows,
+    thinned,
+)
 from ontarget.models import Marginal, QuantileForest
 
 
@@ -48,7 +58,7 @@ def test_thinning_keeps_every_episode_and_spreads_its_steps(every) -> None:
 
 def test_models_without_trees_answer_for_an_episode_from_the_other_folds() -> None:
     learn = rows(60, 2)
-    task = BlockTask(0, Marginal(), (), learn, {"learn": learn}, own="learn")
+    task = BlockTask(0, Marginal(), (), learn, {"learn": learn}, own=("learn",))
     found = fit_block(task).limits["learn"]
     for step, limits in zip(learn, found, strict=True):
         folds = fold_of(step.keys)
@@ -61,8 +71,36 @@ def test_a_forest_answers_for_an_episode_from_trees_that_never_saw_it() -> None:
     """Outcomes are noise, so honest ranks are uniform, and those of trees that saw them are not."""
     learn = rows(300, 1)
     forest = QuantileForest(n_trees=100, min_leaf=1, seed=1)
-    task = BlockTask(0, forest, (), learn, {"learn": learn, "seen": learn}, own="learn")
+    task = BlockTask(0, forest, (), learn, {"learn": learn, "seen": learn}, own=("learn",))
     found = fit_block(task).limits
     honest, seen = (found[part][0].right for part in ("learn", "seen"))
     assert abs(np.mean(np.abs(honest - 0.5)) - 0.25) < 0.04
     assert np.mean(np.abs(seen - 0.5)) < 0.24 or np.mean(np.abs(honest - seen)) > 0.05
+
+
+def ragged(n: int = 60) -> Episodes:
+    """Runs of 1 to 6 steps."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 7, size=n)
+    return Episodes.from_arrays(
+        [rng.normal(size=(t, 1)) for t in lengths],
+        [rng.normal(size=t) for t in lengths],
+        behavior="sum",
+    )
+
+
+def test_runs_that_thinning_leaves_out_are_answered_by_every_tree() -> None:
+    runs = ragged()
+    asked = step_rows(runs, range(6), grid=runs.grid, reads_step=True)
+    train = thinned(asked, 5, seed=0)
+    learned = np.concatenate([rows.keys for rows in train])
+    left_out = ~np.isin(asked[0].keys, learned)
+    assert 0 < left_out.sum() < len(runs)  # short runs, whose turn never came
+    model = QuantileForest(20, min_leaf=3)
+    found = fit_block(BlockTask(0, model, (), train, {"learn": asked}, own=("learn",)))
+    first, rows = found.limits["learn"][0], asked[0].take(np.flatnonzero(left_out))
+    wanted = found.model.cdf_limits(rows.X, rows.y)
+    assert np.array_equal([first.left[left_out], first.right[left_out]], wanted)
+    others = asked[0].take(np.flatnonzero(~left_out))
+    honest = found.model.out_of_bag_limits(others.X, others.y, others.keys)
+    assert np.array_equal([first.left[~left_out], first.right[~left_out]], honest)

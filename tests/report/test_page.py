@@ -281,7 +281,7 @@ def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
 def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None:
     few = GoalMonitor(QuantileForest(n_trees=20, min_leaf=3), min_calibration=5)
     few.fit(split=walks(60).split(assure=0), progress=False)
-    facts = words.facts_of(few.evaluate(NEW, TARGET, resamples=20), Promised(0.1))
+    facts = facts_of(few.evaluate(NEW, TARGET, resamples=20), Promised(0.1))
     assert (facts.asked_rate, facts.promised_rate) == (0.1, None)
     assert [point[:7] for point in words.guaranteed(facts)] == ["Nothing"]
     assert facts.found.pit(2).is_flat

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 # How `fit` divides episodes, unless it is told otherwise.
-_CALIBRATE, _ASSURE = 0.4, 0.2
+_LEARN, _ASSURE = 0.8, 0.2
 
 
 def plan(
@@ -45,8 +45,8 @@ def plan(
 ) -> None:
     """Tell how many episodes to record for the accuracy that you want.
 
-    More calibration episodes leave less to chance. How sharp the probabilities are depends on the
-    model; evaluate measures it.
+    p is learned from four episodes in five, and what is promised rests on the fifth. The plan is
+    about chance alone. How sharp the probabilities are depends on the model; evaluate measures it.
     """
     from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes
@@ -62,7 +62,7 @@ def plan(
 
 def _to_record(found: SizePlan, success_rate: float | None) -> int:
     """How many episodes to record in all, as `fit` divides them."""
-    total = math.ceil(found.at_one_threshold / _CALIBRATE)
+    total = math.ceil(found.at_one_threshold / _LEARN)
     if found.successes is not None:
         total = max(total, math.ceil(found.successes / (success_rate or 1.0) / _ASSURE))
     return total
@@ -78,17 +78,18 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
     table.add_column(justify="right", style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(style="dim")
-    calibration = "calibration episodes"
-    table.add_row(f"{found.at_one_threshold:,}", calibration, "for the probability of one target")
+    learn, assure = "learn episodes", "assure episodes"
+    table.add_row(f"{found.at_one_threshold:,}", learn, "for p of one target, roughly")
+    table.add_row(f"{found.at_one_threshold:,}", assure, "for low and high of one target")
     table.add_row(
         f"{found.at_all_thresholds:,}",
-        calibration,
+        assure,
         "for all targets at once; one with two ends is within twice that",
     )
     for asked, needed in found.coverage.items():
         table.add_row(
             f"{needed:,}",
-            calibration,
+            assure,
             f"for what {percent(asked, 0, fixed=True)} intervals really cover",
         )
     if found.successes is not None:
@@ -110,8 +111,10 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
         else f" ({percent(success_rate, 0, fixed=True)} of them successful)"
     )
     console.print(
-        f"\nRecord {_to_record(found, success_rate):,} episodes{known}: fit takes 40 in 100 to "
-        "train, 40 to calibrate, 20 to assure. Keep some more for evaluate.",
+        f"\nRecord {_to_record(found, success_rate):,} episodes{known} for p"
+        f"{' and the alarm' * (found.successes is not None)}: fit learns from 80 in 100 and keeps "
+        "20 to assure what is promised. To have one of the other lines too, record five times its "
+        "number. Keep some more for evaluate.",
     )
     if found.successes is not None and not success_rate:
         console.print("Pass --success-rate if some of them miss the target.", style="dim")

@@ -49,7 +49,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(found, sort_keys=True))
         return
-    sizes = found["sizes"]
+    sizes = sorted(found["sizes"].items(), reverse=True)  # learn, or train, first; assure last
     features = Schema.from_json(found["features"])
     blocks = len(found["blocks"])
     lines = {
@@ -59,7 +59,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
         "features": listed(features),
         "behavior": plain(found["behavior"]),
-        "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes.items()),
+        "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "alarms": _alarms(sizes),
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",

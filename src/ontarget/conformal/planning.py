@@ -1,9 +1,11 @@
 """How many episodes are needed for an accuracy, and what accuracy some episodes give (M5, M8, M13).
 
-Two laws answer it. Given one calibration set, the share that an order statistic really covers is
-Beta distributed; and all of the calibrated CDF at once lies within sqrt(ln(2/δ) / 2n) of the CDF
-that it estimates (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both are about chance in
-the calibration episodes alone: how sharp the model is, no number of them can say.
+Two laws answer it. Given one set of ranks, the share that an order statistic really covers is Beta
+distributed; and all of the calibrated CDF at once lies within sqrt(ln(2/δ) / 2n) of the CDF that it
+estimates (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both are exact for episodes that
+no model has seen: a monitor's assure episodes, or those that `PCQR` is calibrated on. For p, whose
+curve comes from out-of-bag ranks of the learning episodes (M17), they are a rough guide. All of it
+is about chance alone: how sharp the model is, no number of episodes can say.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def uniform_margin(n: int, level: Level = 0.95) -> float:
 
 
 def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
-    """The fewest calibration episodes whose `uniform_margin` is at most the accuracy.
+    """The fewest episodes whose `uniform_margin` is at most the accuracy.
 
     Examples
     --------
@@ -71,7 +73,7 @@ def coverage_range(
 ) -> tuple[float, float]:
     """The central range of what intervals asked for this coverage really cover (M13).
 
-    With the probability `level` over calibration sets of n episodes, the share lies in the range.
+    With the probability `level` over sets of n episodes, the share lies in the range.
 
     ``side="most"`` is for rates that may not be exceeded, as of false alarms (M8).
 
@@ -95,7 +97,7 @@ def needed_for_coverage(
 ) -> int:
     """The fewest episodes from which on coverage is within the accuracy of what was asked.
 
-    Coverage given the calibration set is Beta(k, n + 1 − k). As k moves in whole numbers the
+    Coverage given the episodes is Beta(k, n + 1 − k). As k moves in whole numbers the
     probability to be within the accuracy does not rise evenly with n: from this n on it stays
     above the level.
 
@@ -152,11 +154,11 @@ class SizePlan:
     Attributes
     ----------
     at_one_threshold
-        Calibration episodes for a probability of a half-line at one threshold named beforehand.
+        Episodes for the calibrated probability of a half-line at one threshold named beforehand.
     at_all_thresholds
         The same for all thresholds at once; a target with two ends is within twice the accuracy.
     coverage
-        Calibration episodes for what intervals really cover, by the coverage asked for.
+        Episodes for what intervals really cover, by the coverage asked for.
     successes_to_promise, successes
         Successful assure episodes to promise the false-alarm rate at all, and to have it within
         the accuracy; None where no rate was asked for.

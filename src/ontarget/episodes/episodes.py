@@ -303,8 +303,8 @@ class Episodes(Recorded):
             these groups. ``"whole"`` keeps each group in one part, so that the model is measured on
             groups it has not seen. Since runs of one group resemble each other, promises for a run
             of a new group then hold only roughly. ``"cluster"`` makes them exact for a run of a new
-            group: sizes count groups, and calibrate and assure keep one run of each group, drawn by
-            seed and id; the other runs of those groups are left out.
+            group: sizes count groups, and assure (and calibrate) keep one run of each group, drawn
+            by seed and id; the other runs of those groups are left out.
 
         Examples
         --------

@@ -38,8 +38,7 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
             if (t, g) not in parts:
                 raise CalibrationError(
                     f"calibrate_target needs at least {fitted.min_calibration} episodes at every "
-                    f"step that the monitor knows, got fewer at step {t}; pass the part of the "
-                    "fit's split that calibrated the monitor, or record more"
+                    f"step that the monitor knows, got fewer at step {t}; record more"
                 )
             spans[t, g] = size, size + parts[t, g].shape[1]
             size += parts[t, g].shape[1]
@@ -59,7 +58,7 @@ def _check_unused(fitted: Fitted, episodes: Episodes) -> None:
             raise CalibrationError(
                 f"calibrate_target cannot use {seen.size} of the {len(episodes)} episodes (first: "
                 f"episode {episodes.ids[seen[0]]!s}), which are in the monitor's {part} part: "
-                f"{why}; pass those that calibrated it, or new ones"
+                f"{why}; pass new ones"
             )
 
 

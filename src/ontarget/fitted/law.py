@@ -32,7 +32,7 @@ NO_CURVE: FloatArray = read_only(np.empty(0))
 
 @dataclass(frozen=True, eq=False)
 class StepLaw:
-    """The law of the remainder at one step and in one group, with its calibration ranks.
+    """The law of the remainder at one step and in one group, with its curve and ranks.
 
     It answers like a model, in the units of outcomes: a discounted remainder is scaled to the
     step's own size for the models alone (M18).

@@ -1,4 +1,4 @@
-"""The calibration ranks of every step and group, in one array."""
+"""The ranks of every step and group, in one array."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class TargetCalibration:
 
     Notes
     -----
-    If the calibration episodes and a new run are exchangeable, the model has seen none of them, and
-    the target was fixed before their outcomes were looked at, then at each step one number of the
-    pair is calibrated: with Z whether the target is met, ``E[Z | p_Z] = p_Z``.
+    If the episodes that calibrate it and a new run are exchangeable, the model has seen none of
+    them, and the target was fixed before their outcomes were looked at, then at each step one
+    number of the pair is calibrated: with Z whether the target is met, ``E[Z | p_Z] = p_Z``.
     """
 
     target: Target

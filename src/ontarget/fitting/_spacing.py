@@ -13,7 +13,7 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
-from ontarget.fitting.tasks import BlockTask, StepRows, fit_block, step_rows
+from ontarget.fitting.tasks import BlockTask, StepRows, fit_block, honest_limits, step_rows
 from ontarget.models._mixture import weighted
 
 __all__ = ["Pilot", "choose_spacing"]
@@ -83,23 +83,28 @@ def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArra
     models = {}
     for block in blocks:
         if block.index in needed:
-            models[block.index] = fit_block(pilot.task(pilot.model, learn, block, _ROWS))
+            task = pilot.task(pilot.model, learn, block, _ROWS)
+            keys = [rows.keys for rows in task.train]
+            models[block.index] = fit_block(task).model, np.concatenate(keys) if keys else None
     for place, t in enumerate(asked):
-        entries = [(weight, models[block].model) for weight, block in law.at(t)]
-        if any(model is None for _, model in entries):
+        entries = [(weight, *models[block]) for weight, block in law.at(t)]
+        if any(model is None for _, model, _ in entries):
             continue
         for rows in step_rows(scored, [t], grid=learn.grid, reads_step=learn.horizon > 1):
             found[rows.index, place] = _crps(rows, entries)
     return found
 
 
-def _crps(rows: StepRows, entries: list[tuple[float, Any]]) -> FloatArray:
-    """Each row's squared error of the CDF, averaged over thresholds at the step's outcomes."""
+def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
+    """Each row's squared error of the CDF, averaged over thresholds at the step's outcomes.
+
+    An entry is a weight, a fitted model and the episodes that it was fitted on.
+    """
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
     thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))
     panel = np.tile(thresholds, (len(rows), 1))
-    answers = [model.out_of_bag_limits(rows.X, panel, rows.keys)[1] for _, model in entries]
-    mass = weighted([weight for weight, _ in entries], answers)
+    answers = [honest_limits(model, rows, panel, learned)[1] for _, model, learned in entries]
+    mass = weighted([weight for weight, _, _ in entries], answers)
     under = rows.y[:, None] <= thresholds
     marginal = under.mean(axis=0)
     spread = float((marginal * (1.0 - marginal)).mean())

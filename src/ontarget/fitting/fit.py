@@ -285,7 +285,7 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
 
 
 def _check_disjoint(named: Mapping[str, Episodes]) -> None:
-    """No episode may both train and calibrate: that would void every guarantee."""
+    """No episode may be in two parts: that would void every guarantee."""
     for (name, one), (other_name, other) in combinations(named.items(), 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
         # Recordings may number their episodes alike: one and the same is the same throughout.

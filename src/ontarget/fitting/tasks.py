@@ -22,6 +22,7 @@ __all__ = [
     "StepRows",
     "fit_block",
     "fold_of",
+    "honest_limits",
     "step_rows",
     "thinned",
 ]
@@ -124,9 +125,9 @@ def _own_limits(
     A forest has trees that never saw an episode; any other model is fitted again without each fold.
     """
     if hasattr(model, "out_of_bag_limits"):
+        learned = np.concatenate([rows.keys for rows in task.train])
         return [
-            StepLimits(rows.step, *model.out_of_bag_limits(rows.X, rows.y, rows.keys))
-            for rows in steps
+            StepLimits(rows.step, *honest_limits(model, rows, rows.y, learned)) for rows in steps
         ]
     limits = [StepLimits(rows.step, *np.full((2, *rows.y.shape), np.nan)) for rows in steps]
     for fold in range(_FOLDS if steps else 0):
@@ -143,6 +144,23 @@ def _own_limits(
     return limits
 
 
+def honest_limits(
+    model: Any, rows: StepRows, y: FloatArray, learned: KeyArray
+) -> tuple[FloatArray, FloatArray]:
+    """Both limits at y from trees that never saw the row's episode.
+
+    ``learned`` are the episodes that the model was fitted on. One that `thinned` left no row of is
+    not among them: every tree may answer for it.
+    """
+    own = np.isin(rows.keys, learned)
+    left, right = np.empty(y.shape), np.empty(y.shape)
+    if own.any():
+        left[own], right[own] = model.out_of_bag_limits(rows.X[own], y[own], rows.keys[own])
+    if not own.all():
+        left[~own], right[~own] = model.cdf_limits(rows.X[~own], y[~own])
+    return left, right
+
+
 def fold_of(keys: KeyArray) -> IndexArray:
     """Each episode's fold, by a hash of its key."""
     return (keyed_hash(keys, 0, "fold") % np.uint64(_FOLDS)).astype(np.intp)
@@ -155,7 +173,7 @@ def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
 def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
     """Of each episode only every so-many-th step, beginning at a step of its own.
 
-    Steps of one run say much the same, and all episodes remain.
+    Steps of one run say much the same, and all episodes remain but those that are over too soon.
     """
     if every == 1:
         return tuple(steps)

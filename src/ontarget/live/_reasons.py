@@ -21,7 +21,7 @@ class Reason(IntEnum):
     DECIDED = 3  # the behavior so far
     ENDED = 4  # whether inside, and the outcome
     UNTRAINED = 5
-    FEW = 6  # how many calibration episodes
+    FEW = 6  # how many episodes calibrate p
     OVER = 7
     UNBEGUN = 8
     EARLY = 9  # the reward

@@ -99,7 +99,7 @@ class Asked:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many episodes are in each part: train, calibrate and assure."""
+        """How many episodes are in each part: learn and assure, or the paper's three."""
         return dict(self.fitted.trained.sizes)
 
     def outlook(
@@ -140,12 +140,13 @@ class Asked:
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
         """A calibration of this one target at every step, to be passed as ``calibration`` (M7).
 
-        Without it, p comes from the calibration of the whole distribution, which promises nothing
-        for one fixed target. With it, ``low`` and ``high`` are the Venn–Abers pair, which has a
+        Without it, p comes from the step's curve, which calibrates all targets at once and promises
+        nothing for one of them. With it, ``low`` and ``high`` are the Venn–Abers pair, which has a
         guarantee, and ``p`` is a number between them, which has none.
 
-        Pass the episodes that calibrated the monitor, or new ones. Those that trained it, and its
-        assure episodes, are refused.
+        Pass episodes that the monitor has not seen: new ones, or the ``rest`` of a split. Those
+        that it learned from, and its assure episodes, are refused. After a fit in the paper's way,
+        its calibrate episodes may be passed too.
         """
         return calibrate_target(self.fitted, target, episodes)
 
@@ -276,9 +277,9 @@ class Asked:
     def drift_guard(self, *, t: int = 0, level: Level = 0.99, group: Any = None) -> DriftGuard:
         """A guard that tells from finished episodes whether the process has changed (M10).
 
-        It checks the calibration of step t. With probability ``level`` it never raises a false
-        alarm, however long it watches. Pass it each run once, under its own id, in the order in
-        which the runs started, and only runs in which nobody acted on an alarm.
+        It compares them with the assure episodes at step t. With probability ``level`` it never
+        raises a false alarm, however long it watches. Pass it each run once, under its own id, in
+        the order in which the runs started, and only runs in which nobody acted on an alarm.
         """
         return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
 

@@ -80,7 +80,7 @@ class DriftBet:
     Parameters
     ----------
     ranks
-        The calibration ranks of the guarded step.
+        The ranks of the guarded step, those of the assure episodes.
     seed
         The seed of the random draws, which also depend on a running count of the episodes. They do
         not depend on ids, because a repeated id would repeat a draw, and look like drift (M10).
@@ -243,7 +243,7 @@ class _GuardedStep:
 
 
 def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
-    """The guard of one step's calibration."""
+    """The guard of one step."""
     ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")

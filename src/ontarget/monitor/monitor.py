@@ -35,16 +35,17 @@ class GoalMonitor(Asked):
         ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. By default
         the preset chooses it.
     preset
-        ``"default"``: blocks of steps share a `GuidedForest`. ``"paper"``: one plain forest per
-        step, as in the paper, with leaves of 15 episodes (the paper gives no size); on Tamarisk it
+        ``"default"``: long, overlapping blocks of steps each have a `GuidedForest`, and every step
+        blends two of them (M16). ``"paper"``: one plain forest per step, as in the paper, with
+        leaves of 15 episodes (the paper gives no size), and the paper's three parts; on Tamarisk it
         is more than twice as far from the true probability.
     window
-        A block's model is also trained on this many steps before and after the block.
+        A block that does not overlap also learns from this many steps before and after it.
     steps_per_model
-        How many steps share a model. ``"auto"`` means 5, or a hundredth of the horizon if that is
-        more.
+        ``"auto"``, the default: overlapping blocks, as far apart as the learning episodes suggest.
+        A whole number: blocks of so many steps that do not overlap.
     group
-        The name of the group column, to calibrate each group separately (M11).
+        The name of the group column, to calibrate and assure each group separately (M11).
     min_calibration
         A step that fewer learning episodes (in the paper's way, calibration episodes) than this
         reach is UNKNOWN.
@@ -54,16 +55,17 @@ class GoalMonitor(Asked):
     policy
         A name for the policy that was recorded. The model file keeps it.
     unseen
-        How to treat a category of a text feature that no training episode had. ``"missing"`` treats
-        it as a missing value, in calibration and live, if the model can handle those. ``"error"``
-        refuses it in a file, and makes the step UNKNOWN live (M18).
+        How to treat a category of a text feature that no learning episode had. ``"missing"`` treats
+        it as a missing value, in assure episodes and live, if the model can handle those.
+        ``"error"`` refuses it in a file, and makes the step UNKNOWN live (M18).
 
     Notes
     -----
-    The guarantees assume that the calibration episodes, the assure episodes and the new run are
-    exchangeable, all taken together. Then the distribution behind p is calibrated at each step by
-    itself (M4). An alarm with a promised false-alarm rate (M8), plausibility and assurance (M9)
-    hold for the whole run at once.
+    All that is estimated comes from the learn episodes, p among it: the best estimate, without an
+    exact promise (M17). All that is promised comes from the assure episodes, and assumes that they
+    and the new run are exchangeable. Then low, high, intervals and promises are valid at each step
+    by itself (M4, M5). An alarm with a promised false-alarm rate (M8), plausibility and assurance
+    (M9) hold for the whole run at once.
 
     A fitted monitor never changes, so threads may share it, and copies share its contents.
 
@@ -143,14 +145,16 @@ class GoalMonitor(Asked):
         checkpoint: str | Path | None = None,
         steps: Collection[int] | None = None,
     ) -> GoalMonitor:
-        """The monitor itself, fitted to recorded episodes and calibrated.
+        """The monitor itself, fitted to recorded episodes.
 
         Parameters
         ----------
         episodes
-            Recorded episodes. They are divided into train, calibrate and assure, by `seed`.
+            Recorded episodes. They are divided into learn (80 %) and assure (20 %) by `seed`; with
+            ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %).
         split
-            Your own split, instead of ``episodes``.
+            Your own split, instead of ``episodes``. With a `PaperSplit`, any model is calibrated in
+            the paper's way.
         assure
             The share of ``episodes`` that is held out to assure promises, 0.2 by default. With 0,
             for very few of them, all are learned from: a false-alarm rate is then measured, not

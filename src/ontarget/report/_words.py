@@ -140,7 +140,7 @@ def guaranteed(facts: Facts) -> list[str]:
         f"{found.assured_wrongly().count} of {found.met.size:,} runs.",
     ]
     if found.fitted.rehearsal is not None:
-        points = ["Nothing but arithmetic: all promises rest on assure episodes; there are none."]
+        items = ["Nothing but arithmetic: all promises rest on assure episodes; there are none."]
     if found.calibration is not None:
         items.append(
             "This very target was calibrated at each step: of low and high, the one that turns out "
@@ -161,13 +161,10 @@ def guaranteed(facts: Facts) -> list[str]:
 def measured_only(facts: Facts) -> list[str]:
     """What was measured here and is not promised."""
     own = facts.found.calibration is not None
-    of_what = "of low and high" if own else "for the whole distribution of outcomes at a step"
-    said = f"calibration is guaranteed {of_what}, and"
-    if facts.found.fitted.rehearsal is not None and not own:
-        said = "calibration is not guaranteed without assure episodes, only"
+    only = "only the pair of low and high is guaranteed" if own else "p is the best estimate"
     items = [
-        f"That “80\u00a0%” means 80 times in 100 for this very target: {said} "
-        f"measured for {'the one number p' if own else 'one target'} above.",
+        f"That “80\u00a0%” means 80 times in 100: {only}, and how often p came true is measured "
+        "above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
         "How good it is on some runs alone, such as those of one site or season, unless they were "

@@ -85,9 +85,9 @@ def evaluate(
     )
     if np.isnan(answers.p).all():
         raise FewEpisodesError(
-            f"p is unknown at every step of these {len(episodes):,} episodes: too few calibration "
-            f"episodes (a step needs {contracts.fitted.min_calibration}), or bad readings "
-            "throughout; fit on more episodes"
+            f"p is unknown at every step of these {len(episodes):,} episodes: too few "
+            f"recorded ones calibrate it (a step needs {contracts.fitted.min_calibration}), or bad "
+            "readings throughout; fit on more episodes"
         )
     return Evaluation(contracts, episodes, target, answers, resampling, calibration)
 

@@ -287,7 +287,7 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
     """
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
-    # Separate draws: an id that also belongs to a calibration episode must not repeat its draw.
+    # Separate draws: an id that also belongs to an episode of the fit must not repeat its draw.
     inside, among = (keyed_uniform(rows.keys, seed, part, t) for part in ("pit", "pit tie"))
     ranks, sizes = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
     for g in range(fitted.n_groups):
