@@ -61,7 +61,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
-        "alarms": _alarms(sizes),
+        "alarms": _alarms(dict(sizes)),
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
