@@ -16,7 +16,7 @@ from .river import call, river, told
 def test_inspect_says_what_the_file_holds() -> None:
     text = told(["inspect", river().model])
     assert "every byte checked" in text
-    assert "240 train, 240 calibrate, 120 assure" in text
+    assert "480 learn, 120 assure" in text
     assert "the crew" in text
     assert json.loads(told(["inspect", river().model, "--json"]))["horizon"] == 50
 
