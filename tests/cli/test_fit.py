@@ -65,7 +65,7 @@ def test_fit_answers_programs_in_json(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run"})
     answer = json.loads(told(["fit", path, "-o", tmp_path / "m.ontarget", "--json"]))
     assert answer["columns"] == {"episode": "run", "step": "step", "reward": "reward"}
-    assert answer["train"] + answer["calibrate"] + answer["assure"] == 60
+    assert answer["learn"] + answer["assure"] == 60
     assert answer["bytes"] == (tmp_path / "m.ontarget").stat().st_size
 
 
@@ -133,7 +133,7 @@ def test_steps_that_few_runs_reach_are_told(tmp_path: Path) -> None:
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
     assert (
         "caution    from step 7 on the monitor will say UNKNOWN instead of a probability: fewer "
-        "than 20 calibration episodes get there (4 of all 100 episodes do)" in text
+        "than 20 episodes to learn from get there (4 of all 100 episodes do)" in text
     )
 
 
@@ -143,7 +143,7 @@ def test_a_text_column_of_times_is_remarked_and_its_new_values_are_counted(tmp_p
     table.write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
     assert "'started' is text with 100 different values in 100 episodes" in text
-    unseen = 60 * 50  # 40 of the 100 runs train; the others' 50 rows each are new to it
+    unseen = 20 * 50  # 80 of the 100 runs are learned from; the others' 50 rows each are new
     assert f"caution    {unseen:,} readings are of categories that no training episode had" in text
 
 

@@ -47,7 +47,7 @@ def statuses(watch: Watch, stream: list[Any]) -> list[str]:
 def test_each_line_is_answered_as_a_watch_would() -> None:
     stream = messages(0)
     answers = watched(lines(stream))
-    watch = GoalMonitor.load(river().model).watch(TARGET)
+    watch = GoalMonitor.load(river().model).watch(TARGET, false_alarm_rate=0.05)
     for message, answer in zip(stream[:-1], answers[:-1], strict=True):
         outlook = watch.step(message["state"], message.get("reward", 0.0))
         assert (answer["agent"], answer["t"], answer["p"]) == ("a", outlook.t, outlook.p)

@@ -18,10 +18,11 @@ def waves(n: int, horizon: int, *, fast: bool) -> Episodes:
     return Episodes.from_arrays(states, level + rng.normal(size=(n, horizon)))
 
 
-@pytest.mark.parametrize(("fast", "blocks"), [(False, 5), (True, 10)])
-def test_blocks_are_as_long_as_the_process_allows(fast: bool, blocks: int) -> None:
-    monitor = GoalMonitor(SMALL).fit(waves(300, 40, fast=fast), progress=False)
-    assert (len(monitor.fitted.blocks) == blocks) if not fast else len(monitor.fitted.blocks) > 5
+def test_blocks_are_as_short_as_the_process_needs() -> None:
+    slow, fast = (
+        GoalMonitor(SMALL).fit(waves(300, 40, fast=fast), progress=False) for fast in (False, True)
+    )
+    assert len(fast.fitted.blocks) > max(5, len(slow.fitted.blocks) - 1)
 
 
 @pytest.mark.parametrize("model", [Marginal(), SMALL])

@@ -87,7 +87,8 @@ def assert_same(found, expected) -> None:
     assert [len(run) for run in found] == [len(run) for run in expected]
     for one, other in zip(chain(*found), chain(*expected), strict=True):
         assert (one.t, one.status) == (other.t, other.status)
-        assert np.array_equal(one[1:6], other[1:6], equal_nan=True)
+        assert np.array_equal(one.spread, other.spread, equal_nan=True)
+        assert np.array_equal((one.p, *one[3:7]), (other.p, *other[3:7]), equal_nan=True)
         assert (one.n, one.reason) == (other.n, other.reason)
 
 
@@ -174,7 +175,7 @@ def test_each_environment_may_have_a_group_of_its_own() -> None:
     _, infos = watched.reset(seed=SEED)
     for i, group in enumerate(("down", "up")):
         _, info = GoalWrapper(Drifting(), fitted, target, group=group).reset(seed=SEED + i)
-        assert infos["goal"].of(i)[:8] == info["goal"][:8]
+        assert infos["goal"].of(i)[:9] == info["goal"][:9]
     assert infos["goal"].p[0] < 0.3 < 0.7 < infos["goal"].p[1]
 
 

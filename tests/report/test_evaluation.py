@@ -157,7 +157,7 @@ def test_episodes_that_it_was_fitted_on_are_told(tmp_path: Path) -> None:
 
 def test_results_show_themselves_in_a_line() -> None:
     assert repr(MONITOR) == (
-        "<GoalMonitor: horizon 6, 2 features, behavior sum; 360 train, 360 calibrate, 180 assure>"
+        "<GoalMonitor: horizon 6, 2 features, behavior sum; 720 learn, 180 assure>"
     )
     assert repr(GoalMonitor()) == "<GoalMonitor: not fitted>"
     assert re.fullmatch(

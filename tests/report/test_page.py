@@ -274,7 +274,7 @@ def test_a_report_on_episodes_of_the_fit_says_that_it_flatters() -> None:
     past = walks(900)
     monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
     page = report_page(monitor.evaluate(past, Target.at_least(0.2), resamples=10), Promised())
-    assert "Too few runs to say: the monitor was fitted on 900 of these 900 runs." in page
+    assert "Cannot say: the monitor was fitted on 900 of these 900 runs." in page
     assert "never seen" not in page
 
 
@@ -286,4 +286,5 @@ def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None
     assert [point[:7] for point in words.guaranteed(facts)] == ["Nothing"]
     assert facts.found.pit(2).is_flat
     assert any("measured, not promised. Here:" in point for point in words.measured_only(facts))
-    assert "An alarm set for 10\u00a0% false alarms" in words.verdict(facts)[2].headline
+    said = [one.headline for one in words.verdict(facts)]
+    assert any("An alarm set for 10\u00a0% false alarms" in one for one in said)

@@ -18,7 +18,7 @@ from scipy.stats import binom
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.fitted import _curves as curves
 from ontarget.fitted import law
-from ontarget.fitted._kernels import SPREAD_HIGH, SPREAD_LOW
+from ontarget.fitted._kernels import SPREAD_HIGH, SPREAD_LOW, UNPROVED
 from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
@@ -113,8 +113,9 @@ def test_p_adds_up_over_any_partition_and_over_unions(world, run, t, at) -> None
         every_second |= part
     found = asked(world, run, t, [*parts, every_second])
     *p, together = found.p[0].tolist()
-    assert sum(p) == pytest.approx(1.0, abs=1e-12)
-    assert together == pytest.approx(sum(p[::2]), abs=1e-12)
+    few = len(ends) * UNPROVED  # an estimate is never 0, not even of what no run ever did
+    assert sum(p) == pytest.approx(1.0, abs=few)
+    assert together == pytest.approx(sum(p[::2]), abs=few)
 
 
 @of_every_monitor

@@ -13,7 +13,8 @@ from ontarget import Episodes, GoalMonitor
 from ontarget.conformal import pcqr
 from ontarget.episodes import Split
 from ontarget.errors import CalibrationError
-from ontarget.fitted import calibrating, curves, guarantee
+from ontarget.fitted import _curves as curves
+from ontarget.fitted import calibrating, guarantee
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import fit, tasks
@@ -112,8 +113,8 @@ def test_n_for_n_plus_1_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_alarm_threshold_one_rank_too_high_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     true_threshold = rules.promised_threshold
 
-    def higher(scores: Any, met: Any, rate: Any) -> Any:
-        found = true_threshold(scores, met, rate)
+    def higher(scores: Any, met: Any, rate: Any, **options: Any) -> Any:
+        found = true_threshold(scores, met, rate, **options)
         return replace(found, value=float(np.sort(scores[met])[found.k]))
 
     monkeypatch.setattr(rules, "promised_threshold", higher)
@@ -203,8 +204,8 @@ def test_answers_by_what_saw_the_episode_itself_are_caught(
 ) -> None:
     assert not far_from_uniform(model)
 
-    def in_bag(task: Any, unfitted: Any, model: Any) -> Any:
-        return tuple(tasks._limits(model, rows) for rows in task.asked[task.own])
+    def in_bag(task: Any, steps: Any, unfitted: Any, model: Any) -> Any:
+        return [tasks._limits(model, rows) for rows in steps]
 
     monkeypatch.setattr(tasks, "_own_limits", in_bag)
     assert far_from_uniform(model)

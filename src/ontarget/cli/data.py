@@ -73,7 +73,7 @@ def fit(
     ],
     columns: Columns,
     preset: Annotated[
-        str, typer.Option(help="Which models: default or paper.", metavar="NAME")
+        str, typer.Option(help="How to fit: default, or as in the paper.", metavar="NAME")
     ] = "default",
     policy: Annotated[
         str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
@@ -84,7 +84,7 @@ def fit(
     assure: Annotated[
         float,
         typer.Option(
-            help="The share of episodes held out to assure promises; 0 for very few episodes.",
+            help="Share of episodes that promises rest on. 0: learn from all, promise nothing.",
             metavar="SHARE",
         ),
     ] = 0.2,

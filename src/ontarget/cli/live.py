@@ -82,7 +82,7 @@ def watch(
     idle: Annotated[
         float | None,
         typer.Option(
-            help="Forget an agent that was silent for so long; its next line begins a run.",
+            help="Forget an agent after so many seconds of silence; its next line begins a run.",
             show_default="never, but only the latest 10,000 agents are kept",
             metavar="SECONDS",
         ),
@@ -93,8 +93,8 @@ def watch(
 
     A line is {"agent": "a", "state": {...}, "reward": -1.2}. The reward is what the agent's last
     action earned, so the first state of a run has none. {"agent": "a", "reward": -1.2, "end": true}
-    ends a run, and the agent's next line begins another. Unless you choose another alarm, it is the
-    one that evaluate checks: at most 5 % of the runs that meet the target raise it. A line that
+    ends a run, and the agent's next line begins another. The default alarm is the one
+    that evaluate checks: at most 5 % of the runs that meet the target raise it. A line that
     cannot be used gets the status UNKNOWN and a reason. With --replay the lines come from recorded
     episodes.
     """

@@ -68,12 +68,15 @@ AlarmBelow: TypeAlias = Annotated[
     ),
 ]
 ForSteps: TypeAlias = Annotated[
-    int, typer.Option(min=1, help="Alarm only after this many steps in a row.", metavar="N")
+    int,
+    typer.Option(
+        min=1, help="Alarm only once its condition has held for N steps in a row.", metavar="N"
+    ),
 ]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm when the target is ruled out, wrongly for at most this share of all runs.",
+        help="Alarm once the target is ruled out; at most this share of runs is ruled out wrongly.",
         metavar="RATE",
     ),
 ]
@@ -128,7 +131,7 @@ def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: An
 
 _READING: Final = (
     _reading("episode", str, "Column of episode ids."),
-    _reading("step", str, "Column of step numbers; none to take the rows in their order."),
+    _reading("step", str, "Column of step numbers; 'none' takes the rows in their order."),
     _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
     _reading("reward", str, "Column of rewards, or none."),
     _reading(

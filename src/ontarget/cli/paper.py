@@ -40,7 +40,10 @@ def paper(
         ),
     ] = False,
 ) -> None:
-    """Reproduce the paper: tables, figures and a page; a run that was stopped resumes."""
+    """Reproduce the paper of Guyer and Dietterich: tables, figures and an HTML page.
+
+    A full run takes hours, a quick one minutes; a run that was stopped resumes.
+    """
     from ontarget.paper.plan import FULL, QUICK
     from ontarget.paper.reproduction import reproduce
 

@@ -45,8 +45,8 @@ def plan(
 ) -> None:
     """Tell how many episodes to record for the accuracy that you want.
 
-    p is learned from four episodes in five, and what is promised rests on the fifth. The plan is
-    about chance alone. How sharp the probabilities are depends on the model; evaluate measures it.
+    p is learned from four episodes in five, and what is promised rests on the fifth. The plan
+    covers chance alone. How sharp the probabilities are depends on the model; evaluate measures it.
     """
     from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes

@@ -93,9 +93,9 @@ def evaluate(
 ) -> None:
     """Check on new episodes whether the probabilities come true and the alarm keeps its promise.
 
-    The model must not have been fitted on any of these episodes. Unless you choose another alarm,
-    it is one that promises 5 % false alarms. The last line is the verdict: held, not held, or too
-    few runs to say.
+    The model must not have been fitted on any of these episodes. The default alarm promises
+    at most 5 % false alarms. The last line is the verdict: held, not held, or why it cannot be
+    said.
     """
     from ontarget import Episodes, GoalMonitor, Target
     from ontarget.report._facts import facts_of

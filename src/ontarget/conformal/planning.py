@@ -95,10 +95,10 @@ def coverage_range(
 def needed_for_coverage(
     coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
-    """The fewest episodes from which on coverage is within the accuracy of what was asked.
+    """The smallest n from which on coverage is within the accuracy of what was asked.
 
     Coverage given the episodes is Beta(k, n + 1 − k). As k moves in whole numbers the
-    probability to be within the accuracy does not rise evenly with n: from this n on it stays
+    probability of being within the accuracy does not rise evenly with n: from this n on it stays
     above the level.
 
     Examples

@@ -30,8 +30,8 @@ class CalibratedCDF(NamedTuple):
 class Interval(NamedTuple):
     """The ends of one interval per row.
 
-    ``kind="at_least"`` gives closed intervals and ``kind="at_most"`` open ones. Where
-    ``lower > upper`` (or, for an open one, ``lower >= upper``) the interval is empty.
+    Intervals asked for with ``kind="at_least"`` are closed, those with ``kind="at_most"`` open.
+    Where ``lower > upper`` (or, for an open one, ``lower >= upper``) the interval is empty.
     """
 
     lower: FloatArray

@@ -17,6 +17,9 @@ __all__ = ["CurveTable", "calibrating_curve", "learned_curves", "without_one"]
 
 # So many episodes make the ranks count as much as the law itself (M17).
 _PRIOR = 300.0
+# A curve this many times farther from the law than chance would put it is no longer chance: about
+# the 98.5th percentile of Cramér and von Mises' statistic, whose mean is 1/6.
+_BEYOND_CHANCE = 4.0
 # Neighbours up to this share of the horizon away help to calibrate a step.
 _REACH = 1.0 / 20.0
 
@@ -96,10 +99,9 @@ def learned_curves(ranks: RankTable) -> CurveTable:
         weights = (1.0 - np.abs(near - t) / reach)[:, None] * known[near]
         total = weights.sum(axis=0)
         for g in range(n_groups):
-            trust = ranks.counts[t, g] / (ranks.counts[t, g] + _PRIOR)
             if total[g] > 0.0:
                 mean = weights[:, g] @ own[near, g] / total[g]
-                values[t, g] = KNOTS + trust * (mean - KNOTS)
+                values[t, g] = KNOTS + _trust(mean, int(ranks.counts[t, g])) * (mean - KNOTS)
             else:
                 values[t, g] = KNOTS
     values[..., 0], values[..., -1] = 0.0, 1.0
@@ -124,3 +126,15 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
     counted = (own < a) | (a >= 1.0)
     found: FloatArray = np.clip(a + rest * ((n + 1) * learned + a - counted) / n, 0.0, 1.0)
     return found
+
+
+def _trust(mean: FloatArray, n: int) -> float:
+    """How far the ranks of n episodes are believed against the law itself, 0 to 1.
+
+    Few episodes are hardly believed, unless they say more than chance could: a group whose outcomes
+    the law does not know about is corrected at once.
+    """
+    apart = float(np.trapezoid(np.square(mean - KNOTS), KNOTS))
+    surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
+    # Short of 1, so that a curve rises strictly.
+    return min(max(n / (n + _PRIOR), surely), 0.999)

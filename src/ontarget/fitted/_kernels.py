@@ -27,6 +27,7 @@ __all__ = [
     "SLACK",
     "SPREAD_HIGH",
     "SPREAD_LOW",
+    "UNPROVED",
     "P",
     "excess_of_rows",
     "holds",
@@ -52,6 +53,8 @@ NUMBERS: Final = 9
 
 # What rounding may make of two equal distances from ½.
 SLACK: Final = 1e-9
+# How near to 0 or 1 an estimate may come without a proof.
+UNPROVED: Final = 1e-6
 
 # The codes of `ontarget.episodes.Translation` that kernels know.
 _SHIFT, _FLOOR, _CEILING = 1, 2, 3
@@ -230,11 +233,14 @@ def _venn_abers(envelope: FloatArray, score: float, out: FloatArray) -> None:
 
 @inner_kernel
 def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """P from the step's curve: what it gains over each component (M17)."""
+    """The estimate from the step's curve: what the curve gains over each component (M17).
+
+    Never 0 or 1: what no recorded run ever did is not impossible, and only arithmetic decides.
+    """
     total = 0.0
     for c in range(a_minus.size):
         total += max(0.0, on_curve(curve, a_plus[c]) - on_curve(curve, a_minus[c]))
-    return min(total, 1.0)
+    return min(max(total, UNPROVED), 1.0 - UNPROVED)
 
 
 @inner_kernel

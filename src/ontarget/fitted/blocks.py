@@ -103,7 +103,7 @@ class LawTable:
         return read_only(np.array(found, dtype=np.intp))
 
     def steps_of(self, block: int) -> tuple[int, ...]:
-        """The steps in whose law a block has a part."""
+        """The steps whose distribution uses this block."""
         entries = np.flatnonzero(self.blocks == block)
         return tuple((np.searchsorted(self.starts, entries, side="right") - 1).tolist())
 

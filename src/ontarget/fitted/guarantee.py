@@ -43,7 +43,7 @@ class Threshold:
 def alarm_scores(
     p: FloatArray, for_steps: int = 1, *, resets: BoolArray | None = None
 ) -> FloatArray:
-    """The threshold above which each episode would have raised an alarm (M8).
+    """Each episode's score: a threshold above it would have raised an alarm (M8).
 
     ``p`` is (steps, episodes), NaN where a step is left out: dead, or UNKNOWN by structure. +inf
     where an episode never has so many known steps. ``resets`` says where a bad reading starts the

@@ -21,8 +21,9 @@ __all__ = ["Pilot", "choose_spacing"]
 # A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
 _TREES, _BOOSTED, _ROWS = 24, 40, 8_192
 _EPISODES, _SCORED, _STEPS, _THRESHOLDS = 2_000, 500, 12, 16
-# With fewer episodes than this, chance would choose.
-_FEWEST = 100
+# With fewer episodes than this, chance would choose; and so it would at a smaller gain than so many
+# standard errors.
+_FEWEST, _SURELY = 100, 1.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def choose_spacing(pilot: Pilot) -> int:
         losses = _losses(trial, *blended_blocks(horizon, shorter))
         gain = np.nanmean(best - losses, axis=1)
         gain = gain[np.isfinite(gain)]
-        if gain.mean() <= gain.std() / math.sqrt(gain.size):
+        if gain.mean() <= _SURELY * gain.std() / math.sqrt(gain.size):
             break
         spacing, best = shorter, losses
     return spacing

@@ -116,7 +116,7 @@ class Answers:
         return np.minimum(first, self.lengths).astype(np.intp)
 
     def scores(self, for_steps: int) -> FloatArray:
-        """The threshold above which each episode would have raised an alarm (M8)."""
+        """Each episode's score: a threshold above it would have raised an alarm (M8)."""
         return alarm_scores(self.p, for_steps, resets=self.broken)
 
     def take(self, episodes: IndexArray) -> Answers:

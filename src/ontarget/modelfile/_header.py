@@ -113,7 +113,7 @@ def dtype_code(dtype: np.dtype[Any]) -> str:
     if code is None:
         raise InputError(
             f"a model file holds arrays of {', '.join(d.name for d in _CODES)}, got {dtype}; "
-            "text belongs into the header"
+            "text belongs in the header"
         )
     return code
 

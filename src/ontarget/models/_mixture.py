@@ -100,7 +100,7 @@ def _first_reached(
 ) -> FloatArray:
     """The first float at which each level is reached, known to lie above low and up to high.
 
-    Floats are halved by their place in the order of all floats, so 64 rounds are enough.
+    Bisects over the bit patterns of floats in their order, so that 64 rounds are enough.
     """
     below, at = _places(low), _places(high)
     while (open_rows := np.flatnonzero((at - below > 1).any(axis=1))).size:

@@ -24,7 +24,7 @@ def _accuracy(fitted: Fitted) -> str:
     if not known.size:
         return "no step has enough episodes for p"
     most, fewest = int(known.max()), int(known.min())
-    text = f"p may be off by about ± {_points(most)} points with {most:,} episodes"
+    text = f"by chance alone p may be off by about ± {_points(most)} points with {most:,} episodes"
     if _points(fewest) != _points(most):
         text += f", ± {_points(fewest)} at the step that {fewest:,} of them reach"
     return text

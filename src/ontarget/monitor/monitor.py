@@ -242,7 +242,7 @@ class GoalMonitor(Asked):
         >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
         >>> parts = walks.split(assure=0)
         >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0])
-        accuracy   p may be off by about ± 14 points with 40 episodes
+        accuracy   by chance alone p may be off by about ± 14 points with 40 episodes
         """
         return reach_in_words(self.fitted)
 

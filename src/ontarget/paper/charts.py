@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ontarget._whole_file import write_whole
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
@@ -22,6 +21,7 @@ from ontarget.paper.distance import DEFAULT, SMALL_LEAF, UNIT
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
+from ontarget.report import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,9 +16,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 import ontarget
-from ontarget._whole_file import write_whole
 from ontarget.paper.arrays import AnyArray
 from ontarget.paper.progress import Clock
+from ontarget.report import write_whole
 
 __all__ = [
     "Keeper",

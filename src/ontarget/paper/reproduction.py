@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import ontarget
-from ontarget._whole_file import write_whole
 from ontarget.domains import Tamarisk
 from ontarget.episodes import Episodes
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
@@ -24,6 +23,7 @@ from ontarget.paper.progress import Clock, Report
 from ontarget.paper.rivals import compare, summarize_rivals
 from ontarget.paper.summary import summarize, summarize_forecasts
 from ontarget.paper.truth import truth_study
+from ontarget.report import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,7 +1,8 @@
 """The results of an evaluation, in figures, in words and as one HTML page.
 
 `page` and the pieces that go into one (`section`, `paragraph`, `points`, `figure`, `pair`, `Table`)
-make pages of your own in the same style.
+make pages of your own in the same style; `write_whole` writes a file that appears whole or not at
+all.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget._numerals import percent
+    from ontarget._whole_file import write_whole
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
     from ontarget.report.evaluation import Evaluation
     from ontarget.report.measured import Measured, RaisedAlarms
@@ -29,6 +31,7 @@ __all__ = [
     "percent",
     "points",
     "section",
+    "write_whole",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -47,5 +50,6 @@ __getattr__, __dir__ = lazy_names(
         "percent": "ontarget._numerals",
         "points": "ontarget.report._html",
         "section": "ontarget.report._html",
+        "write_whole": "ontarget._whole_file",
     },
 )

@@ -120,8 +120,8 @@ def past_the_end(facts: Facts, told: Told = str) -> str:
         return ""
     remedy = InputError(Argument("reward_bounds", found.bounds))
     return (
-        f"but {found.past:,} of those alarms came when the total had already passed the target; "
-        f"if no reward can be {found.side} 0, fit with {told(remedy)} to count them as lost"
+        f"but {found.past:,} of those alarms came when the total had already left the target; if "
+        f"no reward can be {found.side} 0, fit with {told(remedy)} to count them as too late"
     )
 
 

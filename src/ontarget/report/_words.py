@@ -220,11 +220,11 @@ def _said(found: Measured) -> Statement:
 
 def _overall(facts: Facts) -> Statement:
     found = verdict_of(facts)
-    good = {Judgement.HELD: True, Judgement.NOT_HELD: False, Judgement.TOO_FEW: None}
+    good = {Judgement.HELD: True, Judgement.NOT_HELD: False}
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
         f"{found.advice[:1].upper()}{found.advice[1:]}{'.' * bool(found.advice)}",
-        good[found.judgement],
+        good.get(found.judgement),
     )
 
 

@@ -85,9 +85,9 @@ def evaluate(
     )
     if np.isnan(answers.p).all():
         raise FewEpisodesError(
-            f"p is unknown at every step of these {len(episodes):,} episodes: too few "
-            f"recorded ones calibrate it (a step needs {contracts.fitted.min_calibration}), or bad "
-            "readings throughout; fit on more episodes"
+            f"p is unknown at every step of these {len(episodes):,} episodes: either fewer than "
+            f"{contracts.fitted.min_calibration} recorded episodes calibrate each step (fit on "
+            "more), or every reading is bad (look at the feature columns)"
         )
     return Evaluation(contracts, episodes, target, answers, resampling, calibration)
 

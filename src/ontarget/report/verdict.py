@@ -26,6 +26,7 @@ class Judgement(StrEnum):
     HELD = "held"
     NOT_HELD = "not held"
     TOO_FEW = "too few runs to say"
+    NOT_NEW = "cannot say"
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ def verdict_of(facts: Facts) -> Verdict:
     A monitor is not held to a promise that chance alone may have broken: the chance in the
     evaluated runs, and that in the episodes that calibrated it or set its alarm.
     """
-    few = _too_few(facts)
     if facts.found.fitted_on.size:
-        few = _not_new(facts)
-    else:
-        broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
-        if broken:
-            return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _DIFFERENT)
+        return Verdict(Judgement.NOT_NEW, *_not_new(facts))
+    broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
+    if broken:
+        kept = "" if _alarm(facts) else _alarm_kept(facts)
+        return Verdict(Judgement.NOT_HELD, ", and ".join(broken) + kept, _DIFFERENT)
+    few = _too_few(facts)
     return Verdict(Judgement.TOO_FEW, *few) if few else Verdict(Judgement.HELD, _kept(facts))
 
 
@@ -75,10 +76,19 @@ def _not_new(facts: Facts) -> tuple[str, str]:
 def _off(gap: Gap) -> str:
     if not gap.beyond_chance:
         return ""
+    way = "high" if gap.too_high > 0.0 else "low"
     return (
-        f"p was off by {in_points(gap.off)} on average, more than the {100 * gap.chance:.1f} that "
-        "chance explains"
+        f"p was off by {in_points(gap.off)} on average ({100 * abs(gap.too_high):.1f} too {way}), "
+        f"more than the {100 * gap.chance:.1f} that chance explains"
     )
+
+
+def _alarm_kept(facts: Facts) -> str:
+    """That the alarm's promise held although p did not; empty without such a promise."""
+    if facts.alarms is None or facts.promised_rate is None:
+        return ""
+    false = _percent(facts.alarms.quality.false_alarms.value)
+    return f" (the alarm kept its promise: {false} false alarms)"
 
 
 def _alarm(facts: Facts) -> str:
@@ -145,5 +155,5 @@ def _kept(facts: Facts) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share with an ordinary space: a verdict is searched for in terminals and logs."""
+    """A percentage with an ordinary space, so that a search in terminals and logs finds it."""
     return percent(share).replace("\u00a0", " ")

@@ -53,8 +53,8 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
-            f"{what} needs numbers, got the type {column.dtype}; turn it into a number (such as "
-            "hours for a time), or pass ",
+            f"{what} needs numbers, got the type {column.dtype}; turn it into a number that is "
+            "known at each step (such as the hours since the start), or pass ",
             Argument("features", Placeholder("NAMES")),
             " with the other features",
         )

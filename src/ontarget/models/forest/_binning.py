@@ -58,7 +58,7 @@ def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
 
 
 def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
-    """Codes by feature and row, and each feature's number of bins; missing is the code after."""
+    """Codes by feature and row, and each feature's number of bins, the code of a missing value."""
     n_rows, n_features = X.shape
     codes = np.empty((n_features, n_rows), dtype=np.uint16)
     # Numeric edges lie between bins, a category's edges are its bins.

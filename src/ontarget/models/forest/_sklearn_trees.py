@@ -55,7 +55,8 @@ def _fitted_trees(forest: Any) -> list[Any]:
     trees = [getattr(estimator, "tree_", None) for estimator in forest.estimators_]
     if any(tree is None or tree.n_outputs != 1 or tree.n_classes[0] != 1 for tree in trees):
         raise InputError(
-            "forest needs regression trees for one outcome, such as RandomForestRegressor's, "
+            "forest needs a scikit-learn regression forest for one outcome, such as "
+            "RandomForestRegressor, "
             f"got {type(forest).__name__}"
         )
     return trees

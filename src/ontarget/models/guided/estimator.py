@@ -178,8 +178,8 @@ class GuidedForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
 
-        As `QuantileForest.out_of_bag_limits`, for plain rows: each gets the guides of the folds
-        that its episode is not in.
+        As `QuantileForest.out_of_bag_limits`. X has no guides yet: those of each row come from
+        models that were not trained on its episode.
         """
         folds = self._learned()
         with threads_at_most(self.n_jobs):
