@@ -35,6 +35,7 @@ LAYERS = [
     ["paper"],
     ["service"],
     ["cli"],
+    ["__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
