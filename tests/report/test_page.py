@@ -288,3 +288,14 @@ def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None
     assert any("measured, not promised. Here:" in point for point in words.measured_only(facts))
     said = [one.headline for one in words.verdict(facts)]
     assert any("An alarm set for 10\u00a0% false alarms" in one for one in said)
+
+
+def test_the_report_says_how_wide_the_spread_of_p_is() -> None:
+    rows = {name: (size, what) for name, size, what in words.backing(facts_of(FOUND, Promised()))}
+    width = FOUND.spread[..., 1] - FOUND.spread[..., 0]
+    half = 50.0 * float(np.median(width[width > 0.0]))
+    assert rows["Spread"][0] == f"± {half:.1f} percentage points"
+    few = GoalMonitor(QuantileForest(n_trees=5), min_calibration=5)
+    few.fit(split=walks(60).split(assure=0), progress=False)
+    alone = facts_of(few.evaluate(NEW, TARGET, resamples=5), Promised(0.1))
+    assert "Spread" not in [name for name, _, _ in words.backing(alone)]

@@ -89,6 +89,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     rows = [
         *_learned(sizes, f"{typical:,} behind a typical forecast", moves),
         ("Assurance", f"{sizes['assure']:,}", _assured(facts)),
+        *_spread(found),
         (
             "Evaluation",
             f"{found.met.size:,}",
@@ -107,6 +108,20 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             )
         )
     return rows
+
+
+def _spread(found: Measured) -> list[tuple[str, str, str]]:
+    """How wide the spread of p typically is; nothing without assure episodes."""
+    width = (found.spread[..., 1] - found.spread[..., 0])[~np.isnan(found.p)]
+    if not found.fitted.trained.sizes["assure"] or not (width > 0.0).any():
+        return []
+    half = 0.5 * float(np.median(width[width > 0.0]))
+    what = (
+        "is half of what the spread around p typically covers: the range that the finite number of "
+        "assure episodes leaves to p, on average over runs. p itself is the estimate from the "
+        "learning episodes; low and high, the paper's bounds, are for programs"
+    )
+    return [("Spread", f"± {in_points(half)}", what)]
 
 
 def _learned(sizes: Mapping[str, int], typical: str, moves: str) -> list[tuple[str, str, str]]:
