@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ontarget import GoalMonitor, Target
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import blended_blocks
 from ontarget.fitting.tasks import (
@@ -13,6 +17,7 @@ from ontarget.fitting.tasks import (
     StepRows,
     fit_block,
     fold_of,
+    pace_of,
     step_rows,
     thinned,
 )
@@ -107,3 +112,44 @@ def test_runs_that_thinning_leaves_out_are_answered_by_every_tree() -> None:
     others = asked[0].take(np.flatnonzero(~left_out))
     honest = found.model.out_of_bag_limits(others.X, others.y, others.keys)
     assert np.array_equal([first.left[~left_out], first.right[~left_out]], honest)
+
+
+def survivors(n: int, seed: int, reward: float = 1.0) -> Episodes:
+    """Runs that earn the same at every step until they fall, or reach the time limit of 20."""
+    rng = np.random.default_rng(seed)
+    states, rewards = [], []
+    for _ in range(n):
+        path = rng.normal() + np.cumsum(0.6 * rng.normal(size=20))
+        length = 20 if np.abs(path).max() <= 3.0 else int(np.argmax(np.abs(path) > 3.0)) + 1
+        states.append(path[:length, None])
+        rewards.append(np.full(length, reward))
+    return Episodes.from_arrays(states, rewards, horizon=20)
+
+
+def test_what_nearly_every_step_earns_is_the_pace_of_the_runs() -> None:
+    assert pace_of(survivors(50, 0)) == 1.0
+    assert pace_of(survivors(50, 0, reward=-0.1)) == -0.1
+    assert pace_of(ragged()) == 0.0
+
+
+@pytest.mark.parametrize("reward", [1.0, -0.1])
+def test_survival_up_to_the_time_limit_is_told_as_often_as_it_happens(reward: float) -> None:
+    """Without the pace, models that several steps share take a survivor for a near miss."""
+    past, new = survivors(500, 1, reward), survivors(400, 2, reward)
+    target = Target(20 * reward, 20 * reward)
+    monitor = GoalMonitor(QuantileForest(n_trees=40, min_leaf=5)).fit(past, progress=False)
+    found = monitor.evaluate(new, target, resamples=2)
+    known = ~np.isnan(found.p)
+    met = np.broadcast_to(found.met, known.shape)
+    assert abs(found.p[known].mean() - met[known].mean()) < 0.04
+    blind = replace(monitor.fitted, pace=0.0)
+    assert blind.at(3).moved == 0.0
+    for t in (0, 7, 19):  # live and in the batch alike
+        step = new.at(t)
+        watch = monitor.watch(target, alarm_below=0.5)
+        for s in range(t + 1):
+            outlook = watch.step(
+                new.at(s).states[new.at(s).index == step.index[0]][0], reward * (s > 0)
+            )
+        batch = monitor.outlook(t, step.states[:1], step.behavior[:1], target)
+        assert outlook.p == batch.p[0]

@@ -91,6 +91,7 @@ class Fitted:
     assure: Episodes | None
     excess: FloatArray  # M_i, one per assure episode (M9)
     trained: Trained
+    pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
     rehearsal: Rehearsal | None = None  # of the learning episodes, where none assure (M16)
 
     def __post_init__(self) -> None:
@@ -157,6 +158,7 @@ class Fitted:
             reads_step=self.reads_step,
             amounts=self.amounts,
             ahead=(least, most),
+            moved=self.pace * t,
         )
         return step if calibration is None else calibration.at(step, group)
 

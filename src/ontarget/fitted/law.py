@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
@@ -56,6 +57,9 @@ class StepLaw:
         The grid as the kernels read it; see `Fitted.amounts`.
     ahead
         The least and most that may remain (M18).
+    moved
+        By how much a remainder is moved where the models see it: by what nearly every step earns,
+        times t, so that the same outcome is the same number at all steps that share a model.
     envelopes
         The target's own calibration, if it has one (M7).
     """
@@ -68,6 +72,7 @@ class StepLaw:
     reads_step: bool
     amounts: FloatArray
     ahead: tuple[float, float]
+    moved: float = 0.0
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
 
     @property
@@ -86,11 +91,16 @@ class StepLaw:
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the law at each row's remainders."""
         scaled = np.asarray(y, dtype=np.float64) * self.scale
+        if self.moved:
+            scaled = snap(scaled + self.moved, float(self.amounts[0]))
         return mixture_limits(self.parts, [X] * len(self.parts), scaled)
 
     def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
         """Quantiles of the law, exact inverses of `cdf_limits`."""
         found = mixture_quantile(self.parts, [X] * len(self.parts), q, side)
+        if self.moved:
+            # On the grid again, where the law has its atoms; between them nothing is lost.
+            return found - self.moved
         return found if self.scale == 1.0 else found / self.scale
 
     def outlook(
@@ -122,7 +132,8 @@ class StepLaw:
     ) -> FloatArray:
         translation, rows = int(self.behavior.translation), so_far.size
         ends = np.empty((rows, question.values.size))
-        shift_ends(question.values, so_far, (translation, self.scale), self.amounts, ends)
+        way = (translation, self.scale)
+        shift_ends(question.values, so_far - self.moved, way, self.amounts, ends)
         left, right = ends, ends
         if ends.size:
             X = self.inputs(states, so_far)

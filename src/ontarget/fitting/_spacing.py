@@ -38,6 +38,7 @@ class Pilot:
     learn: Episodes
     seed: int
     task: Callable[[Any, Episodes, Block, int], BlockTask]
+    pace: float = 0.0
 
 
 def choose_spacing(pilot: Pilot) -> int:
@@ -70,7 +71,9 @@ def _few(pilot: Pilot) -> Pilot:
         **{name: min(most, own[name]) for name, most in small.items() if name in own}
     )
     order = np.argsort(keyed_hash(pilot.learn.keys, pilot.seed, "pilot"), kind="stable")
-    return Pilot(model, pilot.learn.take(np.sort(order[:_EPISODES])), pilot.seed, pilot.task)
+    return Pilot(
+        model, pilot.learn.take(np.sort(order[:_EPISODES])), pilot.seed, pilot.task, pilot.pace
+    )
 
 
 def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
@@ -91,7 +94,8 @@ def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArra
         entries = [(weight, *models[block]) for weight, block in law.at(t)]
         if any(model is None for _, model, _ in entries):
             continue
-        for rows in step_rows(scored, [t], grid=learn.grid, reads_step=learn.horizon > 1):
+        reads_step = learn.horizon > 1
+        for rows in step_rows(scored, [t], grid=learn.grid, reads_step=reads_step, pace=pilot.pace):
             found[rows.index, place] = _crps(rows, entries)
     return found
 

@@ -27,7 +27,15 @@ from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
-from ontarget.fitting.tasks import BlockResult, BlockTask, StepRows, fit_block, step_rows, thinned
+from ontarget.fitting.tasks import (
+    BlockResult,
+    BlockTask,
+    StepRows,
+    fit_block,
+    pace_of,
+    step_rows,
+    thinned,
+)
 from ontarget.models._entry import check_model, fresh_model, takes_missing
 
 __all__ = ["LEAF_ENTRIES", "Preset", "Recipe", "fit_monitor", "preset_model"]
@@ -61,6 +69,7 @@ class Recipe:
     unseen: Unseen = "error"
     chooses_spacing: bool = False
     leaf_entries: int = LEAF_ENTRIES
+    pace: float = 0.0
 
 
 def preset_model(preset: Preset) -> Any:
@@ -106,6 +115,8 @@ def fit_monitor(
     own, ranked = (first, "assure") if isinstance(split, Split) else (None, "calibrate")
     groups, may_miss = _groups(recipe, named[own or ranked]), _may_miss(train, schema)
     n_groups = 1 if groups is None else len(groups)
+    if own is not None and "assure" in named and any(len(b.train_steps) > 1 for b in recipe.blocks):
+        recipe = replace(recipe, pace=pace_of(train))
     if recipe.chooses_spacing and own is not None:
         spacing = _chosen_spacing(recipe, train)
         blocks, law = plan_blocks(train.horizon, spacing=spacing)
@@ -170,6 +181,7 @@ def fit_monitor(
         may_miss=may_miss,
         assure=None if assure is None else assure.compact(),
         excess=excess,
+        pace=recipe.pace,
         trained=Trained(
             parameters=recipe.parameters,
             seed=recipe.seed,
@@ -196,7 +208,7 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> int:
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
         return _task(replace(recipe, model=model, steps=None), {"learn": some}, block, rows=rows)
 
-    return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task))
+    return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace))
 
 
 def _rows_per_block(recipe: Recipe) -> int:
@@ -222,7 +234,7 @@ def _task(
 
     def read(episodes: Episodes, steps: Sequence[int]) -> tuple[StepRows, ...]:
         asked = steps if recipe.steps is None or recipe.steps & set(answers) else ()
-        return step_rows(episodes, asked, grid=train.grid, reads_step=reads_step)
+        return step_rows(episodes, asked, grid=train.grid, reads_step=reads_step, pace=recipe.pace)
 
     learned = read(train, block.train_steps)
     every = -(-sum(map(len, learned)) // rows)

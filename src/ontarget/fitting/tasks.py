@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._grid import snap
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray, KeyArray
-from ontarget.episodes import Episodes
+from ontarget.episodes import Episodes, Step, Translation
 from ontarget.fitted._inputs import inputs_of
 from ontarget.models._entry import fit_model
 
@@ -23,12 +24,15 @@ __all__ = [
     "fit_block",
     "fold_of",
     "honest_limits",
+    "pace_of",
     "step_rows",
     "thinned",
 ]
 
 # Models without trees of their own are fitted so many times more, to answer for their own episodes.
 _FOLDS = 5
+# A reward that this share of all steps earns is the pace of the runs.
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -187,11 +191,14 @@ def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows,
 
 
 def step_rows(
-    episodes: Episodes | None, steps: Sequence[int], *, grid: float, reads_step: bool
+    episodes: Episodes,
+    steps: Sequence[int],
+    *,
+    grid: float,
+    reads_step: bool,
+    pace: float = 0.0,
 ) -> tuple[StepRows, ...]:
     """What models read of the episodes at each of the steps that any episode reaches."""
-    if episodes is None:
-        return ()
     behavior = episodes.behavior
     found = []
     for t in steps:
@@ -203,9 +210,36 @@ def step_rows(
             StepRows(
                 step=t,
                 X=inputs_of(step.states, so_far, t if reads_step else None),
-                y=step.response * behavior.scale(t),
+                y=_response(step, behavior.scale(t), pace * t, grid),
                 keys=step.keys,
                 index=step.index,
             )
         )
     return tuple(found)
+
+
+def pace_of(episodes: Episodes) -> float:
+    """What nearly every step of these episodes earns, on the grid; 0 if there is no such amount.
+
+    Where a step earns 1 as long as a run survives, the remainder of every survivor differs from
+    step to step, and a model that several steps share would smear it. Moved by the pace times t it
+    is the same number at all of them.
+    """
+    if episodes.behavior.translation is not Translation.SHIFT or episodes.behavior.scale(1) != 1.0:
+        return 0.0
+    earned = []
+    for t in range(episodes.horizon - 1):
+        here, next_ = episodes.at(t), episodes.at(t + 1)
+        alive = np.isin(here.index, next_.index)
+        earned.append(next_.behavior - here.behavior[alive])
+    amounts, counts = np.unique(
+        snap(np.concatenate([np.empty(0), *earned]), episodes.grid), return_counts=True
+    )
+    if not counts.size or counts.max() < _NEARLY_ALL * counts.sum():
+        return 0.0
+    return float(amounts[counts.argmax()])
+
+
+def _response(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
+    """What the models learn of each row: the remainder in their units (M18)."""
+    return snap(step.response + moved, grid) if moved else step.response * scale

@@ -263,7 +263,8 @@ def advance_rows(
         if became[k] == LOOK:
             real[SNAPPED] = snap_value(real[SO_FAR], amounts)
             way = (facts[TRANSLATION], scales[whole[LAST_T], 0])
-            shift_row(values, real[SNAPPED], way, amounts, ends[k])
+            moved = scales[whole[LAST_T], 3]
+            shift_row(values, real[SNAPPED] - moved, way, amounts, ends[k])
 
 
 @inner_kernel

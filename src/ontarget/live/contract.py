@@ -74,7 +74,13 @@ class Contract:
         bounds, bound_spans = spread_table(fitted.counts)
         self.steps = _steps(fitted, calibration, bound_spans)
         self.scales: FloatArray = read_only(
-            np.column_stack([[behavior.scale(t) for t in range(fitted.horizon)], fitted.ahead])
+            np.column_stack(
+                [
+                    [behavior.scale(t) for t in range(fitted.horizon)],
+                    fitted.ahead,
+                    fitted.pace * np.arange(fitted.horizon),
+                ]
+            )
         )
         facts = np.zeros(k.N_FACTS, dtype=np.int64)
         facts[k.HORIZON], facts[k.IS_DECLARED] = fitted.horizon, fitted.horizon_declared

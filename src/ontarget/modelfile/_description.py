@@ -38,6 +38,7 @@ class Description:
     horizon: int
     horizon_declared: bool
     grid: float
+    pace: float
     reward_bounds: tuple[float, float]
     blocks: tuple[Block, ...]
     kinds: tuple[str | None, ...]
@@ -68,6 +69,7 @@ class Description:
             horizon=horizon,
             horizon_declared=_flag("horizon_declared", header["horizon_declared"]),
             grid=grid,
+            pace=_number("pace", header["pace"]),
             reward_bounds=_bounds(_list(header, "reward_bounds")),
             blocks=blocks,
             kinds=kinds,
@@ -91,6 +93,7 @@ class Description:
             "horizon": fitted.horizon,
             "horizon_declared": fitted.horizon_declared,
             "grid": fitted.grid,
+            "pace": fitted.pace,
             "reward_bounds": [one if math.isfinite(one) else None for one in fitted.reward_bounds],
             "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in fitted.blocks],
             "kinds": [None if model is None else kind_of(model) for model in models],

@@ -169,6 +169,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             may_miss=about.may_miss,
             assure=assure,
             excess=_excess(sections["assure"]),
+            pace=about.pace,
             trained=Trained(
                 parameters=about.parameters,
                 seed=about.seed,
