@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget import GoalMonitor, Target
+from ontarget._grid import snap
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import blended_blocks
 from ontarget.fitting.tasks import (
@@ -153,3 +154,18 @@ def test_survival_up_to_the_time_limit_is_told_as_often_as_it_happens(reward: fl
             )
         batch = monitor.outlook(t, step.states[:1], step.behavior[:1], target)
         assert outlook.p == batch.p[0]
+
+
+def test_the_ends_of_an_interval_lie_on_the_grid_where_remainders_are_moved() -> None:
+    monitor = GoalMonitor(QuantileForest(n_trees=10, min_leaf=5)).fit(
+        survivors(300, 3, -0.1), progress=False
+    )
+    assert monitor.fitted.pace == -0.1
+    new = survivors(200, 4, -0.1)
+    for t in (3, 7, 13):
+        step, law = new.at(t), monitor.fitted.at(t)
+        ends = law.quantile(law.inputs(step.states, step.behavior), [0.2, 0.5, 0.8])
+        assert np.array_equal(ends, snap(ends, monitor.fitted.grid))
+        # An outcome at an end is reached there, to the last bit.
+        left, right = law.cdf_limits(law.inputs(step.states, step.behavior), ends[:, 1])
+        assert np.all((left < 0.5 + 1e-9) & (right >= 0.5))

@@ -99,8 +99,8 @@ class StepLaw:
         """Quantiles of the law, exact inverses of `cdf_limits`."""
         found = mixture_quantile(self.parts, [X] * len(self.parts), q, side)
         if self.moved:
-            # On the grid again, where the law has its atoms; between them nothing is lost.
-            return found - self.moved
+            # Back on the grid: outcomes lie there, and rounding must not move an end past one.
+            return snap(found - self.moved, float(self.amounts[0]))
         return found if self.scale == 1.0 else found / self.scale
 
     def outlook(
