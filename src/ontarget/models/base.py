@@ -34,6 +34,7 @@ __all__ = [
     "check_levels",
     "check_side",
     "check_values",
+    "episodes_of",
 ]
 
 Side: TypeAlias = Literal["left", "right"]
@@ -206,6 +207,29 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InputError(f"{name} needs a value in every row, got NaN in row {_first_nan(array)}")
     return array
+
+
+def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArray:
+    """The training episode of each row, or an `InputError` that names an id that was not in fit.
+
+    ``keys`` are those of the training episodes in their order, None for a fit without ids.
+    """
+    if keys is None:
+        raise InputError(
+            "out-of-bag answers need a model that knows its episodes, got one fitted without "
+            "ids; pass ids= to fit"
+        )
+    labels, place = np.unique(check_labels("ids", ids, n_rows), return_inverse=True)
+    asked, order = keys_of(labels), np.argsort(keys)
+    found = order[np.minimum(np.searchsorted(keys, asked, sorter=order), keys.size - 1)]
+    unknown = np.flatnonzero(keys[found] != asked)
+    if unknown.size:
+        row = int(np.argmax(place == unknown[0]))
+        raise InputError(
+            f"ids needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
+            f"{row}; ask cdf_limits about other episodes"
+        )
+    return np.asarray(found[place], dtype=np.intp)
 
 
 def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:

@@ -15,7 +15,7 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, IndexArray, IntArray, KeyArray
 from ontarget.errors import InputError
-from ontarget.models.base import TrainingRows, check_labels
+from ontarget.models.base import TrainingRows, episodes_of
 from ontarget.models.forest._draw_kernel import draw_with_replacement, draw_without_replacement
 
 __all__ = ["Bags", "Sampling"]
@@ -67,20 +67,4 @@ class Bags:
 
     def episodes_of(self, ids: ArrayLike, n_rows: int) -> IndexArray:
         """The episode of each id, or an `InputError` that names one that was not in fit."""
-        if self.keys is None:
-            raise InputError(
-                "out-of-bag answers need a model that knows its episodes, got one fitted without "
-                "ids; pass ids= to fit"
-            )
-        labels, place = np.unique(check_labels("ids", ids, n_rows), return_inverse=True)
-        asked, order = keys_of(labels), np.argsort(self.keys)
-        last = self.keys.size - 1
-        found = order[np.minimum(np.searchsorted(self.keys, asked, sorter=order), last)]
-        unknown = np.flatnonzero(self.keys[found] != asked)
-        if unknown.size:
-            row = int(np.argmax(place == unknown[0]))
-            raise InputError(
-                f"ids needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
-                f"{row}; ask cdf_limits about other episodes"
-            )
-        return np.asarray(found[place], dtype=np.intp)
+        return episodes_of(self.keys, ids, n_rows)

@@ -12,6 +12,7 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
+from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import bin_features, choose_bins
 from ontarget.models.forest._binning_kernel import BinTable
@@ -148,7 +149,7 @@ def _columns(X: FloatArray, categorical: Collection[int]) -> _Columns:
             categories.append(values[most])
         else:
             categories.append(np.empty(0))
-            centre, spread = _location(known)
+            centre, spread = location(known)
             if spread > 0.0:
                 terms[f, :2] = centre, 1.0 / spread
                 slope[f] = len(columns)
@@ -167,18 +168,6 @@ def _columns(X: FloatArray, categorical: Collection[int]) -> _Columns:
         slope=slope,
         missing=missing,
     )
-
-
-def _location(known: FloatArray) -> tuple[float, float]:
-    """Centre and spread of a feature's numbers; scaled first, so that squares stay in range."""
-    size = float(np.abs(known).max(initial=0.0))
-    if size == 0.0:
-        return 0.0, 0.0
-    scaled = known / size
-    centre = float(scaled.mean())
-    spread = float(np.sqrt(np.square(scaled - centre).mean()))
-    # A spread beyond rounding, and one whose inverse is a number.
-    return centre * size, spread * size if spread > 1e-12 and spread * size > 1e-300 else 0.0
 
 
 def _fit_linear(rows: _Rows, plan: GuidePlan, categorical: Collection[int]) -> list[LinearGuide]:

@@ -1,0 +1,21 @@
+"""Where the numbers of a feature lie, so that models can standardise them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._typing import FloatArray
+
+__all__ = ["location"]
+
+
+def location(known: FloatArray) -> tuple[float, float]:
+    """Centre and spread of a feature's numbers; scaled first, so that squares stay in range."""
+    size = float(np.abs(known).max(initial=0.0))
+    if size == 0.0:
+        return 0.0, 0.0
+    scaled = known / size
+    centre = float(scaled.mean())
+    spread = float(np.sqrt(np.square(scaled - centre).mean()))
+    # A spread beyond rounding, and one whose inverse is a number.
+    return centre * size, spread * size if spread > 1e-12 and spread * size > 1e-300 else 0.0
