@@ -13,6 +13,7 @@ from numba.core.dispatcher import Dispatcher
 from sklearn.linear_model import QuantileRegressor
 
 from ontarget.models import (
+    DistributionRegression,
     GuidedForest,
     LinearQuantiles,
     Marginal,
@@ -32,6 +33,7 @@ MODELS = {
     "guided": GuidedForest(5, n_boosted=5),
     "linear": LinearQuantiles(9),
     "marginal": Marginal(),
+    "regression": DistributionRegression(),
     "regressor": RegressorQuantiles(QuantileRegressor(alpha=0.0), 3),
 }
 COPIES: dict[str, Callable] = {
@@ -72,7 +74,7 @@ def test_a_copy_answers_alike_and_compiles_nothing(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", list(COPIES))
-@pytest.mark.parametrize("name", ["forest", "guided"])
+@pytest.mark.parametrize("name", ["forest", "guided", "regression"])
 def test_a_copied_live_model_answers_alike_and_compiles_nothing(name: str, way: str) -> None:
     live = MODELS[name].fit(X, Y).live()
     wanted, found = np.empty((2, *VALUES.shape)), np.empty((2, *VALUES.shape))

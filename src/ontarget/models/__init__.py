@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from ontarget.models.pipeline import PipelineDistribution
     from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.models.registry import register
+    from ontarget.models.regression.estimator import DistributionRegression
 
 __all__ = [
     "ConditionalDistribution",
+    "DistributionRegression",
     "GuidedForest",
     "LinearQuantiles",
     "Marginal",
@@ -31,6 +33,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ConditionalDistribution": "ontarget.models.base",
+        "DistributionRegression": "ontarget.models.regression.estimator",
         "GuidedForest": "ontarget.models.guided.estimator",
         "LinearQuantiles": "ontarget.models.linear",
         "Marginal": "ontarget.models.marginal",

@@ -29,6 +29,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     n_features_in_: int
     training_keys_: KeyArray | None
+    _learned_: Any
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
@@ -93,6 +94,20 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             raise _NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit before asking it"
             )
+
+    def _learned(self) -> Any:
+        """What `fit` left behind for out-of-bag answers, or an error that says why it is gone."""
+        self._check_fitted()
+        if not hasattr(self, "_learned_"):
+            raise InputError(
+                f"out-of-bag answers need a {type(self).__name__} right after fit, got one that "
+                "was loaded, converted or copied since; fit it anew"
+            )
+        return self._learned_
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_learned_"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Copies of arrays come back writable, and the kernels would compile once more for them.

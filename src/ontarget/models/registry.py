@@ -18,6 +18,7 @@ M = TypeVar("M", bound=type[StoredDistribution])
 _GROUP = "ontarget.models"
 # Imported only when a file or a user asks for that kind.
 _BUILT_IN = {
+    "distribution_regression": "ontarget.models.regression.estimator:DistributionRegression",
     "guided_forest": "ontarget.models.guided.estimator:GuidedForest",
     "linear": "ontarget.models.linear:LinearQuantiles",
     "marginal": "ontarget.models.marginal:Marginal",

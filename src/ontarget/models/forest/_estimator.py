@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.base import clone
@@ -48,17 +48,3 @@ class ForestEstimator(DistributionEstimator):
         else:
             raise InputError(Argument("n_steps"), f" needs a number from 1 up, got {n_steps!r}")
         return copy
-
-    def _learned(self) -> Any:
-        """What `fit` left behind for out-of-bag answers, or an error that says why it is gone."""
-        self._check_fitted()
-        if not hasattr(self, "_learned_"):
-            raise InputError(
-                f"out-of-bag answers need a {type(self).__name__} right after fit, got one that "
-                "was loaded, converted or copied since; fit it anew"
-            )
-        return self._learned_
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_learned_"}

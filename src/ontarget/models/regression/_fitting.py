@@ -1,0 +1,287 @@
+"""Fitting a distribution regression: support, levels, thresholds, effects, and the folds (M16)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash, keyed_uniform, keys_of
+from ontarget._readonly import read_only
+from ontarget._splitmix import mix
+from ontarget._threads import run_blocks
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.models._support import Support, find_atoms
+from ontarget.models.base import TrainingRows
+from ontarget.models.regression._columns import Encoding, choose_columns, times_of
+from ontarget.models.regression._law_kernel import (
+    GLOBALS,
+    WIDTH,
+    Regression,
+    fill_design,
+    limits_of_rows,
+)
+from ontarget.models.regression._newton import Problem, minimise
+
+__all__ = ["FoldRegressions", "RegressionPlan", "answer_limits", "fit_regression"]
+
+# Continuous outcomes are cut at so many quantiles, and at each of the outermost values.
+_MOST_VALUES, _OUTERMOST = 1000, 20
+# Levels are kept at so many nodes over the steps, each from at least so many rows.
+_MOST_NODES, _FEWEST_AT_NODE = 24, 100
+# Few rows are asked about several thresholds each, so that the draw hardly matters.
+_MOST_DRAWS, _ENOUGH_DRAWN = 8, 4000
+# The pull on interactions and squares beside that on main effects, and the pull on the intercept.
+_ON_INTERACTIONS, _ON_INTERCEPT = 10.0, 0.01
+_BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionPlan:
+    """How a distribution regression is fitted; checked by the estimator."""
+
+    penalty: float = 1.0
+    n_folds: int = 5
+    max_rows: int = 20_000
+    seed: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRegressions:
+    """Regressions for the training episodes: to each, that of the folds that it is not in."""
+
+    without: tuple[Regression, ...]  # each fold in turn
+    fold: IndexArray  # of each episode
+    keys: KeyArray  # of the episodes, in their order
+
+    def limits(
+        self, X: FloatArray, y: FloatArray, episodes: IndexArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits at the values y (rows, values) from regressions that never saw the episode.
+
+        NaN where training had no other episode.
+        """
+        left, right = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
+        folds = self.fold[episodes]
+        for fold, model in enumerate(self.without):
+            held_out = np.flatnonzero(folds == fold)
+            left[held_out], right[held_out] = answer_limits(model, X[held_out], y[held_out])
+        return left, right
+
+
+class _Outcomes(NamedTuple):
+    """The support that the outcomes are cut at, and where each row stands."""
+
+    support: Support
+    mass: FloatArray  # before each cut
+    ranks: IndexArray
+    weight: FloatArray  # the mean row weighs 1
+
+
+class _Asked(NamedTuple):
+    """The thresholds that the regression learns from: rows and the cut that each is asked about."""
+
+    rows: IndexArray
+    cuts: IndexArray
+    labels: BoolArray
+    weights: FloatArray
+
+
+def fit_regression(
+    rows: TrainingRows, plan: RegressionPlan, categorical: Collection[int]
+) -> tuple[Regression, FoldRegressions | None]:
+    """The regression of all rows for later ones, and those of each fold for the training episodes.
+
+    The rows need to be in their canonical order. Without ids there are no folds.
+    """
+    encoding, outcomes = choose_columns(rows, categorical), _outcomes(rows)
+    fold = _folds(rows, plan)
+    n_folds = int(fold.max(initial=-1)) + 1
+    levels = _levels(rows, times_of(rows, encoding.columns), outcomes, fold)
+    effects = np.zeros((n_folds + 1, GLOBALS + WIDTH * encoding.columns.codes.size))
+    if outcomes.support.values.size > 1:
+        asked = _thresholds(rows, outcomes, plan)
+        active = encoding.active
+        own_fold = fold[rows.episodes[asked.rows]] if n_folds else np.empty(0, dtype=np.intp)
+        problem = _problem(rows, encoding, asked, levels[-1])
+        penalty = _penalty(problem.design, asked.weights, encoding, plan)
+        of_all, lower = minimise(problem._replace(penalty=penalty), np.zeros(active.size))
+        effects[-1, active] = of_all
+
+        def refit(a: int, b: int) -> None:
+            for k in range(a, b):
+                kept = np.flatnonzero(own_fold != k)
+                some = _problem(rows, encoding, _Asked(*(p[kept] for p in asked)), levels[k])
+                near = lower * np.sqrt(kept.size / own_fold.size)
+                some = some._replace(penalty=penalty)
+                effects[k, active] = minimise(some, of_all, near)[0]
+
+        run_blocks(refit, n_folds, block=1)
+    *without, full = (
+        _regression(encoding, outcomes, *one) for one in zip(effects, levels, strict=True)
+    )
+    if rows.keys is None:
+        return full, None
+    return full, FoldRegressions(tuple(without), fold, rows.keys)
+
+
+def answer_limits(model: Regression, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both limits of the CDF of each row at its values y (rows, values)."""
+    left, right = np.empty(y.shape), np.empty(y.shape)
+
+    def fill(a: int, b: int) -> None:
+        limits_of_rows(model, X[a:b], y[a:b], (left[a:b], right[a:b]))
+
+    run_blocks(fill, X.shape[0], block=_BLOCK)
+    return left, right
+
+
+def _regression(
+    encoding: Encoding, outcomes: _Outcomes, effects: FloatArray, levels: AnyArray
+) -> Regression:
+    return Regression(
+        columns=encoding.columns,
+        effects=read_only(effects.copy()),
+        levels=read_only(levels.ravel()),
+        mass=outcomes.mass,
+        support=outcomes.support.as_tuple(),
+    )
+
+
+def _outcomes(rows: TrainingRows) -> _Outcomes:
+    weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
+    values, ranks = np.unique(rows.y, return_inverse=True)
+    atoms = find_atoms(ranks, rows.units, rows.steps)
+    kept = _kept_values(atoms, np.bincount(ranks, weights=weight))
+    values, atoms = values[kept], atoms[kept]
+    ranks = np.searchsorted(values, rows.y)
+    mass = np.bincount(ranks, weights=weight, minlength=values.size)
+    total = np.concatenate(([0.0], np.cumsum(mass)))
+    support = Support.of(values, atoms, mass, smooth=True)
+    return _Outcomes(support, read_only(total / total[-1]), ranks, weight)
+
+
+def _kept_values(atoms: BoolArray, mass: FloatArray) -> IndexArray:
+    """Where to cut: at every atom, and of many other outcomes at quantiles and the outermost."""
+    n = atoms.size
+    if atoms.all() or n <= _MOST_VALUES:
+        return np.arange(n)
+    kept = atoms.copy()
+    kept[:_OUTERMOST] = kept[-_OUTERMOST:] = True
+    total = np.cumsum(mass)
+    even = np.arange(1, _MOST_VALUES) / _MOST_VALUES * total[-1]
+    kept[np.searchsorted(total, even)] = True
+    return np.flatnonzero(kept)
+
+
+def _folds(rows: TrainingRows, plan: RegressionPlan) -> IndexArray:
+    """The fold of each episode: as even as can be, by a keyed shuffle; none without ids.
+
+    One episode alone has no fold that leaves it out and something in.
+    """
+    if rows.keys is None:
+        return np.empty(0, dtype=np.intp)
+    fold = np.full(rows.keys.size, -1, dtype=np.intp)
+    if rows.keys.size > 1:
+        order = np.argsort(keyed_hash(rows.keys, plan.seed[0], *plan.seed[1:], "fold"))
+        fold[order] = np.arange(fold.size) % min(plan.n_folds, fold.size)
+    return fold
+
+
+def _levels(
+    rows: TrainingRows, times: FloatArray, outcomes: _Outcomes, fold: IndexArray
+) -> AnyArray:
+    """Levels by node and cut (folds + 1, nodes, cuts): without each fold in turn, and of all rows.
+
+    A level is the logit of the share of outcomes before the cut, among rows of steps near the node.
+    """
+    n_folds, n_values = int(fold.max(initial=-1)) + 1, outcomes.support.values.size
+    n_nodes = 1 if times.max() == 0.0 else min(_MOST_NODES, rows.step_labels.size)
+    own = fold[rows.episodes] if n_folds else np.zeros(rows.y.size, dtype=np.intp)
+    place = own * n_values + outcomes.ranks
+    order = np.argsort(times, kind="stable")
+    ordered = times[order]
+    found = np.empty((n_folds + 1, n_nodes, n_values - 1), dtype=np.float32)
+    for node in range(n_nodes):
+        half, centre = 0.5 / max(1, n_nodes - 1), node / max(1, n_nodes - 1)
+        while True:
+            a = np.searchsorted(ordered, centre - half - 1e-9)
+            b = np.searchsorted(ordered, centre + half + 1e-9, side="right")
+            if b - a >= min(_FEWEST_AT_NODE, order.size):
+                break
+            half *= 1.5
+        near = order[a:b]
+        n_groups = max(1, n_folds)
+        mass = np.bincount(place[near], outcomes.weight[near], minlength=n_groups * n_values)
+        by_fold = mass.reshape(n_groups, n_values)
+        total = by_fold.sum(axis=0)
+        for k in range(n_folds + 1):
+            own_mass = np.maximum(total - by_fold[k], 0.0) if k < n_folds else total
+            before = np.cumsum(own_mass)
+            after = np.maximum(before[-1] - before[:-1], 0.0)
+            found[k, node] = np.log((before[:-1] + 0.5) / (after + 0.5))
+    # Whatever a logarithm rounds to, levels never fall.
+    return np.maximum.accumulate(found, axis=2)
+
+
+def _thresholds(rows: TrainingRows, outcomes: _Outcomes, plan: RegressionPlan) -> _Asked:
+    """Cuts at outcomes of other rows of the same step, drawn by the rows' keys.
+
+    Half of the cuts lie after the outcome drawn and half before it, so that neither side of an atom
+    is preferred.
+    """
+    n_rows, n_cuts = rows.y.size, outcomes.support.values.size - 1
+    seed, keys = plan.seed, _row_keys(rows)
+    kept = np.arange(n_rows)
+    if n_rows > plan.max_rows:
+        hashed = keyed_hash(keys, seed[0], *seed[1:], "row")
+        kept = np.sort(np.argsort(hashed, kind="stable")[: plan.max_rows])
+    by_step = np.argsort(rows.steps, kind="stable")  # and by outcome within a step
+    size = np.bincount(rows.steps)
+    start = np.cumsum(size) - size
+    place = np.empty(n_rows, dtype=np.intp)
+    place[by_step] = np.arange(n_rows) - start[rows.steps[by_step]]
+    step, own = rows.steps[kept], place[kept]
+    n_draws = min(_MOST_DRAWS, max(1, _ENOUGH_DRAWN // kept.size)) if n_cuts > 1 else 1
+    cuts = []
+    for draw in range(n_draws):
+        uniform = keyed_uniform(keys[kept], seed[0], *seed[1:], "threshold", draw)
+        doubled = uniform * 2.0 * np.maximum(size[step] - 1, 1)
+        other = (doubled / 2.0).astype(np.intp)
+        other += (other >= own) & (size[step] > 1)
+        drawn = outcomes.ranks[by_step[start[step] + other]]
+        cuts.append(np.clip(drawn + doubled.astype(np.intp) % 2, 1, n_cuts))
+    asked, cut = np.tile(kept, n_draws), np.concatenate(cuts)
+    weights = outcomes.weight[asked] / n_draws
+    return _Asked(asked, cut, outcomes.ranks[asked] < cut, weights)
+
+
+def _row_keys(rows: TrainingRows) -> KeyArray:
+    """A key of each row's episode and step; without ids, of its place in the canonical order."""
+    if rows.keys is None:
+        return keys_of(np.arange(rows.y.size))
+    return mix(rows.keys[rows.episodes] ^ keys_of(rows.step_labels)[rows.steps])
+
+
+def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyArray) -> Problem:
+    design = np.empty((asked.rows.size, encoding.active.size))
+    offsets = np.empty(asked.rows.size)
+    marginal = (encoding.columns, levels.ravel(), levels.shape[1])
+    fill_design(marginal, rows.X, (asked.rows, asked.cuts), encoding.active, (design, offsets))
+    return Problem(design, asked.labels, offsets, asked.weights, np.empty(0))
+
+
+def _penalty(
+    design: FloatArray, weights: FloatArray, encoding: Encoding, plan: RegressionPlan
+) -> FloatArray:
+    """The pull on each effect, as if its column had spread 1; a column without spread is held."""
+    centre = np.average(design, axis=0, weights=weights)
+    square = np.average(np.square(design), axis=0, weights=weights)
+    spread = square - centre**2
+    held = spread <= 1e-9 * square
+    pull = plan.penalty * np.where(encoding.is_main, 1.0, _ON_INTERACTIONS) * spread
+    pull[held] = 1e12
+    pull[0] = _ON_INTERCEPT
+    return pull

@@ -1,0 +1,270 @@
+"""The law of a row under a distribution regression: its design, its masses, its limits (M16).
+
+A *cut* j divides the sorted support into its first j values and the rest. The regression says for
+every cut the logit of the mass before it:
+
+    base(x, t) + the integral from 0 to z of a slope(x, t) that is constant on each piece of z,
+
+where z(j, t) is the logit of the share of training outcomes before the cut around step t. Slopes
+are never below `_LEAST_SLOPE`, so the mass rises with the cut, also in floating point: every term
+is monotone in z, and sums of monotone terms round monotonically.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import AnyArray, FloatArray, IntArray
+from ontarget.models._marginal_kernel import marginal_quantiles
+from ontarget.models._support_kernel import cdf_in_cell
+
+__all__ = [
+    "GLOBALS",
+    "WIDTH",
+    "Columns",
+    "Regression",
+    "fill_design",
+    "limits_of_rows",
+    "masses_of_rows",
+    "quantiles_of_rows",
+]
+
+# Effects that no feature has a part in: the spline in t (4), the slope of each piece of z (4), and
+# how the two inner slopes change with t.
+GLOBALS = 10
+# Effects of each column: itself, on the inner slopes, times t, its square, and times both hinges.
+WIDTH = 6
+# The pieces of z end here, and the spline in t has its hinges there (t runs from 0 to 1).
+_KNOT = 2.0
+_HINGES = (0.5, 0.8)
+_LEAST_SLOPE = 0.01
+# How many spreads from its centre a feature counts at most.
+_FURTHEST = 6.0
+
+# Base, slope of each piece of z, the node before the row's step, and the weight of the next node.
+Lines: TypeAlias = tuple[float, float, float, float, float, int, float]
+
+
+class Columns(NamedTuple):
+    """How the features of a row become columns; flat, all arrays read-only.
+
+    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``: one per known category (its
+    ``codes``, ascending) or one for its standardised number, and last one that says whether it is
+    missing. The feature that holds the step has none.
+    """
+
+    start: IntArray
+    categorical: AnyArray
+    codes: FloatArray
+    location: FloatArray  # centre and one over spread of each feature; 0 spreads: it is constant
+    time: IntArray  # the feature that holds the step, or -1
+    clock: FloatArray  # the first and the last step
+
+
+class Regression(NamedTuple):
+    """A fitted distribution regression as the kernels take it.
+
+    ``levels`` holds z at each cut, node by node; the nodes lie evenly from the first step to the
+    last. ``mass`` is the share of all training outcomes before each cut, the ends included.
+    """
+
+    columns: Columns
+    effects: FloatArray
+    levels: AnyArray  # float32
+    mass: FloatArray
+    support: tuple[FloatArray, AnyArray, FloatArray]
+
+
+@inner_kernel
+def _column(row: FloatArray, f: int, columns: Columns) -> tuple[int, float]:
+    """The column of a row's feature and its number there; -1 where it has no effect."""
+    first, last = columns.start[f], columns.start[f + 1]
+    value = row[f]
+    if first == last:
+        return -1, 0.0
+    if np.isnan(value):
+        return last - 1, 1.0
+    if columns.categorical[f]:
+        place = first + np.searchsorted(columns.codes[first : last - 1], value)
+        known = place < last - 1 and columns.codes[place] == value
+        return (place, 1.0) if known else (-1, 0.0)
+    scale = columns.location[2 * f + 1]
+    if scale == 0.0:
+        return -1, 0.0
+    spreads = (value - columns.location[2 * f]) * scale
+    return first, min(max(spreads, -_FURTHEST), _FURTHEST)
+
+
+@inner_kernel
+def _time(row: FloatArray, columns: Columns) -> float:
+    """The row's step as a share of the way from the first step to the last; unknown: halfway."""
+    at = columns.time[0]
+    if at < 0:
+        return 0.0
+    if np.isnan(row[at]):
+        return 0.5
+    first, last = columns.clock[0], columns.clock[1]
+    return float(min(max((row[at] - first) / (last - first), 0.0), 1.0))
+
+
+@inner_kernel
+def _node(t: float, n_nodes: int) -> tuple[int, float]:
+    """The node at or before t, and the weight of the one after it."""
+    place = t * (n_nodes - 1)
+    node = max(0, min(int(place), n_nodes - 2))
+    return node, place - node
+
+
+@inner_kernel
+def _level(levels: AnyArray, n_cuts: int, cut: int, at: tuple[int, float]) -> float:
+    """The level z of a cut, straight between two nodes."""
+    node, weight = at
+    before = np.float64(levels[node * n_cuts + cut - 1])
+    if weight == 0.0:
+        return float(before)
+    after = np.float64(levels[(node + 1) * n_cuts + cut - 1])
+    return float((1.0 - weight) * before + weight * after)
+
+
+@inner_kernel
+def _pieces(z: float) -> tuple[float, float, float, float]:
+    """How far z goes on each of its pieces, from 0."""
+    return (
+        min(z + _KNOT, 0.0),
+        min(max(z, -_KNOT), 0.0),
+        min(max(z, 0.0), _KNOT),
+        max(z - _KNOT, 0.0),
+    )
+
+
+@inner_kernel
+def _lines(row: FloatArray, model: Regression) -> Lines:
+    """Everything about a row that does not depend on the cut."""
+    columns, e = model.columns, model.effects
+    t = _time(row, columns)
+    a, b = max(t - _HINGES[0], 0.0), max(t - _HINGES[1], 0.0)
+    base, inner = e[0] + t * e[1] + a * e[2] + b * e[3], 0.0
+    for f in range(columns.start.size - 1):
+        k, v = _column(row, f, columns)
+        if k >= 0:
+            own = GLOBALS + WIDTH * k
+            changing = t * e[own + 2] + a * e[own + 4] + b * e[own + 5]
+            base += v * (e[own] + v * e[own + 3] + changing)
+            inner += v * e[own + 1]
+    n_cuts = model.support[0].size - 1
+    node, weight = _node(t, model.levels.size // n_cuts) if n_cuts > 0 else (0, 0.0)
+    return (
+        base,
+        max(1.0 + e[4], _LEAST_SLOPE),
+        max(1.0 + e[5] + t * e[8] + inner, _LEAST_SLOPE),
+        max(1.0 + e[6] + t * e[9] + inner, _LEAST_SLOPE),
+        max(1.0 + e[7], _LEAST_SLOPE),
+        node,
+        weight,
+    )
+
+
+@inner_kernel
+def _mass(cut: int, lines: Lines, model: Regression) -> float:
+    """The row's mass before a cut.
+
+    Where all outcomes are atoms, a share of it is that of all training outcomes (M2).
+    """
+    n_cuts = model.support[0].size - 1
+    if cut == 0:
+        return 0.0
+    if cut > n_cuts:
+        return 1.0
+    z = _level(model.levels, n_cuts, cut, (lines[5], lines[6]))
+    p = _pieces(z)
+    logit = lines[0] + lines[1] * p[0] + lines[2] * p[1] + lines[3] * p[2] + lines[4] * p[3]
+    mass = 1.0 / (1.0 + math.exp(-logit))
+    tail = model.support[2]
+    if tail[2] > 0.0:
+        return mass
+    return float((1.0 - tail[3]) * mass + tail[3] * model.mass[cut])
+
+
+@kernel
+def limits_of_rows(
+    model: Regression, X: FloatArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
+) -> None:
+    """Write both limits of the CDF at each row's values."""
+    values = model.support[0]
+    left, right = out
+    for i in range(X.shape[0]):
+        lines = _lines(X[i], model)
+        for k in range(y.shape[1]):
+            j = np.searchsorted(values, y[i, k])
+            below, upto = _mass(j, lines, model), _mass(min(j + 1, values.size), lines, model)
+            left[i, k], right[i, k] = cdf_in_cell(y[i, k], j, below, upto, model.support)
+
+
+@inner_kernel
+def _fill_masses(model: Regression, row: FloatArray, masses: FloatArray) -> None:
+    lines = _lines(row, model)
+    for cut in range(masses.size):
+        masses[cut] = _mass(cut, lines, model)
+
+
+@kernel
+def masses_of_rows(model: Regression, X: FloatArray, out: FloatArray) -> None:
+    """Write each row's mass before every cut, from 0 to 1."""
+    for i in range(X.shape[0]):
+        _fill_masses(model, X[i], out[i])
+
+
+@kernel
+def quantiles_of_rows(
+    model: Regression, X: FloatArray, asked: tuple[FloatArray, bool], found: FloatArray
+) -> None:
+    """Write the quantiles of each row; ``asked`` are the levels, and whether to exceed them."""
+    q, strictly = asked
+    masses = np.empty(model.mass.size)
+    for i in range(X.shape[0]):
+        _fill_masses(model, X[i], masses)
+        marginal_quantiles(q, strictly, masses, model.support, found[i])
+
+
+@kernel
+def fill_design(
+    marginal: tuple[Columns, AnyArray, int],
+    X: FloatArray,
+    asked: tuple[IntArray, IntArray],
+    active: IntArray,
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write the design of the logistic regression and z itself, its offset.
+
+    ``marginal`` are the columns, the levels and the number of cuts; ``asked`` the row of X and the
+    cut behind each row of the design; ``active`` which effects the design has columns for.
+    """
+    columns, levels, n_cuts = marginal
+    rows, cuts = asked
+    design, offset = out
+    n_nodes = levels.size // n_cuts
+    terms = np.empty(GLOBALS + WIDTH * columns.codes.size)
+    for i in range(rows.size):
+        row = X[rows[i]]
+        t = _time(row, columns)
+        a, b = max(t - _HINGES[0], 0.0), max(t - _HINGES[1], 0.0)
+        z = _level(levels, n_cuts, cuts[i], _node(t, n_nodes))
+        p = _pieces(z)
+        terms[:] = 0.0
+        terms[0], terms[1], terms[2], terms[3] = 1.0, t, a, b
+        terms[4], terms[5], terms[6], terms[7] = p
+        terms[8], terms[9] = t * p[1], t * p[2]
+        for f in range(columns.start.size - 1):
+            k, v = _column(row, f, columns)
+            if k >= 0:
+                own = GLOBALS + WIDTH * k
+                terms[own], terms[own + 1] = v, v * (p[1] + p[2])
+                terms[own + 2], terms[own + 3] = v * t, v * v
+                terms[own + 4], terms[own + 5] = v * a, v * b
+        for j in range(active.size):
+            design[i, j] = terms[active[j]]
+        offset[i] = z

@@ -1,0 +1,85 @@
+"""Newton's method for a penalised logistic regression."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray
+from ontarget.models._cholesky_kernel import factor, solve
+from ontarget.models.regression._newton_kernel import curvature, slope
+
+__all__ = ["Problem", "minimise"]
+
+# The loss lies above its minimum by about half of this when the search ends: far less than the
+# half per effect by which chance moves it.
+_CLOSE = 1e-7
+_MOST_STEPS = 50
+
+
+class Problem(NamedTuple):
+    """Rows of a design with their labels, and how strongly each effect is pulled towards 0."""
+
+    design: FloatArray
+    labels: BoolArray
+    offsets: FloatArray
+    weights: FloatArray
+    penalty: FloatArray
+
+
+def minimise(
+    problem: Problem, start: FloatArray, lower: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """The effects of least penalised loss, and the Cholesky factor of a curvature near there.
+
+    ``lower`` may give such a factor of a similar problem; a curvature is computed anew only where
+    steps gain little with the one before.
+    """
+    rows = (problem.labels, problem.offsets, problem.weights)
+    effects, gradient, bends = start.copy(), np.empty(start.size), np.empty(problem.labels.size)
+    loss = _loss(problem, rows, effects, (gradient, bends))
+    before = np.inf
+    for _ in range(_MOST_STEPS):
+        fresh = lower is None
+        if lower is None:
+            lower = _factor(problem, bends)
+        step = solve(lower, gradient)
+        promise = float(np.sum(gradient * step))
+        if promise < _CLOSE:
+            break
+        share = 1.0
+        tried = effects - step
+        found = _loss(problem, rows, tried, (gradient, bends))
+        while not found <= loss and share > 1e-6:
+            share *= 0.25
+            tried = effects - share * step
+            found = _loss(problem, rows, tried, (gradient, bends))
+        effects, loss = tried, found
+        # A new curvature is worth its price while steps are large, or no longer shrink.
+        if share < 1.0 or promise > 0.1 * before or (fresh and promise > 0.1):
+            lower = None
+        before = promise
+    assert lower is not None
+    return effects, lower
+
+
+def _loss(
+    problem: Problem,
+    rows: tuple[BoolArray, FloatArray, FloatArray],
+    effects: FloatArray,
+    out: tuple[FloatArray, FloatArray],
+) -> float:
+    """The penalised loss; writes its slope and the rows' weights in its curvature."""
+    loss = slope(problem.design, rows, effects, out)
+    pulled = problem.penalty * effects
+    out[0][:] += pulled
+    return loss + 0.5 * float(np.sum(pulled * effects))
+
+
+def _factor(problem: Problem, bends: FloatArray) -> FloatArray:
+    matrix = curvature(problem.design, bends)
+    least = 1e-12 * (1.0 + np.diag(matrix))
+    matrix[np.diag_indices_from(matrix)] += problem.penalty
+    factor(matrix, least, np.inf)
+    return matrix

@@ -1,0 +1,250 @@
+"""The linear distribution regression as a scikit-learn estimator (M16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ontarget._arguments import whole_number
+from ontarget._threads import run_blocks, threads_at_most
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.errors import Argument, InputError
+from ontarget.models._estimator import DistributionEstimator
+from ontarget.models.base import (
+    Side,
+    check_categorical,
+    check_levels,
+    check_side,
+    check_values,
+    episodes_of,
+)
+from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.regression._fitting import (
+    FoldRegressions,
+    RegressionPlan,
+    answer_limits,
+    fit_regression,
+)
+from ontarget.models.regression._law_kernel import Regression, masses_of_rows, quantiles_of_rows
+from ontarget.models.regression._live import LiveRegression
+from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
+
+__all__ = ["DistributionRegression"]
+
+_BLOCK = 256
+
+
+class DistributionRegression(DistributionEstimator):
+    """A conditional distribution whose log odds are linear in the features.
+
+    One logistic regression serves all thresholds: the log odds of ``Y <= c`` are linear in the
+    features and in z(c), the log odds of the threshold among the training outcomes around the same
+    step. It starts from those outcomes and learns how a row differs from them, so it needs few
+    episodes.
+
+    Parameters
+    ----------
+    penalty
+        How strongly effects are pulled towards 0, as the ``1 / C`` of scikit-learn's
+        ``LogisticRegression`` on standardised columns; ten times as much for squares and
+        interactions.
+    n_folds
+        In how many parts the episodes are divided for `out_of_bag_limits`.
+    max_rows
+        The effects are learned from at most so many rows, chosen by a hash of episode and step.
+    seed
+        A whole number from 0 up, or several; decides at which thresholds each row is learned from.
+    n_jobs
+        At most so many threads; None for all.
+
+    Attributes
+    ----------
+    table_
+        The fitted regression: its columns, effects, levels and support.
+
+    Notes
+    -----
+    A number is standardised and counts up to six spreads from its centre. The most frequent
+    categories have an effect each; a category that training never saw has none. A missing value has
+    an effect of its own if training missed it too. If a feature equals the ``steps`` of `fit` in
+    every row, effects change with it: by a spline in t with hinges at 50 and 80 % of the steps.
+
+    The CDF rises by construction: the slope in z, which depends on the row, is cut at a small
+    positive number on each of its four pieces (ends at -2, 0 and 2). Atoms remain atoms, and other
+    mass is spread and mixed as in the other models (M2). More than a thousand distinct outcomes
+    that are not atoms are cut at a thousand quantiles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(5_000, 3))
+    >>> y = X[:, 0] + rng.logistic(size=5_000)
+    >>> model = DistributionRegression().fit(X, y)
+    >>> print(model.cdf([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 0.0).round(1))
+    [0.5 0.3]
+    """
+
+    kind: ClassVar[str] = "distribution_regression"
+
+    table_: Regression
+    _learned_: FoldRegressions | None
+
+    def __init__(
+        self,
+        penalty: float = 1.0,
+        *,
+        n_folds: int = 5,
+        max_rows: int = 20_000,
+        seed: int | Sequence[int] = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.n_folds = n_folds
+        self.max_rows = max_rows
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The regression fitted to these rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Features (NaN is missing), outcomes, and weights from 0 up.
+        ids, steps
+            The episode and the step of each row. A row is compared with outcomes of its own step.
+        categorical
+            The columns of X that hold category numbers without an order of their own.
+        """
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        columns, plan = check_categorical(categorical, rows.X.shape[1]), self._plan()
+        with threads_at_most(self.n_jobs):
+            self.table_, self._learned_ = fit_regression(in_canonical_order(rows), plan, columns)
+        return self
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+
+        Y scalar or (n,) gives (n,), (n, m) gives (n, m).
+        """
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        with threads_at_most(self.n_jobs):
+            left, right = answer_limits(self.table_, rows, values)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def out_of_bag_limits(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the CDF at y for rows of training episodes, by a fit without their fold.
+
+        Parameters
+        ----------
+        X
+            Any rows of training episodes, also of steps that `fit` did not get.
+        y
+            The values, as in `cdf_limits`.
+        ids
+            The episode of each row, as in `fit`.
+
+        Returns
+        -------
+        left, right
+            As `cdf_limits`; NaN if there was only one training episode.
+        """
+        rows, folds = self._query_rows(X), self._learned()
+        keys = None if folds is None else folds.keys
+        episodes = episodes_of(keys, ids, rows.shape[0])
+        values, flat = check_values(y, rows.shape[0])
+        with threads_at_most(self.n_jobs):
+            left, right = folds.limits(rows, values, episodes)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m).
+
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
+        to the last bit of `cdf`.
+        """
+        rows = self._query_rows(X)
+        levels, flat = check_levels(q)
+        strictly = check_side(side) == "right"
+        found = np.empty((rows.shape[0], levels.size))
+
+        def fill(a: int, b: int) -> None:
+            quantiles_of_rows(self.table_, rows[a:b], (levels, strictly), found[a:b])
+
+        with threads_at_most(self.n_jobs):
+            run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return found[:, 0] if flat else found
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The mean of each row's distribution, but for the millionth in its tails."""
+        rows = self._query_rows(X)
+        values, atoms, tail = self.table_.support
+        starts = np.concatenate(([tail[0]], values[:-1]))
+        middles = np.where(atoms, values, 0.5 * starts + 0.5 * values)
+        means = np.empty(rows.shape[0])
+
+        def fill(a: int, b: int) -> None:
+            masses = np.empty((b - a, values.size + 1))
+            masses_of_rows(self.table_, rows[a:b], masses)
+            means[a:b] = (np.diff(masses, axis=1) * middles).sum(axis=1)
+
+        with threads_at_most(self.n_jobs):
+            run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return means
+
+    def live(self) -> LiveRegression:
+        """The model for rows that come live, without checks."""
+        self._check_fitted()
+        return LiveRegression(self.table_)
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        return regression_to_arrays(self.table_)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        model = cls()
+        model.table_ = regression_from_arrays(arrays)
+        model.n_features_in_ = model.table_.columns.start.size - 1
+        return model
+
+    def _plan(self) -> RegressionPlan:
+        """The constructor's arguments, checked."""
+        penalty: Any = self.penalty
+        if not (isinstance(penalty, Real) and 0.0 < float(penalty) < np.inf):
+            raise InputError(Argument("penalty"), f" needs a number above 0, got {penalty!r}")
+        seed: Any = self.seed
+        parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
+        return RegressionPlan(
+            penalty=float(penalty),
+            n_folds=whole_number("n_folds", self.n_folds, least=2),
+            max_rows=whole_number("max_rows", self.max_rows, least=1),
+            seed=tuple(whole_number("seed", part, least=0) for part in parts),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "table_")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "table_" in state:
+            # Copies come back writable, and the kernels would compile once more for them.
+            self.table_ = regression_from_arrays(regression_to_arrays(self.table_))
