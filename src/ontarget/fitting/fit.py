@@ -82,10 +82,9 @@ def preset_model(preset: Preset) -> Any:
         from ontarget.models.forest.estimator import QuantileForest
 
         return QuantileForest()
-    from ontarget.models.guided.estimator import GuidedForest
+    from ontarget.models.stacked.estimator import StackedForest
 
-    # Two blocks answer together, so a step has twice as many trees.
-    return GuidedForest(n_trees=60, min_leaf=7)
+    return StackedForest()
 
 
 def fit_monitor(

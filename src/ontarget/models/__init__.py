@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.models.registry import register
     from ontarget.models.regression.estimator import DistributionRegression
+    from ontarget.models.stacked.estimator import StackedForest
 
 __all__ = [
     "ConditionalDistribution",
@@ -25,6 +26,7 @@ __all__ = [
     "PipelineDistribution",
     "QuantileForest",
     "RegressorQuantiles",
+    "StackedForest",
     "n_threads",
     "register",
 ]
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "PipelineDistribution": "ontarget.models.pipeline",
         "QuantileForest": "ontarget.models.forest.estimator",
         "RegressorQuantiles": "ontarget.models.quantiles",
+        "StackedForest": "ontarget.models.stacked.estimator",
         "n_threads": "ontarget._threads",
         "register": "ontarget.models.registry",
     },

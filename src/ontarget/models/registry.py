@@ -23,6 +23,7 @@ _BUILT_IN = {
     "linear": "ontarget.models.linear:LinearQuantiles",
     "marginal": "ontarget.models.marginal:Marginal",
     "quantile_forest": "ontarget.models.forest.estimator:QuantileForest",
+    "stacked_forest": "ontarget.models.stacked.estimator:StackedForest",
 }
 _registered: dict[str, type[StoredDistribution]] = {}
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ontarget._arguments import share, whole_number
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
+from ontarget.errors import InputError
 from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import bin_features, choose_bins
@@ -21,7 +23,7 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules,
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
-__all__ = ["GUIDES", "FoldGuides", "Guide", "GuidePlan", "fit_guides", "guide_rows"]
+__all__ = ["GUIDES", "FoldGuides", "Guide", "GuidePlan", "fit_guides", "guide_plan", "guide_rows"]
 
 Guide: TypeAlias = Literal["ridge", "boosted"]
 GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
@@ -31,6 +33,9 @@ _MOST_CATEGORIES = 32
 # A boosted guide's cuts per feature: its trees are small, so finer cuts would not be found.
 _MOST_BINS = 64
 _BLOCK = 256
+_DEEPEST = 8
+# A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
+_LEAST_WEIGHT, _PULL = 20.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,32 @@ class GuidePlan:
     seed: tuple[int, ...]
     boosting: BoostingRules
     ridge_penalty: float = 1.0
+
+
+def guide_plan(
+    guides: Sequence[Guide] = GUIDES,
+    *,
+    n_folds: int,
+    seed: tuple[int, ...],
+    boosting: tuple[int, int, float],
+) -> GuidePlan:
+    """The plan that an estimator's arguments make, checked; boosting is trees, depth and rate."""
+    named = (guides,) if isinstance(guides, str) else tuple(guides)
+    if not named or any(name not in GUIDES for name in named):
+        raise InputError(f"guides needs some of {', '.join(GUIDES)}, got {guides!r}")
+    n_trees, depth, rate = boosting
+    return GuidePlan(
+        guides=tuple(name for name in GUIDES if name in named),
+        n_folds=n_folds,
+        seed=seed,
+        boosting=BoostingRules(
+            n_trees=whole_number("n_boosted", n_trees, least=1),
+            depth=whole_number("boosted_depth", depth, least=1, most=_DEEPEST),
+            rate=share("boosted_rate", rate),
+            least_weight=_LEAST_WEIGHT,
+            penalty=_PULL,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,21 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from ontarget._arguments import share, whole_number
+from ontarget._arguments import whole_number
 from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.errors import InputError
 from ontarget.models._stored import require
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
-from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import (
     GUIDES,
     FoldGuides,
     Guide,
     GuidePlan,
     fit_guides,
+    guide_plan,
     guide_rows,
 )
 from ontarget.models.guided._guides_kernel import Guides
@@ -30,10 +29,6 @@ from ontarget.models.guided._live import LiveGuidedForest
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 
 __all__ = ["GuidedForest"]
-
-_DEEPEST = 8
-# A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
-_LEAST_WEIGHT, _PULL = 20.0, 1.0
 
 
 class GuidedForest(ForestEstimator):
@@ -237,23 +232,13 @@ class GuidedForest(ForestEstimator):
 
     def _plan(self) -> GuidePlan:
         """The constructor's arguments about guides, checked."""
-        named = (self.guides,) if isinstance(self.guides, str) else tuple(self.guides)
-        if not named or any(name not in GUIDES for name in named):
-            raise InputError(f"guides needs some of {', '.join(GUIDES)}, got {self.guides!r}")
-        boosting = BoostingRules(
-            n_trees=whole_number("n_boosted", self.n_boosted, least=1),
-            depth=whole_number("boosted_depth", self.boosted_depth, least=1, most=_DEEPEST),
-            rate=share("boosted_rate", self.boosted_rate),
-            least_weight=_LEAST_WEIGHT,
-            penalty=_PULL,
-        )
         seed: Any = self.seed
         parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
-        return GuidePlan(
-            guides=tuple(name for name in GUIDES if name in named),
+        return guide_plan(
+            self.guides,
             n_folds=whole_number("n_folds", self.n_folds, least=2),
             seed=tuple(whole_number("seed", part, least=0) for part in parts),
-            boosting=boosting,
+            boosting=(self.n_boosted, self.boosted_depth, self.boosted_rate),
         )
 
     def __sklearn_is_fitted__(self) -> bool:

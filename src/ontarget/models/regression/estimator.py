@@ -221,10 +221,12 @@ class DistributionRegression(DistributionEstimator):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
-        model = cls()
-        model.table_ = regression_from_arrays(arrays)
-        model.n_features_in_ = model.table_.columns.start.size - 1
-        return model
+        return cls()._hold(regression_from_arrays(arrays))
+
+    def _hold(self, table: Regression) -> Self:
+        self.table_ = table
+        self.n_features_in_ = table.columns.start.size - 1
+        return self
 
     def _plan(self) -> RegressionPlan:
         """The constructor's arguments, checked."""

@@ -1,0 +1,75 @@
+"""Many arrays handed to a kernel as one: a list of their addresses and sizes.
+
+To unpack a tuple of sixty arrays takes longer than to answer a row with them, at every call. So a
+model that is asked live is packed once, and the kernel reads its arrays from their addresses.
+Whoever packs them keeps them alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+from numba.np import arrayobj, numpy_support
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, IntArray
+
+__all__ = ["array_at", "arrays_in", "pack"]
+
+
+def pack(parts: Any) -> IntArray:
+    """Address and size of every array in a tuple of arrays and such tuples, in their order.
+
+    All need to be flat, contiguous and read-only, as stored arrays are.
+    """
+    found = []
+    for array in arrays_in(parts):
+        assert array.ndim == 1, "only flat arrays are packed"
+        assert array.flags.c_contiguous, "only contiguous arrays are packed"
+        assert not array.flags.writeable, "only read-only arrays are packed"
+        found += [array.ctypes.data, array.size]
+    return read_only(np.array(found, dtype=np.int64))
+
+
+def arrays_in(parts: Any) -> Iterator[AnyArray]:
+    """The arrays of nested tuples, in their order."""
+    if isinstance(parts, np.ndarray):
+        yield parts
+    else:
+        for part in parts:
+            yield from arrays_in(part)
+
+
+def _array_at(typing_context: Any, packed: Any, place: Any, like: Any) -> Any:
+    """The packed array at this place, which has the same type as ``like``: flat, read-only."""
+    if not isinstance(like, types.Array):
+        raise TypingError("array_at needs an array whose type it takes")
+    found = types.Array(like.dtype, 1, "C", readonly=True)  # type: ignore[no-untyped-call]
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        header = context.make_array(signature.args[0])(context, builder, args[0]).data
+        at = builder.mul(builder.sext(args[1], cgutils.intp_t), cgutils.intp_t(2))
+        address = builder.load(builder.gep(header, [at]))
+        size = builder.load(builder.gep(header, [builder.add(at, cgutils.intp_t(1))]))
+        item = numpy_support.as_dtype(like.dtype).itemsize
+        array = arrayobj.make_array(found)(context, builder)
+        pointer = context.get_data_type(like.dtype).as_pointer()
+        arrayobj.populate_array(
+            array,
+            data=builder.inttoptr(address, pointer),
+            shape=[size],
+            strides=[cgutils.intp_t(item)],
+            itemsize=cgutils.intp_t(item),
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return found(packed, place, like), generate
+
+
+array_at: Any = intrinsic(_array_at)

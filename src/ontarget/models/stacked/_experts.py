@@ -1,0 +1,209 @@
+"""Fitting the experts of a stack, and what each says of the very episodes it learned from (M16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import FloatArray, IndexArray, KeyArray
+from ontarget.models._mixture import weighted
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest.estimator import QuantileForest
+from ontarget.models.guided._guides import FoldGuides, GuidePlan, fit_guides
+from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.regression._fitting import FoldRegressions, RegressionPlan, fit_regression
+from ontarget.models.stacked._shift import NO_SHIFT, ShiftLaw, learned_shift, spread_around_mean
+from ontarget.models.stacked._shift_kernel import ShiftTable, shifts_of_guides
+from ontarget.models.stacked._stack_kernel import LARGE, LINEAR, SHIFT, SMALL, Stack
+from ontarget.models.stacked._store import no_forest, no_guides, no_regression
+from ontarget.models.stacked._weights import learned_weights, some_rows, thresholds_of
+
+__all__ = ["EXPERTS", "Expert", "HonestStack", "StackPlan", "fit_stack", "places_of"]
+
+Expert: TypeAlias = Literal["small_leaves", "large_leaves", "shift", "linear"]
+EXPERTS: Final[tuple[Expert, ...]] = ("small_leaves", "large_leaves", "shift", "linear")
+
+# However little the forests count, no outcome that they saw gets probability 0.
+_LEAST_FOREST = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class StackPlan:
+    """Which experts, and how each is fitted; checked by the estimator."""
+
+    experts: tuple[Expert, ...]
+    guides: GuidePlan
+    spread: GuidePlan
+    small: QuantileForest  # unfitted
+    large: QuantileForest
+    regression: RegressionPlan
+    seed: tuple[int, ...]
+
+
+class Rows(NamedTuple):
+    """Rows of training episodes to answer for, with guides that never saw them."""
+
+    X: FloatArray
+    guided: FloatArray
+    episodes: IndexArray
+
+
+class _Honest(Protocol):
+    """An expert that answers for its own training episodes, each by what never saw it."""
+
+    def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the CDF at each row's values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _HonestForest:
+    forest: QuantileForest
+
+    def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.forest._out_of_bag(rows.guided, y, rows.episodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _HonestShift:
+    table: ShiftTable
+    spread: FoldGuides
+
+    def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        spread = self.spread.guide_rows(rows.X, rows.episodes)
+        places = places_of(self.table, rows.guided, spread)
+        return ShiftLaw(self.table).cdf_limits(places, y)
+
+
+@dataclass(frozen=True, slots=True)
+class _HonestLinear:
+    folds: FoldRegressions
+
+    def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.folds.limits(rows.X, y, rows.episodes)
+
+
+@dataclass(frozen=True, slots=True)
+class HonestStack:
+    """The stack for its training episodes: each is answered by what never saw it."""
+
+    guides: FoldGuides
+    experts: dict[int, _Honest]  # by place
+    weights: FloatArray
+    keys: KeyArray | None  # of the episodes, in their order
+
+    def limits(
+        self, X: FloatArray, y: FloatArray, episodes: IndexArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the mixture at the values y (rows, values)."""
+        rows = self.rows(X, episodes)
+        counted = np.flatnonzero(self.weights > 0.0).tolist()
+        found = [self.experts[place].limits(rows, y) for place in counted]
+        weights = self.weights[counted].tolist()
+        left = weighted(weights, [one for one, _ in found])
+        return left, weighted(weights, [one for _, one in found])
+
+    def rows(self, X: FloatArray, episodes: IndexArray) -> Rows:
+        """The rows with guides that never saw their episodes."""
+        return Rows(X, self.guides.guide_rows(X, episodes), episodes)
+
+
+def fit_stack(
+    rows: TrainingRows, plan: StackPlan, categorical: Sequence[int]
+) -> tuple[Stack, HonestStack]:
+    """The stack of rows in their canonical order, and its honest twin.
+
+    Both forests and the shift share one set of guides. Weights come from answers out of bag; an
+    expert that counts for nothing is let go.
+    """
+    guides, folds = fit_guides(rows, plan.guides, categorical)
+    guided = replace(rows, X=folds.guide_rows(rows.X, rows.units))
+    if not rows.has_ids:
+        # Equal rows may stand in different folds; then only their guides tell them apart.
+        guided = in_canonical_order(guided)
+        rows = replace(guided, X=np.ascontiguousarray(guided.X[:, : rows.X.shape[1]]))
+    honest: dict[int, _Honest] = {}
+    tables: dict[int, ForestTable] = {}
+    for place, forest in ((SMALL, plan.small), (LARGE, plan.large)):
+        if EXPERTS[place] in plan.experts:
+            growth = forest._plan(guided.X.shape[1])
+            grown = forest._grow(guided, growth, categorical)
+            honest[place], tables[place] = _HonestForest(grown), grown.table_
+    some = next(iter(tables.values()))
+    shift, spread = NO_SHIFT, no_guides()
+    atoms = some.support[1]
+    # A shape would smear an atom among other outcomes.
+    if "shift" in plan.experts and bool(atoms.all() or not atoms.any()):
+        location = guided.X[:, -1]
+        fitted = _fit_shift(rows, plan, categorical, location=location, atoms=bool(atoms[0]))
+        if fitted is not None:
+            shift, spread, honest[SHIFT] = fitted
+    linear = no_regression()
+    if "linear" in plan.experts:
+        linear, of_folds = fit_regression(rows, plan.regression, categorical)
+        if of_folds is not None:
+            honest[LINEAR] = _HonestLinear(of_folds)
+    twin = HonestStack(folds, honest, read_only(np.zeros(len(EXPERTS))), rows.keys)
+    weights = _weights(rows, plan, twin)
+    used, none = weights > 0.0, no_forest(some)
+    stack = Stack(
+        guides=guides,
+        spread=spread if used[SHIFT] else no_guides(),
+        small=tables[SMALL] if used[SMALL] else none,
+        large=tables[LARGE] if used[LARGE] else none,
+        shift=shift if used[SHIFT] else NO_SHIFT,
+        linear=linear if used[LINEAR] else no_regression(),
+        weights=weights,
+    )
+    return stack, replace(twin, weights=weights)
+
+
+def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> FloatArray:
+    """Each row's location and scale, from rows that carry the guides of both."""
+    places = np.empty((guided.shape[0], 2))
+    shifts_of_guides(table, guided[:, -1].copy(), spread[:, -1].copy(), places)
+    return places
+
+
+def _fit_shift(
+    rows: TrainingRows,
+    plan: StackPlan,
+    categorical: Sequence[int],
+    *,
+    location: FloatArray,
+    atoms: bool,
+) -> tuple[ShiftTable, Guides, _HonestShift] | None:
+    """The shift, the guides of its scale, and its honest twin; None if nothing is left to shift."""
+    mean, spread_of_y = spread_around_mean(rows.y)
+    distance = np.abs(rows.y - (mean + spread_of_y * location))
+    spread, folds = fit_guides(replace(rows, y=distance), plan.spread, categorical)
+    scale = folds.guide_rows(rows.X, rows.units)[:, -1]
+    table = learned_shift(rows, location, scale, atoms=atoms)
+    return None if table is None else (table, spread, _HonestShift(table, folds))
+
+
+def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
+    """The weight of each expert, by place; all alike where no episode can be told from another."""
+    places = list(twin.experts)
+    weights = np.zeros(len(EXPERTS))
+    if rows.keys is None or rows.keys.size < 2:
+        weights[[place for place in places if place in (SMALL, LARGE)]] = 1.0
+        return read_only(weights / weights.sum())
+    which = some_rows(rows, plan.seed)
+    thresholds = thresholds_of(rows, which, plan.seed)
+    asked = twin.rows(rows.X[which], rows.units[which])
+    answers = np.stack([twin.experts[place].limits(asked, thresholds)[1] for place in places])
+    below = (rows.y[which, None] <= thresholds).astype(np.float64)
+    n_episodes = np.unique(rows.units[which]).size
+    weights[places] = learned_weights(answers, below, n_episodes)
+    forests = weights[SMALL] + weights[LARGE]
+    if forests < _LEAST_FOREST:
+        largest = LARGE if LARGE in places else SMALL
+        weights[largest] += _LEAST_FOREST
+    return read_only(weights / weights.sum())

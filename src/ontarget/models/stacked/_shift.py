@@ -1,0 +1,132 @@
+"""The location–scale law (M15): one shape, moved and stretched for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.models._stored import flat_array, require
+from ontarget.models.base import LARGEST_OUTCOME, Side, TrainingRows, check_values
+from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts
+
+__all__ = [
+    "NO_SHIFT",
+    "ShiftLaw",
+    "learned_shift",
+    "shift_from_arrays",
+    "shift_to_arrays",
+    "spread_around_mean",
+]
+
+# The scale of a row is at least this share of the mean distance.
+_LEAST_SCALE = 0.05
+# The shape is kept at so many levels: more than its noise can tell apart.
+_LEVELS = 513
+_NONE: FloatArray = read_only(np.empty(0))
+NO_SHIFT: Final = ShiftTable(_NONE, _NONE, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftLaw:
+    """The law as a part of a mixture: rows are each one's location and scale."""
+
+    table: ShiftTable
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *args: object, **kwargs: object) -> ShiftLaw:
+        """The law itself, which is fitted from the start."""
+        return self
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        places = np.ascontiguousarray(X, dtype=np.float64)
+        values, flat = check_values(y, places.shape[0])
+        left, right = np.empty(values.shape), np.empty(values.shape)
+        limits_of_shifts(self.table, places, values, (left, right))
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles up to rounding and up to one atom: a mixture seeks the exact one near them."""
+        places, levels = np.asarray(X, dtype=np.float64), np.atleast_1d(np.asarray(q))
+        shape, values = self.table.shape, self.table.values
+        distance = np.interp(levels, np.linspace(0.0, 1.0, shape.size), shape)
+        found: FloatArray = places[:, :1] + places[:, 1:] * distance
+        if values.size:
+            found = values[np.minimum(np.searchsorted(values, found), values.size - 1)]
+        return found[:, 0] if np.ndim(q) == 0 else found
+
+
+def learned_shift(
+    rows: TrainingRows, location: FloatArray, scale: FloatArray, *, atoms: bool
+) -> ShiftTable | None:
+    """The law of these outcomes; None where all distances are 0.
+
+    Parameters
+    ----------
+    rows
+        What to learn from.
+    location
+        Each row's guide to its outcome, by models that never saw its episode, in units of the
+        outcomes' spread around their mean.
+    scale
+        Each row's guide to the distance of the two, in such units too.
+    atoms
+        Whether every outcome is an atom.
+    """
+    y = rows.y
+    mean, spread = spread_around_mean(y)
+    distance = np.abs(y - (mean + spread * location))
+    mean_distance, spread_of_distance = spread_around_mean(distance)
+    if not (spread > 0.0 and mean_distance > 0.0):
+        return None
+    units = np.array(
+        [mean, spread, mean_distance, spread_of_distance, _LEAST_SCALE * mean_distance]
+    )
+    scales = np.maximum(units[4], units[2] + units[3] * scale)
+    standardised = (y - (mean + spread * location)) / scales
+    order = np.argsort(standardised, kind="stable")
+    mass = np.ones(y.size) if rows.weight is None else rows.weight[order]
+    level = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+    shape = np.interp(np.linspace(0.0, 1.0, _LEVELS), level, standardised[order])
+    values = np.unique(y) if atoms else _NONE
+    return ShiftTable(read_only(units), read_only(shape), read_only(values))
+
+
+def spread_around_mean(y: FloatArray) -> tuple[float, float]:
+    """The mean and the spread that guides are measured in; scaled first, so that none is lost."""
+    size = float(np.abs(y).max())
+    if size == 0.0:
+        return 0.0, 0.0
+    scaled = y / size
+    mean = float(scaled.mean())
+    return mean * size, float(np.sqrt(np.square(scaled - mean).mean())) * size
+
+
+def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
+    """The law as flat read-only arrays by name."""
+    return {
+        "shift_units": table.units,
+        "shift_shape": table.shape,
+        "shift_values": table.values,
+    }
+
+
+def shift_from_arrays(arrays: Mapping[str, AnyArray]) -> ShiftTable:
+    """The law that gave these arrays, checked; one without numbers is none."""
+    units, shape, values = (
+        flat_array(arrays, f"shift_{name}", np.float64) for name in ShiftTable._fields
+    )
+    if not units.size:
+        require(shape.size == 0 and values.size == 0, "a shift without units needs no shape")
+        return NO_SHIFT
+    require(units.size == 5 and shape.size >= 2, "a shift needs five units and a shape")
+    small = all((np.abs(part) <= LARGEST_OUTCOME).all() for part in (units, shape, values))
+    require(small, "a shift needs numbers up to 1e300 in size")  # NaN is not
+    require(units[4] > 0.0, "a shift needs a least scale above 0")
+    require(bool((shape[1:] >= shape[:-1]).all()), "the shape of a shift needs to rise")
+    require(bool((values[1:] > values[:-1]).all()), "the values of a shift need to rise")
+    return ShiftTable(units, shape, values)

@@ -1,0 +1,186 @@
+"""A stack of experts asked about rows: guides once, each expert that counts, and their mixture."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
+from ontarget.models._mixture_kernel import blend
+from ontarget.models._packed_kernel import array_at
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._batch_kernel import limits_of_rows
+from ontarget.models.forest._binning_kernel import BinTable
+from ontarget.models.guided._boosting_kernel import BoostedGuide
+from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.guided._ridge_kernel import LinearGuide
+from ontarget.models.regression._law_kernel import Columns, Regression
+from ontarget.models.regression._law_kernel import limits_of_rows as limits_of_regressed_rows
+from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts, shifts_of_guides
+
+__all__ = ["LARGE", "LINEAR", "SHIFT", "SMALL", "Stack", "kinds_of", "limits_of_stacked_rows"]
+
+# The experts by place.
+SMALL, LARGE, SHIFT, LINEAR = 0, 1, 2, 3
+
+
+class Stack(NamedTuple):
+    """All experts of a block as the kernels take them; one of weight 0 may be empty."""
+
+    guides: Guides
+    spread: Guides  # of the distance from the location
+    small: ForestTable
+    large: ForestTable
+    shift: ShiftTable
+    linear: Regression
+    weights: FloatArray
+
+
+# One empty array of every type that a stack holds, but for the entries of leaves.
+Kinds: TypeAlias = tuple[FloatArray, IntArray, BoolArray, IntArray, IntArray, AnyArray]
+
+
+def kinds_of(stack: Stack) -> Kinds:
+    """One empty array of each type in the stack: what `limits_of_stacked_rows` is compiled for."""
+    dtypes = (np.float64, np.int64, np.bool_, np.uint16, np.uint32, np.float32)
+    entries = stack.small.entries.dtype
+    return tuple(read_only(np.empty(0, dtype=one)) for one in (*dtypes, entries))
+
+
+# How many arrays each part of a stack has.
+_GUIDES, _FOREST, _SHIFT, _REGRESSION = 10, 12, 3, 12
+
+
+@inner_kernel
+def _guides_at(packed: IntArray, at: int, kinds: Kinds) -> Guides:
+    floats, whole = kinds[0], kinds[1]
+    linear = LinearGuide(
+        array_at(packed, at, floats),
+        array_at(packed, at + 1, whole),
+        array_at(packed, at + 2, floats),
+        array_at(packed, at + 3, floats),
+    )
+    bins = _bins_at(packed, at + 4, kinds)
+    boosted = BoostedGuide(bins, array_at(packed, at + 8, whole), array_at(packed, at + 9, floats))
+    return Guides(linear, boosted)
+
+
+@inner_kernel
+def _bins_at(packed: IntArray, at: int, kinds: Kinds) -> BinTable:
+    return BinTable(
+        array_at(packed, at, kinds[0]),
+        array_at(packed, at + 1, kinds[1]),
+        array_at(packed, at + 2, kinds[2]),
+        array_at(packed, at + 3, kinds[3]),
+    )
+
+
+@inner_kernel
+def _forest_at(packed: IntArray, at: int, kinds: Kinds) -> ForestTable:
+    floats, whole, flags = kinds[0], kinds[1], kinds[2]
+    return ForestTable(
+        _bins_at(packed, at, kinds),
+        array_at(packed, at + 4, whole),
+        array_at(packed, at + 5, whole),
+        array_at(packed, at + 6, kinds[6]),
+        array_at(packed, at + 7, kinds[4]),
+        array_at(packed, at + 8, floats),
+        (
+            array_at(packed, at + 9, floats),
+            array_at(packed, at + 10, flags),
+            array_at(packed, at + 11, floats),
+        ),
+    )
+
+
+@inner_kernel
+def _regression_at(packed: IntArray, at: int, kinds: Kinds) -> Regression:
+    floats, whole, flags = kinds[0], kinds[1], kinds[2]
+    columns = Columns(
+        array_at(packed, at, whole),
+        array_at(packed, at + 1, flags),
+        array_at(packed, at + 2, floats),
+        array_at(packed, at + 3, floats),
+        array_at(packed, at + 4, whole),
+        array_at(packed, at + 5, floats),
+    )
+    return Regression(
+        columns,
+        array_at(packed, at + 6, floats),
+        array_at(packed, at + 7, kinds[5]),
+        array_at(packed, at + 8, floats),
+        (
+            array_at(packed, at + 9, floats),
+            array_at(packed, at + 10, flags),
+            array_at(packed, at + 11, floats),
+        ),
+    )
+
+
+@inner_kernel
+def _stack_at(packed: IntArray, kinds: Kinds) -> Stack:
+    """The stack that was packed."""
+    floats = kinds[0]
+    small = 2 * _GUIDES
+    large = small + _FOREST
+    shift = large + _FOREST
+    linear = shift + _SHIFT
+    return Stack(
+        _guides_at(packed, 0, kinds),
+        _guides_at(packed, _GUIDES, kinds),
+        _forest_at(packed, small, kinds),
+        _forest_at(packed, large, kinds),
+        ShiftTable(
+            array_at(packed, shift, floats),
+            array_at(packed, shift + 1, floats),
+            array_at(packed, shift + 2, floats),
+        ),
+        _regression_at(packed, linear, kinds),
+        array_at(packed, linear + _REGRESSION, floats),
+    )
+
+
+@kernel
+def limits_of_stacked_rows(
+    packed: IntArray,
+    kinds: Kinds,
+    X: FloatArray,
+    y: FloatArray,
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write both limits of the mixture's CDF at each row's values.
+
+    ``packed`` is what `pack` makes of the `Stack`, whose arrays need to stay alive.
+    """
+    stack = _stack_at(packed, kinds)
+    n_rows, n_features = X.shape
+    weights = stack.weights
+    guided = np.empty((n_rows, n_features + 2))
+    append_guides_of_rows(stack.guides, X, guided)
+    found = np.empty((weights.size, 2, n_rows, y.shape[1]))
+    counted = np.empty(weights.size)
+    n = 0
+    if weights[SMALL] > 0.0:
+        limits_of_rows(stack.small, guided, y, (found[n, 0], found[n, 1]))
+        counted[n] = weights[SMALL]
+        n += 1
+    if weights[LARGE] > 0.0:
+        limits_of_rows(stack.large, guided, y, (found[n, 0], found[n, 1]))
+        counted[n] = weights[LARGE]
+        n += 1
+    if weights[SHIFT] > 0.0:
+        places = np.empty((n_rows, 2))
+        location = guided[:, n_features + 1].copy()
+        append_guides_of_rows(stack.spread, X, guided)
+        shifts_of_guides(stack.shift, location, guided[:, n_features + 1].copy(), places)
+        limits_of_shifts(stack.shift, places, y, (found[n, 0], found[n, 1]))
+        counted[n] = weights[SHIFT]
+        n += 1
+    if weights[LINEAR] > 0.0:
+        limits_of_regressed_rows(stack.linear, X, y, (found[n, 0], found[n, 1]))
+        counted[n] = weights[LINEAR]
+        n += 1
+    blend(found[:n], counted[:n], out[0], out[1])

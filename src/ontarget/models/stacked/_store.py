@@ -1,0 +1,125 @@
+"""A stack of experts as flat arrays: written out, read back and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray
+from ontarget.models._stored import flat_array, require
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._binning_kernel import BinTable
+from ontarget.models.forest._store import table_from_arrays, table_to_arrays
+from ontarget.models.guided._boosting_kernel import BoostedGuide
+from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.guided._ridge_kernel import LinearGuide
+from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
+from ontarget.models.regression._law_kernel import Columns, Regression
+from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
+from ontarget.models.stacked._shift import NO_SHIFT, shift_from_arrays, shift_to_arrays
+from ontarget.models.stacked._stack_kernel import LARGE, LINEAR, SHIFT, SMALL, Stack
+
+__all__ = ["no_forest", "no_guides", "no_regression", "stack_from_arrays", "stack_to_arrays"]
+
+# What both forests share: they learned from the same rows.
+_SHARED = ("support", "atoms", "tail", "row_start")
+
+
+def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
+    """The stack as flat read-only arrays by name; an expert of weight 0 has none."""
+    found: dict[str, AnyArray] = {"weights": stack.weights, **guides_to_arrays(stack.guides)}
+    for name, at in (("small", SMALL), ("large", LARGE)):
+        if stack.weights[at] > 0.0:
+            arrays = table_to_arrays(getattr(stack, name))
+            found |= {one: arrays.pop(one) for one in _SHARED}
+            found |= {f"{name}_{one}": array for one, array in arrays.items()}
+    if stack.weights[SHIFT] > 0.0:
+        found |= shift_to_arrays(stack.shift)
+        found |= {f"spread_{one}": array for one, array in guides_to_arrays(stack.spread).items()}
+    if stack.weights[LINEAR] > 0.0:
+        found |= regression_to_arrays(stack.linear)
+    return found
+
+
+def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
+    """The stack that gave these arrays, once every index in it is known to be in bounds."""
+    weights = flat_array(arrays, "weights", np.float64)
+    require(weights.size == 4, "weights need one number per expert")
+    right = bool(((weights >= 0.0) & (weights <= 1.0)).all()) and abs(weights.sum() - 1.0) < 1e-9
+    require(right, "weights need numbers from 0 up that sum to 1")
+    require(weights[SMALL] + weights[LARGE] > 0.0, "weights need a forest that counts")
+    guides = guides_from_arrays(arrays)
+    width = width_of(guides)
+    require(width[1] == 2, "a stacked forest needs both guides")
+    forests = {
+        name: table_from_arrays(_own(arrays, name) | _shared(arrays))
+        for name, at in (("small", SMALL), ("large", LARGE))
+        if weights[at] > 0.0
+    }
+    for forest in forests.values():
+        whole = forest.bins.categorical.size == width[0] + 2
+        require(whole, "the forests need the features and their guides")
+    some = next(iter(forests.values()))
+    shift, spread = NO_SHIFT, no_guides()
+    if weights[SHIFT] > 0.0:
+        shift, spread = shift_from_arrays(arrays), guides_from_arrays(_own(arrays, "spread"))
+        require(shift.units.size > 0, "a shift that counts needs units")
+        require(width_of(spread) == width, "the guides of the spread need the same features")
+    linear = no_regression()
+    if weights[LINEAR] > 0.0:
+        linear = regression_from_arrays(arrays)
+        require(linear.columns.start.size - 1 == width[0], "the regression needs the same features")
+    none = no_forest(some)
+    return Stack(
+        guides=guides,
+        spread=spread,
+        small=forests.get("small", none),
+        large=forests.get("large", none),
+        shift=shift,
+        linear=linear,
+        weights=weights,
+    )
+
+
+def no_forest(like: ForestTable) -> ForestTable:
+    """A forest without trees, of the same types as this one, so that kernels compile once."""
+
+    def emptied(part: Any) -> Any:
+        if isinstance(part, np.ndarray):
+            return read_only(np.empty(0, dtype=part.dtype))
+        parts = [emptied(one) for one in part]
+        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+
+    empty: ForestTable = emptied(like)
+    return empty
+
+
+def no_guides() -> Guides:
+    """Guides that say nothing."""
+    floats, whole, flags, codes = (_none(kind) for kind in (np.float64, np.int64, "?", np.uint16))
+    bins = BinTable(floats, whole, flags, codes)
+    return Guides(LinearGuide(floats, whole, floats, floats), BoostedGuide(bins, whole, floats))
+
+
+def no_regression() -> Regression:
+    """A regression that says nothing."""
+    floats, whole, flags, small = (_none(kind) for kind in (np.float64, np.int64, "?", np.float32))
+    columns = Columns(whole, flags, floats, floats, whole, floats)
+    return Regression(columns, floats, small, floats, (floats, flags, floats))
+
+
+def _none(kind: Any) -> Any:
+    return read_only(np.empty(0, dtype=kind))
+
+
+def _own(arrays: Mapping[str, AnyArray], name: str) -> dict[str, AnyArray]:
+    """The arrays of one part, by the names that they have without it."""
+    start = f"{name}_"
+    return {one[len(start) :]: array for one, array in arrays.items() if one.startswith(start)}
+
+
+def _shared(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    return {name: arrays[name] for name in _SHARED if name in arrays}

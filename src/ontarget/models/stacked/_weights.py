@@ -1,0 +1,81 @@
+"""How much each expert counts: weights that give held-out outcomes the most probability (M16)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash, keys_of
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.models.base import TrainingRows
+
+__all__ = ["learned_weights", "some_rows", "thresholds_of"]
+
+# Rows and thresholds that weights are learned from: more would not move them.
+_ROWS, _THRESHOLDS = 4_096, 4
+_ROUNDS = 200
+# An answer counts as at least this probable, so that no single one decides.
+_LEAST = 1e-4
+# An expert that would count less is left out, and costs nothing.
+_NEGLIGIBLE = 0.02
+# Weights are rounded: processors differ in the last bits of sums.
+_DIGITS = 4
+
+
+def some_rows(rows: TrainingRows, seed: tuple[int, ...]) -> IndexArray:
+    """Some of the rows, ascending; which depends on the seed and their places alone."""
+    places = np.arange(rows.y.size)
+    order = np.argsort(keyed_hash(keys_of(places), *seed, "weighed"), kind="stable")
+    return np.sort(order[:_ROWS])
+
+
+def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) -> FloatArray:
+    """(rows, thresholds): at random for each of these rows, outcomes of others at its step."""
+    by_step = np.argsort(rows.steps, kind="stable")
+    size = np.bincount(rows.steps)
+    start = np.cumsum(size) - size
+    found = np.empty((which.size, _THRESHOLDS))
+    for k in range(_THRESHOLDS):
+        drawn = keyed_hash(keys_of(which), *seed, f"threshold {k}")
+        step = rows.steps[which]
+        place = start[step] + (drawn % size[step].astype(np.uint64)).astype(np.intp)
+        found[:, k] = rows.y[by_step[place]]
+    return found
+
+
+def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> FloatArray:
+    """The weight of each expert: above 0 and together 1, or exactly 0.
+
+    Expectation–maximisation on the log score, with one episode's worth of evidence for each expert
+    beforehand, so that few episodes leave the weights near each other.
+
+    Parameters
+    ----------
+    answers
+        (experts, rows, thresholds): P(Y ≤ c) by parts of the expert that never saw the row's
+        episode; NaN where there is none.
+    below
+        (rows, thresholds): 1 where the outcome is up to the threshold, 0 elsewhere.
+    n_episodes
+        How many episodes the rows come from.
+    """
+    n_experts = answers.shape[0]
+    known = ~np.isnan(answers).any(axis=0)
+    if n_experts == 1 or not known.any():
+        return np.full(n_experts, 1.0 / n_experts)
+    told = np.where(below == 1.0, answers, 1.0 - answers)[:, known].clip(_LEAST, 1.0)
+    weights = _maximised(told, np.full(n_experts, 1.0 / n_experts), n_episodes)
+    if (weights < _NEGLIGIBLE).any():
+        kept = np.where(weights < _NEGLIGIBLE, 0.0, weights)
+        weights = _maximised(told, kept / kept.sum(), n_episodes)
+    weights = np.round(weights, _DIGITS)
+    return weights / weights.sum()
+
+
+def _maximised(told: FloatArray, weights: FloatArray, n_episodes: int) -> FloatArray:
+    used = weights > 0.0
+    for _ in range(_ROUNDS):
+        parts = weights[:, None] * told
+        owed = (parts / parts.sum(axis=0)).mean(axis=1)
+        weights = np.where(used, n_episodes * owed + 1.0, 0.0)
+        weights = weights / weights.sum()
+    return weights

@@ -1,0 +1,337 @@
+"""The stacked forest: several experts on one set of guides, and their weights (M15, M16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from ontarget._arguments import whole_number
+from ontarget._threads import run_blocks, threads_at_most
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from ontarget.errors import InputError
+from ontarget.models._mixture import mixture_quantile
+from ontarget.models.base import (
+    ConditionalDistribution,
+    Side,
+    check_categorical,
+    check_values,
+    episodes_of,
+)
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._estimator import ForestEstimator
+from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest._origins import RowOrigins
+from ontarget.models.forest.estimator import QuantileForest
+from ontarget.models.guided._guides import guide_plan, guide_rows
+from ontarget.models.regression._fitting import RegressionPlan
+from ontarget.models.regression.estimator import DistributionRegression
+from ontarget.models.stacked._experts import (
+    EXPERTS,
+    Expert,
+    HonestStack,
+    StackPlan,
+    fit_stack,
+    places_of,
+)
+from ontarget.models.stacked._live import LiveStackedForest
+from ontarget.models.stacked._shift import ShiftLaw
+from ontarget.models.stacked._stack_kernel import (
+    LARGE,
+    LINEAR,
+    SHIFT,
+    SMALL,
+    Stack,
+)
+from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
+
+__all__ = ["StackedForest"]
+
+_BLOCK = 256
+
+
+class StackedForest(ForestEstimator):
+    """Several experts whose weighted mixture is the answer; the model of a default monitor.
+
+    Two quantile forests, one with small leaves and one with large ones, read the features and the
+    *guides* of a `GuidedForest`. A third expert shifts and stretches one shape: where outcomes
+    differ by location and scale alone, forests smooth too much. A fourth is a
+    `DistributionRegression`, which needs few episodes. Each counts by how much probability it gives
+    to outcomes of episodes that it has not learned from; one that counts for next to nothing is
+    left out and costs nothing.
+
+    Parameters
+    ----------
+    n_trees
+        The trees of each forest.
+    experts
+        Some of ``"small_leaves"``, ``"large_leaves"``, ``"shift"`` and ``"linear"``; at least one
+        of them a forest.
+    min_leaf, large_leaf
+        The least number of rows in a leaf of either forest. Inside a monitor they count episodes.
+    max_features, max_depth, split, bootstrap, max_samples, max_entries, max_bins, n_jobs
+        As in `QuantileForest`; guides count as features.
+    n_folds, n_boosted, boosted_depth, boosted_rate
+        As in `GuidedForest`.
+    seed
+        A whole number from 0 up, or several.
+
+    Attributes
+    ----------
+    weights_
+        How much each expert counts, by name; together 1.
+
+    Notes
+    -----
+    The same rows in any order give the same model, whatever the number of threads. The shift is
+    left out where some outcomes are atoms and others are not. Without ids no row can be answered by
+    what has not seen it: then both forests count alike and the others not at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 4))
+    >>> y = 3.0 * X[:, 0] + 2.0 * X[:, 1] + rng.normal(size=600)
+    >>> model = StackedForest(n_trees=20).fit(X, y, ids=np.arange(600))
+    >>> print(max(model.weights_, key=model.weights_.get), round(sum(model.weights_.values()), 3))
+    linear 1.0
+    """
+
+    kind: ClassVar[str] = "stacked_forest"
+
+    stack_: Stack
+    training_episodes_: IntArray
+    training_steps_: IntArray
+    _learned_: HonestStack
+
+    def __init__(
+        self,
+        n_trees: int = 40,
+        min_leaf: int = 3,
+        large_leaf: int = 15,
+        *,
+        experts: Sequence[Expert] = EXPERTS,
+        max_features: float | int = 0.5,
+        n_folds: int = 5,
+        n_boosted: int = 200,
+        boosted_depth: int = 3,
+        boosted_rate: float = 0.1,
+        seed: int | Sequence[int] = 0,
+        max_depth: int | None = None,
+        split: str = "distribution",
+        bootstrap: bool = True,
+        max_samples: float = 1.0,
+        max_entries: int | None = None,
+        max_bins: int = 255,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.min_leaf = min_leaf
+        self.large_leaf = large_leaf
+        self.experts = experts
+        self.max_features = max_features
+        self.n_folds = n_folds
+        self.n_boosted = n_boosted
+        self.boosted_depth = boosted_depth
+        self.boosted_rate = boosted_rate
+        self.seed = seed
+        self.max_depth = max_depth
+        self.split = split
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.max_entries = max_entries
+        self.max_bins = max_bins
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The guides, the experts and their weights.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Features (NaN is missing), outcomes, and weights from 0 up.
+        ids, steps
+            The episode and the step of each row, as in `QuantileForest.fit`.
+        categorical
+            The columns of X that hold category numbers without an order of their own.
+        """
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        columns, plan = check_categorical(categorical, rows.X.shape[1]), self._plan()
+        rows = in_canonical_order(rows)
+        with threads_at_most(self.n_jobs):
+            stack, self._learned_ = fit_stack(rows, plan, columns)
+        return self._hold(stack, RowOrigins.of(rows))
+
+    @property
+    def weights_(self) -> dict[str, float]:
+        """How much each expert counts, by name."""
+        self._check_fitted()
+        return dict(zip(EXPERTS, self.stack_.weights.tolist(), strict=True))
+
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+
+        One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
+        """
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        left, right = np.empty(values.shape), np.empty(values.shape)
+        live = self.live()
+
+        def answer(a: int, b: int) -> None:
+            live.limits(rows[a:b], values[a:b], left[a:b], right[a:b])
+
+        with threads_at_most(self.n_jobs):
+            run_blocks(answer, rows.shape[0], block=_BLOCK)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def out_of_bag_limits(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the CDF at y for rows of training episodes, by parts that never saw them.
+
+        As `QuantileForest.out_of_bag_limits`: forests answer by their other trees, guides and the
+        regression by those of the other folds.
+        """
+        rows, honest = self._query_rows(X), self._learned()
+        episodes = episodes_of(honest.keys, ids, rows.shape[0])
+        values, flat = check_values(y, rows.shape[0])
+        with threads_at_most(self.n_jobs):
+            left, right = honest.limits(rows, values, episodes)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m), to the last bit of `cdf`.
+
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``.
+        """
+        with threads_at_most(self.n_jobs):
+            parts, inputs = self._parts(self._query_rows(X))
+            return mixture_quantile(parts, inputs, q, side)
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The conditional mean of each row: that of its forests."""
+        rows = self._query_rows(X)
+        with threads_at_most(self.n_jobs):
+            guided = guide_rows(self.stack_.guides, rows)
+            forests = self._forests()
+            whole = sum(weight for weight, _ in forests)
+            found = sum(weight / whole * forest.predict(guided) for weight, forest in forests)
+        return np.asarray(found)
+
+    def pooled_over(self, n_steps: int | float) -> Self:
+        """An unfitted copy for rows that pool this many steps, so that leaves count episodes (M14).
+
+        As `QuantileForest.pooled_over`, for both forests.
+        """
+        copy = super().pooled_over(n_steps)
+        other = clone(self).set_params(min_leaf=self.large_leaf)
+        copy.large_leaf = super(StackedForest, other).pooled_over(n_steps).min_leaf
+        return copy
+
+    def live(self) -> LiveStackedForest:
+        """The model for rows that come live, without checks."""
+        self._check_fitted()
+        return LiveStackedForest(self.stack_)
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        origins = RowOrigins(self.training_episodes_, self.training_steps_)
+        return {**stack_to_arrays(self.stack_), **origins.to_arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        stack = stack_from_arrays(arrays)
+        some = stack.small if stack.weights[SMALL] > 0.0 else stack.large
+        origins = RowOrigins.from_arrays(arrays, int(some.row_start[-1]))
+        used = tuple(name for name, w in zip(EXPERTS, stack.weights, strict=True) if w > 0.0)
+        return cls(n_trees=some.roots.size, experts=used)._hold(stack, origins)
+
+    def _hold(self, stack: Stack, origins: RowOrigins) -> Self:
+        self.stack_ = stack
+        self.training_episodes_, self.training_steps_ = origins
+        self.n_features_in_ = stack.guides.linear.start.size - 1
+        return self
+
+    def _forests(self) -> list[tuple[float, QuantileForest]]:
+        """The forests that count, with their weights; they read guided rows."""
+        origins = RowOrigins(self.training_episodes_, self.training_steps_)
+        tables: list[tuple[int, ForestTable]] = [
+            (SMALL, self.stack_.small),
+            (LARGE, self.stack_.large),
+        ]
+        return [
+            (weight, QuantileForest()._hold(table, origins))
+            for place, table in tables
+            if (weight := float(self.stack_.weights[place])) > 0.0
+        ]
+
+    def _parts(
+        self, rows: FloatArray
+    ) -> tuple[list[tuple[float, ConditionalDistribution]], list[FloatArray]]:
+        """The experts that count, and the rows as each reads them."""
+        stack, guided = self.stack_, guide_rows(self.stack_.guides, rows)
+        parts: list[tuple[float, ConditionalDistribution]] = [*self._forests()]
+        inputs = [guided] * len(parts)
+        if stack.weights[SHIFT] > 0.0:
+            parts.append((float(stack.weights[SHIFT]), ShiftLaw(stack.shift)))
+            inputs.append(places_of(stack.shift, guided, guide_rows(stack.spread, rows)))
+        if stack.weights[LINEAR] > 0.0:
+            regression = DistributionRegression()._hold(stack.linear)
+            parts.append((float(stack.weights[LINEAR]), regression))
+            inputs.append(rows)
+        return parts, inputs
+
+    def _plan(self) -> StackPlan:
+        """The constructor's arguments, checked."""
+        named = (self.experts,) if isinstance(self.experts, str) else tuple(self.experts)
+        if any(name not in EXPERTS for name in named) or not set(named) & set(EXPERTS[:2]):
+            raise InputError(
+                f"experts needs some of {', '.join(EXPERTS)}, one of the first two among them, "
+                f"got {self.experts!r}"
+            )
+        seed: Any = self.seed
+        parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
+        seeds = tuple(whole_number("seed", part, least=0) for part in parts)
+        n_folds = whole_number("n_folds", self.n_folds, least=2)
+        boosting = (self.n_boosted, self.boosted_depth, self.boosted_rate)
+        guides = guide_plan(n_folds=n_folds, seed=seeds, boosting=boosting)
+        return StackPlan(
+            experts=tuple(name for name in EXPERTS if name in named),
+            guides=guides,
+            spread=guides,
+            small=self._unfitted_forest(self.min_leaf, (*seeds, SMALL)),
+            large=self._unfitted_forest(self.large_leaf, (*seeds, LARGE)),
+            regression=RegressionPlan(n_folds=n_folds, seed=seeds),
+            seed=seeds,
+        )
+
+    def _unfitted_forest(self, min_leaf: int, seed: tuple[int, ...]) -> QuantileForest:
+        mine = self.get_params(deep=False)
+        names = set(QuantileForest._get_param_names()) & set(mine)
+        own = {name: mine[name] for name in names}
+        return QuantileForest(**{**own, "min_leaf": min_leaf, "seed": seed})
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stack_")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "stack_" in state:
+            # Copies come back writable, and the kernels would compile once more for them.
+            self.stack_ = stack_from_arrays(stack_to_arrays(self.stack_))
