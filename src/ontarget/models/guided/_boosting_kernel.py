@@ -19,7 +19,15 @@ from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._node_kernel import LOW16, pack_split
 
-__all__ = ["BoostedGuide", "BoostingRules", "boost", "boosted_value"]
+__all__ = [
+    "BoostedGuide",
+    "BoostedRows",
+    "BoostingRules",
+    "boost",
+    "boosted_value",
+    "squared_errors",
+    "start_boosting",
+]
 
 # The highest code of any bin: no known value lies beyond it.
 _HIGHEST = 65_534
@@ -50,6 +58,7 @@ class BoostingRules(NamedTuple):
     rate: float  # the share of each leaf's step that is taken
     least_weight: float  # of the rows in a leaf, where the mean row weighs 1
     penalty: float  # the weight of a leaf's pull towards 0
+    patience: int = 0  # trees after the best one, held-out rows say, before growth stops; 0: never
 
 
 @inner_kernel
@@ -57,20 +66,24 @@ def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
     """The sum over all trees of the binned row's leaf; ``codes`` as `bin_row` writes them."""
     nodes, values = guide.nodes, guide.values
     n_trees = values.size - nodes.size
-    n_inner = nodes.size // max(1, n_trees)
-    total = 0.0
-    for t in range(n_trees):
-        first, k = t * n_inner, 0
+    # Unsigned and without a branch, so that a tree's descent need not wait for the last one's.
+    one, n_inner = np.uint64(1), np.uint64(nodes.size // max(1, n_trees))
+    first, total = np.uint64(0), 0.0
+    for t in range(np.uint64(n_trees)):
+        k = np.uint64(0)
         while k < n_inner:
-            node = nodes[first + k]
-            beyond = codes[(node >> 48) & LOW16] > ((node >> 32) & LOW16)
-            k = 2 * k + (2 if beyond else 1)
+            node = np.uint64(nodes[first + k])
+            beyond = codes[node >> np.uint64(48)] > ((node >> np.uint64(32)) & np.uint64(LOW16))
+            k += k + one + np.uint64(beyond)
         total += values[first + t + k - n_inner]
+        first += n_inner
     return total
 
 
-class _Rows(NamedTuple):
-    """The rows while trees grow, each node's side by side in ``order``.
+class BoostedRows(NamedTuple):
+    """Rows and what the trees have left over of their outcomes so far.
+
+    The rows of each node lie side by side in ``order``.
 
     Where all rows weigh 1, a row's pull and its weight are one number, the pull times 2^shift plus
     1, and so is a sum of them: half as much memory to go through. Else ``shift`` is 0.
@@ -99,20 +112,14 @@ class _Split(NamedTuple):
 
 
 @kernel
-def boost(
-    table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray, rules: BoostingRules
-) -> tuple[IntArray, FloatArray]:
+def boost(rows: BoostedRows, rules: BoostingRules) -> tuple[IntArray, FloatArray]:
     """Nodes and leaf values of trees that each fit what those before them left over.
 
-    The mean outcome is left out: trees tell how a row differs from it.
-
-    ``table`` holds the codes by feature and row and the number of bins of each feature, where a
-    missing value has the code after its feature's last bin.
+    The rows keep what these trees leave over, so that boosting can go on from there.
     """
     n_inner = (1 << rules.depth) - 1
     nodes = np.empty(rules.n_trees * n_inner, dtype=np.int64)
     values = np.zeros(rules.n_trees * (n_inner + 1))
-    rows = _start(table, y, weight)
     # At most one node of each depth waits: the larger child, in the place of its parent.
     sums = np.empty((rules.depth + 1, rows.start[rows.start.size - 1], 2), dtype=np.int64)
     stack = np.empty((rules.depth, 5), dtype=np.int64)
@@ -122,9 +129,50 @@ def boost(
     return nodes, values
 
 
-@room_kernel
-def _start(table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray) -> _Rows:
-    """The rows with what is left over of each outcome without any tree."""
+@kernel
+def squared_errors(
+    table: tuple[IntArray, IntArray],
+    rest: tuple[FloatArray, FloatArray],
+    trees: tuple[IntArray, FloatArray],
+) -> FloatArray:
+    """The weighted sum of squares that rows have left over after each of the trees.
+
+    ``rest`` is what is left over of each row before them, and its weight; the trees' values are
+    taken off it. The table is as in `start_boosting`.
+    """
+    codes, n_bins = table
+    left_over, weight = rest
+    nodes, values = trees
+    n_trees, n_features = values.size - nodes.size, np.int64(n_bins.size)
+    n_inner = nodes.size // max(1, n_trees)
+    errors = np.zeros(n_trees)
+    for t in range(n_trees):
+        for i in range(np.uint64(left_over.size)):
+            k = 0
+            while k < n_inner:
+                node = nodes[t * n_inner + k]
+                slot, cut = node >> 48, (node >> 32) & LOW16
+                missing_left = slot >= n_features
+                feature = slot - (n_features if missing_left else 0)
+                code = np.int64(codes[feature, i])
+                left = (code <= cut) | (missing_left & (code == n_bins[feature]))
+                k += k + 2 - np.int64(left)
+            left_over[i] -= values[t * (n_inner + 1) + k - n_inner]
+            errors[t] += weight[i] * left_over[i] * left_over[i]
+    return errors
+
+
+@kernel
+def start_boosting(
+    table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray
+) -> BoostedRows:
+    """The rows with what is left over of each outcome without any tree.
+
+    The mean outcome is left out: trees tell how a row differs from it.
+
+    ``table`` holds the codes by feature and row and the number of bins of each feature, where a
+    missing value has the code after its feature's last bin.
+    """
     codes, n_bins = table
     mean, whole, squares, alike = 0.0, 0.0, 0.0, True
     for i in range(y.size):
@@ -148,7 +196,7 @@ def _start(table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray) 
     cells, start = _cells_of(codes, n_bins)
     order = np.empty(y.size, dtype=np.uint32)
     spare = np.empty(y.size, dtype=np.uint32)
-    return _Rows(codes, n_bins, cells, start, pulls, weights, units, shift, order, spare)
+    return BoostedRows(codes, n_bins, cells, start, pulls, weights, units, shift, order, spare)
 
 
 @room_kernel
@@ -171,7 +219,7 @@ def _unit(largest: float, bits: int) -> float:
 
 @inner_kernel
 def _grow_tree(
-    rows: _Rows,
+    rows: BoostedRows,
     room: tuple[IntArray, IntArray],
     tree: tuple[IntArray, FloatArray],
     rules: BoostingRules,
@@ -234,7 +282,7 @@ def _push(at: IntArray, node: tuple[int, int, int], sums: tuple[int, int]) -> No
 
 
 @inner_kernel
-def _fill(rows: _Rows, span: tuple[int, int], sums: IntArray, spare: IntArray) -> None:
+def _fill(rows: BoostedRows, span: tuple[int, int], sums: IntArray, spare: IntArray) -> None:
     """Write the sums of a node's rows by cell: pulls and weights."""
     alike = rows.weight.size == 0
     ones = (np.int64(1) << rows.shift) - 1
@@ -249,7 +297,9 @@ def _fill(rows: _Rows, span: tuple[int, int], sums: IntArray, spare: IntArray) -
 
 
 @inner_kernel
-def _sum_by_cell(rows: _Rows, span: tuple[int, int], of_row: IntArray, sums: IntArray) -> None:
+def _sum_by_cell(
+    rows: BoostedRows, span: tuple[int, int], of_row: IntArray, sums: IntArray
+) -> None:
     order, cells = rows.order, rows.cells
     n_features = np.uint64(rows.n_bins.size)
     sums[:] = 0
@@ -262,7 +312,7 @@ def _sum_by_cell(rows: _Rows, span: tuple[int, int], of_row: IntArray, sums: Int
 
 @inner_kernel
 def _best_split(
-    rows: _Rows, sums: IntArray, total: tuple[int, int], rules: BoostingRules
+    rows: BoostedRows, sums: IntArray, total: tuple[int, int], rules: BoostingRules
 ) -> _Split:
     """The best split of a node over all features, codes, and sides of missing values."""
     n_features = rows.n_bins.size
@@ -306,7 +356,7 @@ def _gain(
 
 
 @inner_kernel
-def _column_of(rows: _Rows, split: _Split) -> tuple[int, int]:
+def _column_of(rows: BoostedRows, split: _Split) -> tuple[int, int]:
     """The split's feature, and the code of a missing value that goes left; -1 if it goes right."""
     n_features = rows.n_bins.size
     missing_left = split.slot >= n_features
@@ -315,7 +365,7 @@ def _column_of(rows: _Rows, split: _Split) -> tuple[int, int]:
 
 
 @inner_kernel
-def _partition(rows: _Rows, span: tuple[int, int], split: _Split) -> int:
+def _partition(rows: BoostedRows, span: tuple[int, int], split: _Split) -> int:
     """Move the left rows before the right ones, each side in its old order; where right begins."""
     order, spare = rows.order, rows.spare
     feature, missing = _column_of(rows, split)
@@ -336,7 +386,7 @@ def _partition(rows: _Rows, span: tuple[int, int], split: _Split) -> int:
 
 
 @inner_kernel
-def _step(rows: _Rows, sums: tuple[int, int], rules: BoostingRules) -> float:
+def _step(rows: BoostedRows, sums: tuple[int, int], rules: BoostingRules) -> float:
     """How far a leaf with these sums of pulls and weights moves its rows."""
     pull, weight = sums[0] * rows.units[0], sums[1] * rows.units[1]
     return rules.rate * pull / (weight + rules.penalty)
@@ -344,7 +394,7 @@ def _step(rows: _Rows, sums: tuple[int, int], rules: BoostingRules) -> float:
 
 @inner_kernel
 def _take_steps(
-    rows: _Rows, span: tuple[int, int], split: _Split, steps: tuple[float, float]
+    rows: BoostedRows, span: tuple[int, int], split: _Split, steps: tuple[float, float]
 ) -> None:
     """Take the step of each row's leaf, left or right of the split, off what is left over."""
     feature, missing = _column_of(rows, split)

@@ -34,6 +34,8 @@ __all__ = ["GuidedForest"]
 _DEEPEST = 8
 # A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
 _LEAST_WEIGHT, _PULL = 20.0, 1.0
+# Boosting ends when so many trees have not lowered the error in rows that they have not seen.
+_PATIENCE = 20
 
 
 class GuidedForest(ForestEstimator):
@@ -56,8 +58,9 @@ class GuidedForest(ForestEstimator):
     n_folds
         In how many parts the episodes are divided to guide the training rows.
     n_boosted, boosted_depth, boosted_rate
-        How many boosted trees, how many splits follow each other in one, and the share of each
-        step that is taken.
+        How many boosted trees at most, how many splits follow each other in one, and the share of
+        each step that is taken. There are fewer trees where more would not lower the squared error
+        in the episodes that each fold's guide has not seen.
 
     Attributes
     ----------
@@ -246,6 +249,7 @@ class GuidedForest(ForestEstimator):
             rate=share("boosted_rate", self.boosted_rate),
             least_weight=_LEAST_WEIGHT,
             penalty=_PULL,
+            patience=_PATIENCE,
         )
         seed: Any = self.seed
         parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
