@@ -12,7 +12,7 @@ from ontarget._typing import FloatArray, IntArray
 from ontarget.errors import InputError
 from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_column
 
-__all__ = ["MAX_BINS", "bin_features", "bin_table", "choose_bins"]
+__all__ = ["MAX_BINS", "bin_features", "bin_table", "choose_bins", "reorder_categories"]
 
 MAX_BINS = 65_535
 
@@ -39,6 +39,16 @@ def choose_bins(
                 edges[f] = _edges(column[known], max_bins)
 
     run_blocks(choose, n_features, block=1)
+    return bin_table(edges, orders)
+
+
+def reorder_categories(bins: BinTable, X: FloatArray, y: FloatArray) -> BinTable:
+    """The bins with the categories of these rows alone, in the order of these outcomes."""
+    edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
+    orders: dict[int, IntArray] = {}
+    for f in np.flatnonzero(bins.categorical).tolist():
+        known = ~np.isnan(X[:, f])
+        edges[f], orders[f] = _categories(X[known, f], y[known], f)
     return bin_table(edges, orders)
 
 

@@ -3,6 +3,9 @@
 Every tree is complete: all its leaves lie at the same depth, and a node that found no split sends
 every row to its first child. So a tree needs no pointers: the children of its node k are
 2k + 1 and 2k + 2, and a descent asks no question about leaves.
+
+What is left over of each outcome is held in whole numbers of a tiny unit. Their sums are exact, in
+any order, so of two children only the smaller one is summed: the other is what its parent leaves.
 """
 
 from __future__ import annotations
@@ -11,18 +14,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._kernel import inner_kernel, kernel
+from ontarget._kernel import inner_kernel, kernel, room_kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._node_kernel import LOW16, pack_split
-from ontarget.models.forest._split_kernel import Index
 
-__all__ = ["BoostedGuide", "BoostingRules", "boost", "boosted_value"]
+__all__ = [
+    "BoostedGuide",
+    "BoostedRows",
+    "BoostingRules",
+    "boost",
+    "boosted_value",
+    "squared_errors",
+    "start_boosting",
+]
 
-# Features whose sums are filled in one pass over the rows.
-_AT_ONCE = 4
 # The highest code of any bin: no known value lies beyond it.
 _HIGHEST = 65_534
+# Sums of what is left over stay below so many bits, with room for rounding, and sums of weights
+# below so many, the digits of a float.
+_PULL_BITS, _WEIGHT_BITS = 60, 52
+# The gain, in squared outcomes, up to which a split is rounding error.
+_LEAST_GAIN = 1e-12
 
 
 class BoostedGuide(NamedTuple):
@@ -45,6 +58,7 @@ class BoostingRules(NamedTuple):
     rate: float  # the share of each leaf's step that is taken
     least_weight: float  # of the rows in a leaf, where the mean row weighs 1
     penalty: float  # the weight of a leaf's pull towards 0
+    patience: int = 0  # trees after the best one, held-out rows say, before growth stops; 0: never
 
 
 @inner_kernel
@@ -52,184 +66,352 @@ def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
     """The sum over all trees of the binned row's leaf; ``codes`` as `bin_row` writes them."""
     nodes, values = guide.nodes, guide.values
     n_trees = values.size - nodes.size
-    n_inner = nodes.size // max(1, n_trees)
-    total = 0.0
-    for t in range(n_trees):
-        first, k = t * n_inner, 0
+    # Unsigned and without a branch, so that a tree's descent need not wait for the last one's.
+    one, n_inner = np.uint64(1), np.uint64(nodes.size // max(1, n_trees))
+    first, total = np.uint64(0), 0.0
+    for t in range(np.uint64(n_trees)):
+        k = np.uint64(0)
         while k < n_inner:
-            node = nodes[first + k]
-            beyond = codes[(node >> 48) & LOW16] > ((node >> 32) & LOW16)
-            k = 2 * k + (2 if beyond else 1)
+            node = np.uint64(nodes[first + k])
+            beyond = codes[node >> np.uint64(48)] > ((node >> np.uint64(32)) & np.uint64(LOW16))
+            k += k + one + np.uint64(beyond)
         total += values[first + t + k - n_inner]
+        first += n_inner
     return total
 
 
+class BoostedRows(NamedTuple):
+    """Rows and what the trees have left over of their outcomes so far.
+
+    The rows of each node lie side by side in ``order``.
+
+    Where all rows weigh 1, a row's pull and its weight are one number, the pull times 2^shift plus
+    1, and so is a sum of them: half as much memory to go through. Else ``shift`` is 0.
+    """
+
+    codes: IntArray  # (features, rows)
+    n_bins: IntArray  # (features,)
+    cells: IntArray  # (rows, features) uint32: the code's cell in a histogram of all features
+    start: IntArray  # (features + 1,) of each feature's cells
+    pulls: IntArray  # weight times what is left over, in its unit
+    weight: IntArray  # in its unit; empty where all rows weigh 1
+    units: tuple[float, float]
+    shift: int
+    order: IntArray
+    spare: IntArray
+
+
+class _Split(NamedTuple):
+    """The best split of a node so far; slot -1 while there is none."""
+
+    gain: float
+    slot: int
+    code: int  # the highest on the left
+    pull: int  # of the left side
+    weight: int
+
+
 @kernel
-def boost(
-    table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray, rules: BoostingRules
-) -> tuple[IntArray, FloatArray]:
+def boost(rows: BoostedRows, rules: BoostingRules) -> tuple[IntArray, FloatArray]:
     """Nodes and leaf values of trees that each fit what those before them left over.
+
+    The rows keep what these trees leave over, so that boosting can go on from there.
+    """
+    n_inner = (1 << rules.depth) - 1
+    nodes = np.empty(rules.n_trees * n_inner, dtype=np.int64)
+    values = np.zeros(rules.n_trees * (n_inner + 1))
+    # At most one node of each depth waits: the larger child, in the place of its parent.
+    sums = np.empty((rules.depth + 1, rows.start[rows.start.size - 1], 2), dtype=np.int64)
+    stack = np.empty((rules.depth, 5), dtype=np.int64)
+    for t in range(rules.n_trees):
+        steps = values[t * (n_inner + 1) : (t + 1) * (n_inner + 1)]
+        _grow_tree(rows, (stack, sums), (nodes[t * n_inner : (t + 1) * n_inner], steps), rules)
+    return nodes, values
+
+
+@kernel
+def squared_errors(
+    table: tuple[IntArray, IntArray],
+    rest: tuple[FloatArray, FloatArray],
+    trees: tuple[IntArray, FloatArray],
+) -> FloatArray:
+    """The weighted sum of squares that rows have left over after each of the trees.
+
+    ``rest`` is what is left over of each row before them, and its weight; the trees' values are
+    taken off it. The table is as in `start_boosting`.
+    """
+    codes, n_bins = table
+    left_over, weight = rest
+    nodes, values = trees
+    n_trees, n_features = values.size - nodes.size, np.int64(n_bins.size)
+    n_inner = nodes.size // max(1, n_trees)
+    errors = np.zeros(n_trees)
+    for t in range(n_trees):
+        for i in range(np.uint64(left_over.size)):
+            k = 0
+            while k < n_inner:
+                node = nodes[t * n_inner + k]
+                slot, cut = node >> 48, (node >> 32) & LOW16
+                missing_left = slot >= n_features
+                feature = slot - (n_features if missing_left else 0)
+                code = np.int64(codes[feature, i])
+                left = (code <= cut) | (missing_left & (code == n_bins[feature]))
+                k += k + 2 - np.int64(left)
+            left_over[i] -= values[t * (n_inner + 1) + k - n_inner]
+            errors[t] += weight[i] * left_over[i] * left_over[i]
+    return errors
+
+
+@kernel
+def start_boosting(
+    table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray
+) -> BoostedRows:
+    """The rows with what is left over of each outcome without any tree.
 
     The mean outcome is left out: trees tell how a row differs from it.
 
     ``table`` holds the codes by feature and row and the number of bins of each feature, where a
     missing value has the code after its feature's last bin.
     """
-    n_bins = table[1]
-    n_inner = (1 << rules.depth) - 1
-    nodes = np.empty(rules.n_trees * n_inner, dtype=np.int64)
-    values = np.empty(rules.n_trees * (n_inner + 1))
-    pulls = np.empty((y.size, 2))
-    place = np.empty(y.size, dtype=np.uint8)  # trees are at most eight deep
-    widest = 1 << max(0, rules.depth - 1)
-    sums = np.zeros((_AT_ONCE * widest, n_bins.max() + 1, 2))
-    leaves = np.empty((n_inner + 1, 2))
-    gains = np.empty(widest)
-    _start(y, weight, pulls)
-    for t in range(rules.n_trees):
-        place[:] = 0
-        own = nodes[t * n_inner : (t + 1) * n_inner]
-        for level in range(rules.depth):
-            first, count = (1 << level) - 1, 1 << level
-            at_level = own[first : first + count]
-            room = sums[: _AT_ONCE * count].reshape(_AT_ONCE, count, sums.shape[1], 2)
-            _split_level(table, (pulls, place), room, (at_level, gains, rules))
-            _descend(table, at_level, place)
-        leaves[:] = 0.0
-        steps = values[t * (n_inner + 1) : (t + 1) * (n_inner + 1)]
-        _take_steps((pulls, place), leaves, steps, rules)
-    return nodes, values
-
-
-@inner_kernel
-def _start(y: FloatArray, weight: FloatArray, pulls: FloatArray) -> None:
-    """Write what is left over of each outcome without any tree, weighted, and the weight."""
-    mean, whole = 0.0, 0.0
+    codes, n_bins = table
+    mean, whole, squares, alike = 0.0, 0.0, 0.0, True
     for i in range(y.size):
         mean += weight[i] * y[i]
         whole += weight[i]
-    mean /= whole
+        alike = alike and weight[i] == 1.0
+    mean /= whole if whole > 0.0 else 1.0
     for i in range(y.size):
-        pulls[i, 0] = weight[i] * (y[i] - mean)
-        pulls[i, 1] = weight[i]
+        squares += weight[i] * (y[i] - mean) ** 2
+    shift = int(np.ceil(np.log2(y.size + 1.0))) if alike else 0
+    # Steps never raise the sum of squares, which bounds all sums (Cauchy and Schwarz).
+    pull_unit = _unit(np.sqrt(whole * squares), _PULL_BITS - shift)
+    units = pull_unit, 1.0 if alike else _unit(whole, _WEIGHT_BITS)
+    pulls = np.empty(y.size, dtype=np.int64)
+    weights = np.empty(0 if alike else y.size, dtype=np.int64)
+    for i in range(y.size):
+        pull = np.int64(np.rint(weight[i] * (y[i] - mean) / units[0]))
+        pulls[i] = (pull << shift) + 1 if alike else pull
+        if not alike:
+            weights[i] = np.int64(np.rint(weight[i] / units[1]))
+    cells, start = _cells_of(codes, n_bins)
+    order = np.empty(y.size, dtype=np.uint32)
+    spare = np.empty(y.size, dtype=np.uint32)
+    return BoostedRows(codes, n_bins, cells, start, pulls, weights, units, shift, order, spare)
+
+
+@room_kernel
+def _cells_of(codes: IntArray, n_bins: IntArray) -> tuple[IntArray, IntArray]:
+    """The cell of each row and feature, and where each feature's cells begin."""
+    start = np.zeros(n_bins.size + 1, dtype=np.int64)
+    cells = np.empty((codes.shape[1], n_bins.size), dtype=np.uint32)
+    for f in range(n_bins.size):
+        start[f + 1] = start[f] + n_bins[f] + 1
+        for i in range(codes.shape[1]):
+            cells[i, f] = start[f] + codes[f, i]
+    return cells, start
 
 
 @inner_kernel
-def _descend(table: tuple[IntArray, IntArray], nodes: IntArray, place: IntArray) -> None:
-    """Move each row from its node of one level to its child on the next."""
-    codes, n_bins = table
-    n_features = np.int64(n_bins.size)
-    for i in range(np.uint64(place.size)):
-        node = nodes[place[i]]
-        slot, cut = (node >> 48) & LOW16, (node >> 32) & LOW16
-        missing_left = slot >= n_features
-        feature = np.uint64(slot - n_features if missing_left else slot)
-        code = codes[feature, i]
-        right = code > cut and not (missing_left and code == n_bins[feature])
-        place[i] = 2 * place[i] + (1 if right else 0)
+def _unit(largest: float, bits: int) -> float:
+    """The power of two in which the largest sum has at most so many bits."""
+    return float(2.0 ** (np.ceil(np.log2(largest)) - bits)) if largest > 0.0 else 1.0
+
+
+@inner_kernel
+def _grow_tree(
+    rows: BoostedRows,
+    room: tuple[IntArray, IntArray],
+    tree: tuple[IntArray, FloatArray],
+    rules: BoostingRules,
+) -> None:
+    """Write one tree's nodes and values, and take its steps off what is left over.
+
+    A waiting node's sums lie where it lies itself on the stack.
+    """
+    stack, sums = room
+    spare = sums[sums.shape[0] - 1].reshape(-1)
+    nodes, steps = tree
+    for k in range(nodes.size):
+        # No split: whatever the feature, known or missing, it goes left.
+        nodes[k] = pack_split(rows.n_bins.size, _HIGHEST, 0)
+    for i in range(np.uint64(rows.order.size)):
+        rows.order[i] = i
+    _fill(rows, (0, rows.order.size), sums[0], spare)
+    pull, weight = np.int64(0), np.int64(0)
+    for cell in range(rows.n_bins[0] + 1):
+        pull += sums[0, cell, 0]
+        weight += sums[0, cell, 1]
+    _push(stack[0], (0, 0, rows.order.size), (pull, weight))
+    n_stack = 1
+    while n_stack > 0:
+        n_stack -= 1
+        own = stack[n_stack]
+        node, first, last, pull, weight = own[0], own[1], own[2], own[3], own[4]
+        split = _best_split(rows, sums[n_stack], (pull, weight), rules)
+        if split.slot < 0:
+            while node < nodes.size:
+                node = 2 * node + 1
+            step = _step(rows, (pull, weight), rules)
+            steps[node - nodes.size] = step
+            _take_steps(rows, (first, last), split, (step, step))
+            continue
+        nodes[node] = pack_split(split.slot, split.code, 0)
+        left, right = (split.pull, split.weight), (pull - split.pull, weight - split.weight)
+        child = 2 * node + 1
+        if child >= nodes.size:
+            both = _step(rows, left, rules), _step(rows, right, rules)
+            steps[child - nodes.size], steps[child + 1 - nodes.size] = both
+            _take_steps(rows, (first, last), split, both)
+            continue
+        middle = _partition(rows, (first, last), split)
+        small = middle - first <= last - middle
+        span = (first, middle) if small else (middle, last)
+        _fill(rows, span, sums[n_stack + 1], spare)
+        for cell in range(np.uint64(sums.shape[1])):
+            sums[n_stack, cell, 0] -= sums[n_stack + 1, cell, 0]
+            sums[n_stack, cell, 1] -= sums[n_stack + 1, cell, 1]
+        _push(stack[n_stack + (1 if small else 0)], (child, first, middle), left)
+        _push(stack[n_stack + (0 if small else 1)], (child + 1, middle, last), right)
+        n_stack += 2
+
+
+@inner_kernel
+def _push(at: IntArray, node: tuple[int, int, int], sums: tuple[int, int]) -> None:
+    """Note a node, its first row and the row after its last, its pull and its weight."""
+    at[0], at[1], at[2], at[3], at[4] = node[0], node[1], node[2], sums[0], sums[1]
+
+
+@inner_kernel
+def _fill(rows: BoostedRows, span: tuple[int, int], sums: IntArray, spare: IntArray) -> None:
+    """Write the sums of a node's rows by cell: pulls and weights."""
+    alike = rows.weight.size == 0
+    ones = (np.int64(1) << rows.shift) - 1
+    _sum_by_cell(rows, span, rows.pulls, spare[: sums.shape[0]])
+    for cell in range(np.uint64(sums.shape[0])):
+        sums[cell, 0] = spare[cell] >> rows.shift
+        sums[cell, 1] = spare[cell] & ones
+    if not alike:
+        _sum_by_cell(rows, span, rows.weight, spare[: sums.shape[0]])
+        for cell in range(np.uint64(sums.shape[0])):
+            sums[cell, 1] = spare[cell]
+
+
+@inner_kernel
+def _sum_by_cell(
+    rows: BoostedRows, span: tuple[int, int], of_row: IntArray, sums: IntArray
+) -> None:
+    order, cells = rows.order, rows.cells
+    n_features = np.uint64(rows.n_bins.size)
+    sums[:] = 0
+    for k in range(np.uint64(span[0]), np.uint64(span[1])):
+        i = order[k]
+        number = of_row[i]
+        for f in range(n_features):
+            sums[cells[i, f]] += number
+
+
+@inner_kernel
+def _best_split(
+    rows: BoostedRows, sums: IntArray, total: tuple[int, int], rules: BoostingRules
+) -> _Split:
+    """The best split of a node over all features, codes, and sides of missing values."""
+    n_features = rows.n_bins.size
+    whole, pull = total[1] * rows.units[1], total[0] * rows.units[0]
+    before = pull * pull / (whole + rules.penalty)
+    best = _Split(before + _LEAST_GAIN, -1, 0, np.int64(0), np.int64(0))
+    for f in range(n_features):
+        own = sums[rows.start[f] : rows.start[f + 1]]
+        missing = rows.n_bins[f]
+        left, weight = np.int64(0), np.int64(0)
+        for code in range(np.uint64(missing)):
+            if own[code, 1] == 0:
+                continue
+            left += own[code, 0]
+            weight += own[code, 1]
+            gain = _gain((left, weight), total, rows.units, rules)
+            if gain > best.gain:
+                best = _Split(gain, f, np.int64(code), left, weight)
+            if own[missing, 1] > 0:
+                with_missing = left + own[missing, 0], weight + own[missing, 1]
+                gain = _gain(with_missing, total, rows.units, rules)
+                if gain > best.gain:
+                    best = _Split(gain, f + n_features, np.int64(code), *with_missing)
+    return best
+
+
+@inner_kernel
+def _gain(
+    left: tuple[int, int],
+    total: tuple[int, int],
+    units: tuple[float, float],
+    rules: BoostingRules,
+) -> float:
+    """Squared pulls by weight, of the left side and of the rest; 0 if either weighs too little."""
+    weight, rest = left[1] * units[1], (total[1] - left[1]) * units[1]
+    if weight < rules.least_weight or rest < rules.least_weight:
+        return 0.0
+    weight, rest = weight + rules.penalty, rest + rules.penalty
+    a, b = left[0] * units[0], (total[0] - left[0]) * units[0]
+    return (a * a * rest + b * b * weight) / (weight * rest)
+
+
+@inner_kernel
+def _column_of(rows: BoostedRows, split: _Split) -> tuple[int, int]:
+    """The split's feature, and the code of a missing value that goes left; -1 if it goes right."""
+    n_features = rows.n_bins.size
+    missing_left = split.slot >= n_features
+    feature = split.slot - n_features if missing_left else max(split.slot, 0)
+    return feature, rows.n_bins[feature] if missing_left else np.int64(-1)
+
+
+@inner_kernel
+def _partition(rows: BoostedRows, span: tuple[int, int], split: _Split) -> int:
+    """Move the left rows before the right ones, each side in its old order; where right begins."""
+    order, spare = rows.order, rows.spare
+    feature, missing = _column_of(rows, split)
+    codes, one = rows.codes[feature], np.uint64(1)
+    middle, n_right = np.uint64(span[0]), np.uint64(0)
+    for k in range(np.uint64(span[0]), np.uint64(span[1])):
+        row = order[k]
+        code = np.int64(codes[row])
+        left = np.uint64((code <= split.code) | (code == missing))
+        # Both are written and one counts: no branch that could be guessed wrong.
+        order[middle] = row
+        spare[n_right] = row
+        middle += left
+        n_right += one - left
+    for k in range(n_right):
+        order[middle + k] = spare[k]
+    return int(np.int64(middle))
+
+
+@inner_kernel
+def _step(rows: BoostedRows, sums: tuple[int, int], rules: BoostingRules) -> float:
+    """How far a leaf with these sums of pulls and weights moves its rows."""
+    pull, weight = sums[0] * rows.units[0], sums[1] * rows.units[1]
+    return rules.rate * pull / (weight + rules.penalty)
 
 
 @inner_kernel
 def _take_steps(
-    rows: tuple[FloatArray, IntArray], leaves: FloatArray, steps: FloatArray, rules: BoostingRules
+    rows: BoostedRows, span: tuple[int, int], split: _Split, steps: tuple[float, float]
 ) -> None:
-    """Write each leaf's step, and take it off what is left over."""
-    pulls, place = rows
-    for i in range(np.uint64(place.size)):
-        at = place[i]
-        pull, weight = leaves[at, 0] + pulls[i, 0], leaves[at, 1] + pulls[i, 1]
-        leaves[at, 0], leaves[at, 1] = pull, weight
-    for k in range(steps.size):
-        steps[k] = rules.rate * leaves[k, 0] / (leaves[k, 1] + rules.penalty)
-    for i in range(np.uint64(place.size)):
-        pulls[i, 0] -= pulls[i, 1] * steps[place[i]]
-
-
-@inner_kernel
-def _split_level(
-    table: tuple[IntArray, IntArray],
-    rows: tuple[FloatArray, IntArray],
-    sums: FloatArray,
-    out: tuple[IntArray, FloatArray, BoostingRules],
-) -> None:
-    """Write the best split of each node of one level."""
-    codes, n_bins = table
-    nodes, gains, rules = out
-    n_features, count = n_bins.size, nodes.size
-    for k in range(count):
-        gains[k] = 1e-12
-        # No split: whatever the feature, known or missing, it goes left.
-        nodes[k] = pack_split(n_features, _HIGHEST, 0)
-    for first in range(0, n_features, _AT_ONCE):
-        n_here = min(_AT_ONCE, n_features - first)
-        for j in range(n_here):
-            sums[j, :, : n_bins[first + j] + 1] = 0.0
-        if n_here == _AT_ONCE:
-            _add_four(codes[first : first + _AT_ONCE], rows, sums)
-        else:
-            for j in range(n_here):
-                _add_one(codes[first + j], rows, sums[j])
-        for j in range(n_here):
-            f = first + j
-            for k in range(count):
-                gain, code, side = _best_code(sums[j, k], n_bins[f], rules)
-                if gain > gains[k]:
-                    gains[k] = gain
-                    nodes[k] = pack_split(f + (n_features if side else 0), code, 0)
-
-
-@inner_kernel
-def _add_one(codes: IntArray, rows: tuple[FloatArray, IntArray], sums: FloatArray) -> None:
-    """Add each row to its node's sums by the code of one feature."""
-    pulls, place = rows
-    for i in range(np.uint64(place.size)):
-        _add(sums, (place[i], codes[i]), (pulls[i, 0], pulls[i, 1]))
-
-
-@inner_kernel
-def _add_four(codes: IntArray, rows: tuple[FloatArray, IntArray], sums: FloatArray) -> None:
-    """The same for four features: sums that do not wait for each other."""
-    pulls, place = rows
-    a, b, c, d = codes[0], codes[1], codes[2], codes[3]
-    in_a, in_b, in_c, in_d = sums[0], sums[1], sums[2], sums[3]
-    for i in range(np.uint64(place.size)):
-        at, row = place[i], (pulls[i, 0], pulls[i, 1])
-        _add(in_a, (at, a[i]), row)
-        _add(in_b, (at, b[i]), row)
-        _add(in_c, (at, c[i]), row)
-        _add(in_d, (at, d[i]), row)
-
-
-@inner_kernel
-def _add(sums: FloatArray, cell: tuple[Index, Index], row: tuple[float, float]) -> None:
-    """Add a row to its cell; all loads first, so that both sums are one load and one store."""
-    pull, weight = sums[cell[0], cell[1], 0] + row[0], sums[cell[0], cell[1], 1] + row[1]
-    sums[cell[0], cell[1], 0], sums[cell[0], cell[1], 1] = pull, weight
-
-
-@inner_kernel
-def _best_code(sums: FloatArray, n_bins: int, rules: BoostingRules) -> tuple[float, int, bool]:
-    """Gain, code and side of missing values (left if true) of a node's best cut of one feature."""
-    total, whole = 0.0, 0.0
-    for code in range(n_bins + 1):
-        total += sums[code, 0]
-        whole += sums[code, 1]
-    lost, lost_weight = sums[n_bins, 0], sums[n_bins, 1]
-    before = total * total / (whole + rules.penalty)
-    best, best_code, best_side = 0.0, 0, False
-    left, weight = 0.0, 0.0
-    for code in range(n_bins):
-        if sums[code, 1] == 0.0:
-            continue
-        left += sums[code, 0]
-        weight += sums[code, 1]
-        for missing_left in range(2 if lost_weight > 0.0 else 1):
-            a = left + (lost if missing_left else 0.0)
-            w = weight + (lost_weight if missing_left else 0.0)
-            if w < rules.least_weight or whole - w < rules.least_weight:
-                continue
-            b = total - a
-            gain = a * a / (w + rules.penalty) + b * b / (whole - w + rules.penalty) - before
-            if gain > best:
-                best, best_code, best_side = gain, code, bool(missing_left)
-    return best, best_code, best_side
+    """Take the step of each row's leaf, left or right of the split, off what is left over."""
+    feature, missing = _column_of(rows, split)
+    codes, scale = rows.codes[feature], rows.units[1] / rows.units[0]
+    on_left, on_right = steps[0] * scale, steps[1] * scale
+    if rows.weight.size == 0:
+        left_all = np.int64(np.rint(on_left)) << rows.shift
+        right_all = np.int64(np.rint(on_right)) << rows.shift
+        for k in range(np.uint64(span[0]), np.uint64(span[1])):
+            row = rows.order[k]
+            code = np.int64(codes[row])
+            left = (code <= split.code) | (code == missing)
+            rows.pulls[row] -= left_all if left else right_all
+        return
+    for k in range(np.uint64(span[0]), np.uint64(span[1])):
+        row = rows.order[k]
+        code = np.int64(codes[row])
+        left = (code <= split.code) | (code == missing)
+        per_weight = on_left if left else on_right
+        rows.pulls[row] -= np.int64(np.rint(rows.weight[row] * per_weight))

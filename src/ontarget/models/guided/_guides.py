@@ -16,10 +16,8 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
-from ontarget.models.forest._binning import bin_features, choose_bins
-from ontarget.models.forest._binning_kernel import BinTable
-from ontarget.models.forest._store import drop_unused_edges
-from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules, boost
+from ontarget.models.guided._boosting import NO_TREES, Learned, boost_by_fold
+from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
@@ -30,12 +28,12 @@ GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
 
 # Of a categorical feature, this many of the most frequent categories have an effect of their own.
 _MOST_CATEGORIES = 32
-# A boosted guide's cuts per feature: its trees are small, so finer cuts would not be found.
-_MOST_BINS = 64
 _BLOCK = 256
 _DEEPEST = 8
 # A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
 _LEAST_WEIGHT, _PULL = 20.0, 1.0
+# Boosting ends when so many trees have not lowered the error in rows that they have not seen.
+_PATIENCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +69,7 @@ def guide_plan(
             rate=share("boosted_rate", rate),
             least_weight=_LEAST_WEIGHT,
             penalty=_PULL,
+            patience=_PATIENCE,
         ),
     )
 
@@ -245,28 +244,10 @@ def _fit_boosted(
 
     The trees learn what the linear guide of the same rows leaves over.
     """
-    n_folds = int(rows.folds.max()) + 1
-    no_bins = BinTable(*(read_only(np.empty(0, dtype=d)) for d in ("f8", "i8", "?", "u2")))
-    none = BoostedGuide(no_bins, read_only(np.empty(0, dtype=np.int64)), read_only(np.empty(0)))
-    found = [none] * (n_folds + 1)
     if "boosted" not in plan.guides:
-        return found
-    binned = []
-    for left_out in range(n_folds + 1):
-        seen = np.flatnonzero(rows.folds != left_out)
-        # Each fold's own bins: the order of categories may not tell of the outcomes held out.
-        if seen.size:
-            X = rows.X[seen]
-            told = guide_rows(Guides(linear[left_out], none), X)[:, X.shape[1] :]
-            rest = rows.y[seen] - told.sum(axis=1)  # no column, nothing told
-            bins = choose_bins(X, rest, categorical, max_bins=_MOST_BINS)
-            binned.append((left_out, rest, rows.weight[seen], bins, bin_features(X, bins)))
-
-    def grow(start: int, stop: int) -> None:
-        for left_out, rest, weight, bins, table in binned[start:stop]:
-            nodes, values = boost(table, rest, weight, plan.boosting)
-            bins = drop_unused_edges(nodes, bins)
-            found[left_out] = BoostedGuide(bins, read_only(nodes), read_only(values))
-
-    run_blocks(grow, len(binned), block=1)
-    return found
+        return [NO_TREES] * len(linear)
+    n_features = rows.X.shape[1]
+    told = [guide_rows(Guides(guide, NO_TREES), rows.X)[:, n_features:] for guide in linear]
+    rest = [rows.y - one.sum(axis=1) for one in told]  # no column, nothing told
+    learn = Learned(rows.X, rows.weight, rows.folds)
+    return boost_by_fold(learn, rest, plan.boosting, categorical)
