@@ -35,6 +35,7 @@ from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
 from ontarget.models.pipeline import PipelineDistribution
 from ontarget.models.quantiles import RegressorQuantiles
+from ontarget.models.stacked.estimator import StackedForest
 from ontarget.models.regression.estimator import DistributionRegression
 
 BOOSTED = GradientBoostingRegressor(loss="quantile", n_estimators=5)
@@ -46,6 +47,7 @@ OURS: dict[str, Callable[[], StoredDistribution]] = {
     "forest": lambda: QuantileForest(n_trees=12, min_leaf=5),
     "forest-steps": lambda: QuantileForest(n_trees=12, min_leaf=5, smooth=False),
     "guided": lambda: GuidedForest(n_trees=12, min_leaf=5, n_boosted=10),
+    "stacked": lambda: StackedForest(n_trees=12, min_leaf=3, large_leaf=8, n_boosted=10),
     "regression": DistributionRegression,
 }
 MODELS: dict[str, Callable[[], ConditionalDistribution]] = {

@@ -81,8 +81,10 @@ class LawTable:
             raise InputError("the law of every step needs at least one block")
         if starts[-1] != self.blocks.size or self.blocks.size != weights.size:
             raise InputError("the law needs one block and one weight per entry")
-        sums = np.add.reduceat(weights, starts[:-1])
-        if not (np.all(weights > 0.0) and np.allclose(sums, 1.0, rtol=0.0, atol=1e-9)):
+        # Each by itself first, so that no sum overflows.
+        right = bool(np.all((weights > 0.0) & (weights <= 1.0)))
+        sums = np.add.reduceat(weights, starts[:-1]) if right else np.zeros(1)
+        if not np.allclose(sums, 1.0, rtol=0.0, atol=1e-9):
             raise InputError("the weights of a step's blocks need numbers above 0 that sum to 1")
 
     @property

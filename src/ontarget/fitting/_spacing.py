@@ -67,9 +67,10 @@ def _few(pilot: Pilot) -> Pilot:
     """The pilot with a small forest, and with at most so many episodes."""
     own = pilot.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED}
-    model = type(pilot.model)(**own).set_params(
-        **{name: min(most, own[name]) for name, most in small.items() if name in own}
-    )
+    fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
+    if "experts" in own:
+        fewer["experts"] = ("large_leaves",)
+    model = type(pilot.model)(**own).set_params(**fewer)
     order = np.argsort(keyed_hash(pilot.learn.keys, pilot.seed, "pilot"), kind="stable")
     return Pilot(
         model, pilot.learn.take(np.sort(order[:_EPISODES])), pilot.seed, pilot.task, pilot.pace

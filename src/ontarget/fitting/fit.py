@@ -36,7 +36,7 @@ from ontarget.fitting.tasks import (
     step_rows,
     thinned,
 )
-from ontarget.models._entry import check_model, fresh_model, takes_missing
+from ontarget.models._entry import check_model, fresh_model, takes_missing, trees_of
 
 __all__ = ["LEAF_ENTRIES", "Preset", "Recipe", "fit_monitor", "preset_model"]
 
@@ -212,7 +212,7 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> int:
 
 def _rows_per_block(recipe: Recipe) -> int:
     """How many rows a block learns from at most, so that the leaves keep to their budget."""
-    n_trees: int = getattr(recipe.model, "n_trees", 1)
+    n_trees = trees_of(recipe.model)
     share = recipe.leaf_entries // (n_trees * len(recipe.blocks))
     return min(_MOST_ROWS, max(_LEAST_ROWS, share))
 

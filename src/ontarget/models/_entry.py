@@ -31,6 +31,7 @@ __all__ = [
     "live_model",
     "model_arrays",
     "takes_missing",
+    "trees_of",
 ]
 
 _METHODS = ("fit", "cdf_limits", "quantile")
@@ -60,6 +61,13 @@ def takes_missing(model: object) -> bool:
         return bool(get_tags(_distribution(model)).input_tags.allow_nan)
     except (AttributeError, TypeError, ValueError):
         return False  # it has no tags: nothing says so
+
+
+def trees_of(model: object) -> int:
+    """How many trees keep their training rows in leaves, all forests of a model together."""
+    forests = {"small_leaves", "large_leaves"} & set(getattr(model, "experts", ()))
+    trees: int = getattr(model, "n_trees", 1)
+    return trees * max(1, len(forests))
 
 
 def check_width(model: object, width: int) -> None:
