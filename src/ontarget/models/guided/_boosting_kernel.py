@@ -156,7 +156,7 @@ def squared_errors(
                 feature = slot - (n_features if missing_left else 0)
                 code = np.int64(codes[feature, i])
                 left = (code <= cut) | (missing_left & (code == n_bins[feature]))
-                k += k + 2 - np.int64(left)
+                k += k + (1 if left else 2)
             left_over[i] -= values[t * (n_inner + 1) + k - n_inner]
             errors[t] += weight[i] * left_over[i] * left_over[i]
     return errors
@@ -237,7 +237,7 @@ def _grow_tree(
     for i in range(np.uint64(rows.order.size)):
         rows.order[i] = i
     _fill(rows, (0, rows.order.size), sums[0], spare)
-    pull, weight = np.int64(0), np.int64(0)
+    pull, weight = 0, 0
     for cell in range(rows.n_bins[0] + 1):
         pull += sums[0, cell, 0]
         weight += sums[0, cell, 1]
@@ -318,11 +318,11 @@ def _best_split(
     n_features = rows.n_bins.size
     whole, pull = total[1] * rows.units[1], total[0] * rows.units[0]
     before = pull * pull / (whole + rules.penalty)
-    best = _Split(before + _LEAST_GAIN, -1, 0, np.int64(0), np.int64(0))
+    best = _Split(before + _LEAST_GAIN, -1, 0, 0, 0)
     for f in range(n_features):
         own = sums[rows.start[f] : rows.start[f + 1]]
         missing = rows.n_bins[f]
-        left, weight = np.int64(0), np.int64(0)
+        left, weight = 0, 0
         for code in range(np.uint64(missing)):
             if own[code, 1] == 0:
                 continue
@@ -330,12 +330,12 @@ def _best_split(
             weight += own[code, 1]
             gain = _gain((left, weight), total, rows.units, rules)
             if gain > best.gain:
-                best = _Split(gain, f, np.int64(code), left, weight)
+                best = _Split(gain, f, int(np.int64(code)), left, weight)
             if own[missing, 1] > 0:
                 with_missing = left + own[missing, 0], weight + own[missing, 1]
                 gain = _gain(with_missing, total, rows.units, rules)
                 if gain > best.gain:
-                    best = _Split(gain, f + n_features, np.int64(code), *with_missing)
+                    best = _Split(gain, f + n_features, int(np.int64(code)), *with_missing)
     return best
 
 
@@ -361,7 +361,7 @@ def _column_of(rows: BoostedRows, split: _Split) -> tuple[int, int]:
     n_features = rows.n_bins.size
     missing_left = split.slot >= n_features
     feature = split.slot - n_features if missing_left else max(split.slot, 0)
-    return feature, rows.n_bins[feature] if missing_left else np.int64(-1)
+    return feature, rows.n_bins[feature] if missing_left else -1
 
 
 @inner_kernel
