@@ -81,7 +81,8 @@ def _time_feature(rows: TrainingRows) -> int:
     if labels.size < 2 or labels.dtype.kind not in "iuf":
         return -1
     steps = labels[rows.steps]
-    return next((f for f in range(rows.X.shape[1]) if np.array_equal(rows.X[:, f], steps)), -1)
+    likely = np.flatnonzero(rows.X[0] == steps[0]).tolist()
+    return next((f for f in likely if np.array_equal(rows.X[:, f], steps)), -1)
 
 
 def _categories(X: FloatArray, categorical: Collection[int]) -> dict[int, FloatArray]:
