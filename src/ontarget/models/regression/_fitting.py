@@ -45,7 +45,7 @@ _BLOCK = 256
 class RegressionPlan:
     """How a distribution regression is fitted; checked by the estimator."""
 
-    penalty: float = 1.0
+    penalty: float = 0.3
     n_folds: int = 5
     max_rows: int = 20_000
     seed: tuple[int, ...] = (0,)
@@ -99,11 +99,13 @@ def fit_regression(
 
     The rows need to be in their canonical order. Without ids there are no folds.
     """
-    encoding, outcomes = choose_columns(rows, categorical), _outcomes(rows)
+    outcomes = _outcomes(rows)
+    n_values = outcomes.support.values.size
+    encoding = choose_columns(rows, categorical, several_cuts=n_values > 2)
     fold = _folds(rows, plan)
     levels = _levels(rows, times_of(rows, encoding.columns), outcomes, fold)
     effects = np.zeros((levels.shape[0], GLOBALS + WIDTH * encoding.columns.codes.size))
-    if outcomes.support.values.size > 1:
+    if n_values > 1:
         asked = _thresholds(rows, outcomes, plan)
         held_out = fold[rows.units[asked.rows]] if fold.size else np.empty(0, dtype=np.intp)
         problem = _problem(rows, encoding, asked, levels[-1])
@@ -114,6 +116,8 @@ def fit_regression(
         def refit(a: int, b: int) -> None:
             for k in range(a, b):
                 kept = np.flatnonzero(held_out != k)
+                if kept.size == 0:
+                    continue  # no row of another episode was among those chosen: levels alone
                 some = _problem(rows, encoding, _Asked(*(part[kept] for part in asked)), levels[k])
                 near = lower * np.sqrt(kept.size / held_out.size)
                 some = some._replace(penalty=penalty)
