@@ -10,7 +10,13 @@ import numpy as np
 from ontarget import Episodes
 from ontarget._typing import AnyArray
 from ontarget.modelfile.container import Container
-from ontarget.models import GuidedForest, LinearQuantiles, Marginal, QuantileForest
+from ontarget.models import (
+    DistributionRegression,
+    GuidedForest,
+    LinearQuantiles,
+    Marginal,
+    QuantileForest,
+)
 from ontarget.models.forest._node_kernel import LOW31, LOW32
 from ontarget.monitor import GoalMonitor
 
@@ -19,6 +25,7 @@ Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]
 
 FOREST = QuantileForest(n_trees=4, min_leaf=4)
 GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
+REGRESSION = DistributionRegression()
 # Per monitor: its model, its parameters, and what its episodes are like.
 KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "forest": (FOREST, {"steps_per_model": 2}, {"kind": "number"}),
@@ -28,6 +35,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "linear": (LinearQuantiles(5), {"steps_per_model": 2}, {"kind": "category"}),
     "linear-plain": (LinearQuantiles(5), {"steps_per_model": 5}, {"atoms": False}),
     "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),
+    "regression": (REGRESSION, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
+    "regression-plain": (REGRESSION, {"steps_per_model": 5}, {"atoms": False, "ragged": True}),
     "marginal": (Marginal(), {"reward_bounds": (-3.0, 3.0)}, {"ragged": True}),
     "groups": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
     "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),

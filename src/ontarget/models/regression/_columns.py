@@ -29,8 +29,13 @@ class Encoding(NamedTuple):
     is_main: BoolArray  # of the active ones: a feature itself or a slope of z, no interaction
 
 
-def choose_columns(rows: TrainingRows, categorical: Collection[int]) -> Encoding:
-    """The columns for these rows; a feature that equals the step in every row is the time."""
+def choose_columns(
+    rows: TrainingRows, categorical: Collection[int], *, several_cuts: bool
+) -> Encoding:
+    """The columns for these rows; a feature that equals the step in every row is the time.
+
+    With a single cut no effect depends on the threshold: it is a plain logistic regression.
+    """
     X, time = rows.X, _time_feature(rows)
     n_features = X.shape[1]
     categories = _categories(X, categorical)
@@ -63,7 +68,7 @@ def choose_columns(rows: TrainingRows, categorical: Collection[int]) -> Encoding
         clock=read_only(clock),
     )
     given = np.flatnonzero(np.concatenate([np.empty(0, dtype=np.bool_), *used]))
-    return Encoding(columns, *_effects(columns, given))
+    return Encoding(columns, *_effects(columns, given, several_cuts))
 
 
 def times_of(rows: TrainingRows, columns: Columns) -> FloatArray:
@@ -81,7 +86,8 @@ def _time_feature(rows: TrainingRows) -> int:
     if labels.size < 2 or labels.dtype.kind not in "iuf":
         return -1
     steps = labels[rows.steps]
-    return next((f for f in range(rows.X.shape[1]) if np.array_equal(rows.X[:, f], steps)), -1)
+    likely = np.flatnonzero(rows.X[0] == steps[0]).tolist()
+    return next((f for f in likely if np.array_equal(rows.X[:, f], steps)), -1)
 
 
 def _categories(X: FloatArray, categorical: Collection[int]) -> dict[int, FloatArray]:
@@ -96,23 +102,24 @@ def _categories(X: FloatArray, categorical: Collection[int]) -> dict[int, FloatA
     }
 
 
-def _effects(columns: Columns, given: IndexArray) -> tuple[IndexArray, BoolArray]:
+def _effects(
+    columns: Columns, given: IndexArray, several_cuts: bool
+) -> tuple[IndexArray, BoolArray]:
     """Which effects to fit, as many as there is room for, and which of them are main effects."""
-    has_time = columns.time[0] >= 0
-    common = np.array(
-        [0, *((1, 2, 3) if has_time else ()), 4, 5, 6, 7, *((8, 9) if has_time else ())]
-    )
+    has_time = bool(columns.time[0] >= 0)
+    spline, slopes = range(1, 4) if has_time else (), range(4, 8) if several_cuts else ()
+    changing = range(8, 10) if has_time and several_cuts else ()
     is_number = np.zeros(columns.codes.size, dtype=np.bool_)
     numbers = np.flatnonzero(~columns.categorical & (np.diff(columns.start) > 0))
     is_number[columns.start[numbers]] = True
-    squared = given[is_number[given]]
     own = GLOBALS + WIDTH * given
-    later = [own + 1, *([own + 2] if has_time else []), GLOBALS + WIDTH * squared + 3]
-    later += [own + 4, own + 5] if has_time else []
-    chosen = [common, own]
-    for group in later:
+    groups = [own + 1] if several_cuts else []
+    groups += [own + 2] if has_time else []
+    groups += [own[is_number[given]] + 3]
+    groups += [own + 4, own + 5] if has_time else []
+    chosen = [np.array([0, *spline, *slopes, *changing]), own]
+    for group in groups:
         if sum(part.size for part in chosen) + group.size <= _MOST_EFFECTS:
             chosen.append(group)
     active = np.sort(np.concatenate(chosen))
-    main = ((active >= 4) & (active < 8)) | np.isin(active, own)
-    return read_only(active), main
+    return read_only(active), np.isin(active, [*slopes, *own])

@@ -24,6 +24,7 @@ from ontarget.models.regression._law_kernel import (
     limits_of_rows,
 )
 from ontarget.models.regression._newton import Problem, minimise
+from ontarget.models.regression._newton_kernel import squares
 
 __all__ = ["FoldRegressions", "RegressionPlan", "answer_limits", "fit_regression"]
 
@@ -32,9 +33,11 @@ _MOST_VALUES, _OUTERMOST = 1000, 20
 # Levels are kept at so many nodes over the steps, each from at least so many rows.
 _MOST_NODES, _FEWEST_AT_NODE = 24, 100
 # Few rows are asked about several thresholds each, so that the draw hardly matters.
-_MOST_DRAWS, _ENOUGH_DRAWN = 8, 4000
-# The pull on interactions and squares beside that on main effects, and the pull on the intercept.
-_ON_INTERACTIONS, _ON_INTERCEPT = 10.0, 0.01
+_MOST_DRAWS = 8
+# The pull on interactions and squares beside that on main effects, the pull on the intercept, and
+# that on a column which tells nothing.
+_ON_INTERACTIONS, _ON_INTERCEPT, _HELD = 10.0, 0.01, 1e12
+_MANY = 4000
 _BLOCK = 256
 
 
@@ -42,7 +45,7 @@ _BLOCK = 256
 class RegressionPlan:
     """How a distribution regression is fitted; checked by the estimator."""
 
-    penalty: float = 1.0
+    penalty: float = 0.3
     n_folds: int = 5
     max_rows: int = 20_000
     seed: tuple[int, ...] = (0,)
@@ -96,29 +99,31 @@ def fit_regression(
 
     The rows need to be in their canonical order. Without ids there are no folds.
     """
-    encoding, outcomes = choose_columns(rows, categorical), _outcomes(rows)
+    outcomes = _outcomes(rows)
+    n_values = outcomes.support.values.size
+    encoding = choose_columns(rows, categorical, several_cuts=n_values > 2)
     fold = _folds(rows, plan)
-    n_folds = int(fold.max(initial=-1)) + 1
     levels = _levels(rows, times_of(rows, encoding.columns), outcomes, fold)
-    effects = np.zeros((n_folds + 1, GLOBALS + WIDTH * encoding.columns.codes.size))
-    if outcomes.support.values.size > 1:
+    effects = np.zeros((levels.shape[0], GLOBALS + WIDTH * encoding.columns.codes.size))
+    if n_values > 1:
         asked = _thresholds(rows, outcomes, plan)
-        active = encoding.active
-        own_fold = fold[rows.episodes[asked.rows]] if n_folds else np.empty(0, dtype=np.intp)
+        held_out = fold[rows.units[asked.rows]] if fold.size else np.empty(0, dtype=np.intp)
         problem = _problem(rows, encoding, asked, levels[-1])
-        penalty = _penalty(problem.design, asked.weights, encoding, plan)
-        of_all, lower = minimise(problem._replace(penalty=penalty), np.zeros(active.size))
-        effects[-1, active] = of_all
+        penalty = _penalty(problem, encoding, plan)
+        solved, lower = _from_a_quarter(problem._replace(penalty=penalty))
+        effects[-1, encoding.active] = solved
 
         def refit(a: int, b: int) -> None:
             for k in range(a, b):
-                kept = np.flatnonzero(own_fold != k)
-                some = _problem(rows, encoding, _Asked(*(p[kept] for p in asked)), levels[k])
-                near = lower * np.sqrt(kept.size / own_fold.size)
+                kept = np.flatnonzero(held_out != k)
+                if kept.size == 0:
+                    continue  # no row of another episode was among those chosen: levels alone
+                some = _problem(rows, encoding, _Asked(*(part[kept] for part in asked)), levels[k])
+                near = lower * np.sqrt(kept.size / held_out.size)
                 some = some._replace(penalty=penalty)
-                effects[k, active] = minimise(some, of_all, near)[0]
+                effects[k, encoding.active] = minimise(some, solved, near)[0]
 
-        run_blocks(refit, n_folds, block=1)
+        run_blocks(refit, levels.shape[0] - 1, block=1)
     *without, full = (
         _regression(encoding, outcomes, *one) for one in zip(effects, levels, strict=True)
     )
@@ -244,15 +249,15 @@ def _thresholds(rows: TrainingRows, outcomes: _Outcomes, plan: RegressionPlan) -
     place = np.empty(n_rows, dtype=np.intp)
     place[by_step] = np.arange(n_rows) - start[rows.steps[by_step]]
     step, own = rows.steps[kept], place[kept]
-    n_draws = min(_MOST_DRAWS, max(1, _ENOUGH_DRAWN // kept.size)) if n_cuts > 1 else 1
+    n_draws = min(_MOST_DRAWS, max(1, plan.max_rows // kept.size)) if n_cuts > 1 else 1
+    uniform = keyed_uniform(keys[kept], seed[0], *seed[1:], "threshold")
     cuts = []
-    for draw in range(n_draws):
-        uniform = keyed_uniform(keys[kept], seed[0], *seed[1:], "threshold", draw)
-        doubled = uniform * 2.0 * np.maximum(size[step] - 1, 1)
-        other = (doubled / 2.0).astype(np.intp)
+    for draw in range(n_draws):  # spread evenly over the outcomes of the step
+        halves = (uniform + draw) / n_draws * 2.0 * np.maximum(size[step] - 1, 1)
+        other = (halves / 2.0).astype(np.intp)
         other += (other >= own) & (size[step] > 1)
         drawn = outcomes.ranks[by_step[start[step] + other]]
-        cuts.append(np.clip(drawn + doubled.astype(np.intp) % 2, 1, n_cuts))
+        cuts.append(np.clip(drawn + halves.astype(np.intp) % 2, 1, n_cuts))
     asked, cut = np.tile(kept, n_draws), np.concatenate(cuts)
     weights = outcomes.weight[asked] / n_draws
     return _Asked(asked, cut, outcomes.ranks[asked] < cut, weights)
@@ -273,15 +278,24 @@ def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyA
     return Problem(design, asked.labels, offsets, asked.weights, np.empty(0))
 
 
-def _penalty(
-    design: FloatArray, weights: FloatArray, encoding: Encoding, plan: RegressionPlan
-) -> FloatArray:
+def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> FloatArray:
     """The pull on each effect, as if its column had spread 1; a column without spread is held."""
-    centre = np.average(design, axis=0, weights=weights)
-    square = np.average(np.square(design), axis=0, weights=weights)
-    spread = square - centre**2
-    held = spread <= 1e-9 * square
+    square, spread = squares(problem.design, problem.weights)
     pull = plan.penalty * np.where(encoding.is_main, 1.0, _ON_INTERACTIONS) * spread
-    pull[held] = 1e12
+    pull[spread <= 1e-9 * square] = _HELD
     pull[0] = _ON_INTERCEPT
     return pull
+
+
+def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
+    """The effects of least loss and a factor of the curvature, as `minimise` gives them.
+
+    Many rows are approached from every fourth of them: the curvature costs most, and that of the
+    few is close enough to finish with.
+    """
+    start = np.zeros(problem.penalty.size)
+    if problem.labels.size < _MANY:
+        return minimise(problem, start)
+    some = Problem(*(np.ascontiguousarray(part[::4]) for part in problem[:4]), problem.penalty / 4)
+    start, lower = minimise(some, start, close=1.0)
+    return minimise(problem, start, 2.0 * lower)

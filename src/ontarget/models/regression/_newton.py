@@ -10,11 +10,11 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.models._cholesky_kernel import factor, solve
 from ontarget.models.regression._newton_kernel import curvature, slope
 
-__all__ = ["Problem", "minimise"]
+__all__ = ["CLOSE", "Problem", "minimise"]
 
 # The loss lies above its minimum by about half of this when the search ends: far less than the
 # half per effect by which chance moves it.
-_CLOSE = 1e-7
+CLOSE = 1e-5
 _MOST_STEPS = 50
 
 
@@ -29,7 +29,11 @@ class Problem(NamedTuple):
 
 
 def minimise(
-    problem: Problem, start: FloatArray, lower: FloatArray | None = None
+    problem: Problem,
+    start: FloatArray,
+    lower: FloatArray | None = None,
+    *,
+    close: float = CLOSE,
 ) -> tuple[FloatArray, FloatArray]:
     """The effects of least penalised loss, and the Cholesky factor of a curvature near there.
 
@@ -46,7 +50,7 @@ def minimise(
             lower = _factor(problem, bends)
         step = solve(lower, gradient)
         promise = float(np.sum(gradient * step))
-        if promise < _CLOSE:
+        if promise < close:
             break
         share = 1.0
         tried = effects - step
@@ -57,7 +61,7 @@ def minimise(
             found = _loss(problem, rows, tried, (gradient, bends))
         effects, loss = tried, found
         # A new curvature is worth its price while steps are large, or no longer shrink.
-        if share < 1.0 or promise > 0.1 * before or (fresh and promise > 0.1):
+        if share < 1.0 or promise > 0.1 * before or (fresh and promise > 1.0):
             lower = None
         before = promise
     assert lower is not None

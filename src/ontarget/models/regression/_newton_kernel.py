@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._kernel import kernel
 from ontarget._typing import BoolArray, FloatArray
 
-__all__ = ["curvature", "slope"]
+__all__ = ["curvature", "slope", "squares"]
 
 
 @kernel
@@ -68,3 +68,19 @@ def curvature(design: FloatArray, bends: FloatArray) -> FloatArray:
             for k in range(j + 1):
                 sums[j, k] += bends[i] * row[j] * row[k]
     return sums
+
+
+@kernel
+def squares(design: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The weighted mean square of each column, and the part of it that is not its mean's."""
+    n = design.shape[1]
+    centres, found, whole = np.zeros(n), np.zeros(n), 0.0
+    for i in range(np.uint64(weights.size)):
+        row = design[i]
+        whole += weights[i]
+        for k in range(np.uint64(n)):
+            centres[k] += weights[i] * row[k]
+            found[k] += weights[i] * row[k] * row[k]
+    centres /= whole
+    found /= whole
+    return found, found - centres * centres

@@ -95,7 +95,7 @@ class DistributionRegression(DistributionEstimator):
 
     def __init__(
         self,
-        penalty: float = 1.0,
+        penalty: float = 0.3,
         *,
         n_folds: int = 5,
         max_rows: int = 20_000,
