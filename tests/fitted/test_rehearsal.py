@@ -63,14 +63,16 @@ def test_one_episode_moves_p_against_its_own_outcome() -> None:
 
 
 def whole() -> dict[str, np.ndarray]:
-    lengths, rows = np.array([2, 1, 2]), 5
+    """Three episodes of 4, 1 and 2 steps, rehearsed at the first and the last of four steps."""
+    lengths, rows = np.array([4, 1, 2]), 4
     limits = as_shares(np.linspace(0.0, 1.0, 4) * np.ones((rows, 1)))
     return Rehearsal(
         lengths=lengths,
         groups=np.zeros(3, dtype=np.intp),
         outcomes=np.arange(3.0),
+        steps=np.array([0, 3]),
         before=np.zeros(rows),
-        ranks=np.array([0.1, 0.5, np.nan, 0.2, 0.9]),
+        ranks=np.array([0.1, 0.5, np.nan, 0.9]),
         ladder=np.tile(np.arange(4.0), (2, 1)),
         left=limits,
         right=limits,
@@ -78,36 +80,55 @@ def whole() -> dict[str, np.ndarray]:
 
 
 def reading(arrays: dict[str, np.ndarray]) -> Rehearsal:
-    return Rehearsal.from_arrays(arrays, horizon=2, n_groups=1, most=3)
+    return Rehearsal.from_arrays(arrays, horizon=4, n_groups=1, most=3)
 
 
 def test_what_was_written_comes_back() -> None:
     found = reading(whole())
     for name, array in whole().items():
         np.testing.assert_array_equal(getattr(found, name), array)
-    assert [found.rows_at(t)[1].tolist() for t in range(2)] == [[0, 1, 2], [0, 2]]
+    assert [found.rows_at(place) for place in range(2)] == [
+        (slice(0, 3), pytest.approx([0, 1, 2])),
+        (slice(3, 4), pytest.approx([0])),
+    ]
+
+
+def test_equal_limits_are_kept_once() -> None:
+    rows, values = np.array([3]), np.array([[0.5, 1.0, 2.5]])
+    twice, once = (
+        reading(arrays).law(1, rows, NO_CURVE, 9).cdf_limits(np.zeros((1, 1)), values)
+        for arrays in (whole(), {**whole(), "left": whole()["left"][:0]})
+    )
+    np.testing.assert_array_equal(twice, once)
 
 
 @pytest.mark.parametrize(
     ("name", "wrong", "message"),
     [
-        ("lengths", np.array([2, 1, 2, 1]), "1 to 3 episodes"),
+        ("lengths", np.array([4, 1, 2, 1]), "1 to 3 episodes"),
         ("lengths", np.empty(0, dtype=np.int64), "1 to 3 episodes"),
-        ("lengths", np.array([2, 0, 2]), "1 to 2 steps"),
-        ("lengths", np.array([2, 2**62, 2**62]), "1 to 2 steps"),
+        ("lengths", np.array([4, 0, 2]), "1 to 4 steps"),
+        ("lengths", np.array([4, 2**62, 2**62]), "1 to 4 steps"),
         ("groups", np.array([0, 0]), "a group for each"),
         ("groups", np.array([0, 1, 0]), "groups below 1"),
         ("groups", np.array([0, -1, 0]), "groups below 1"),
+        ("steps", np.array([0, 4]), "steps below 4"),
+        ("steps", np.array([-1, 3]), "steps below 4"),
+        ("steps", np.array([3, 0]), "steps that rise"),
+        ("steps", np.array([3, 3]), "steps that rise"),
+        ("steps", np.empty(0, dtype=np.int64), "steps below 4"),
+        ("steps", np.array([3]), "for each of 1 steps"),
         ("ladder", np.zeros((3, 4)), "for each of 2 steps"),
         ("ladder", np.empty((2, 0)), "a ladder of numbers"),
         ("ladder", np.array([[0.0, 1.0, np.nan, 3.0]] * 2), "a ladder of numbers"),
         ("ladder", np.array([[0.0, 1.0, 2.0, 1e301]] * 2), "a ladder of numbers"),
         ("ladder", np.array([[0.0, 2.0, 1.0, 3.0]] * 2), "a ladder that rises"),
         ("outcomes", np.array([0.0, np.inf, 1.0]), "outcomes that are finite"),
-        ("before", np.zeros(4), "before of type float64 and shape"),
-        ("ranks", np.array([0.1, 0.5, 1.5, 0.2, 0.9]), "ranks from 0 to 1"),
-        ("left", np.zeros((5, 4)), "left of type uint16"),
-        ("right", np.zeros((5, 3), dtype=np.uint16), "right of type uint16 and shape"),
+        ("before", np.zeros(5), "before of type float64 and shape"),
+        ("ranks", np.array([0.1, 0.5, 1.5, 0.9]), "ranks from 0 to 1"),
+        ("left", np.zeros((4, 4)), "left of type uint16"),
+        ("left", np.zeros((3, 4), dtype=np.uint16), "left of type uint16 and shape"),
+        ("right", np.zeros((4, 3), dtype=np.uint16), "right of type uint16 and shape"),
     ],
 )
 def test_a_forged_rehearsal_is_refused(name: str, wrong: np.ndarray, message: str) -> None:

@@ -152,7 +152,7 @@ def test_survival_up_to_the_time_limit_is_told_as_often_as_it_happens(reward: fl
             outlook = watch.step(
                 new.at(s).states[new.at(s).index == step.index[0]][0], reward * (s > 0)
             )
-        batch = monitor.outlook(t, step.states[:1], step.behavior[:1], target)
+        batch = monitor.outlook(t, step.states[:1], step.behavior[:1], target, calibration="target")
         assert outlook.p == batch.p[0]
 
 

@@ -142,7 +142,9 @@ def test_the_mix_of_steps_in_a_call_makes_no_difference(steps_per_model: int) ->
         mixed = together.step(states, rewards, agents=here)
         for t in np.unique(steps):
             own = steps == t
-            batch = monitor.outlook(int(t), states[own], new.at(t).behavior[here[own]], TARGET)
+            batch = monitor.outlook(
+                int(t), states[own], new.at(t).behavior[here[own]], TARGET, calibration="target"
+            )
             assert np.array_equal(mixed.p[own], batch.p)
             assert np.array_equal(mixed.plausibility[own], batch.plausibility)
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes, GoalMonitor, Promised, RuledOut, Target
+from ontarget._keyed import keyed_hash
 from ontarget.errors import FewEpisodesError
+from ontarget.fitted import map_target
 from ontarget.fitted._curves import without_one
 from ontarget.live._rehearsed import rehearsed_answers
 from ontarget.modelfile.file import fitted_bytes
@@ -25,10 +27,15 @@ def rehearsed(episodes: Episodes, model=FOREST, **options) -> GoalMonitor:
     return monitor.fit(episodes, assure=0, progress=False)
 
 
+def in_order(runs: Episodes) -> np.ndarray:
+    """The positions of the episodes in the order of a rehearsal."""
+    return np.argsort(keyed_hash(runs.keys, 0, "rehearsal"))
+
+
 def test_p_is_the_out_of_bag_law_on_the_curve_of_the_others() -> None:
     runs = walks(60, ragged=True)
     monitor = rehearsed(runs, steps_per_model=1)  # so that every atom is on the ladder
-    fitted = monitor.fitted
+    fitted, runs = monitor.fitted, runs.take(in_order(runs))
     found = rehearsed_answers(fitted, TARGET)
     for t in range(4):
         step = runs.at(t)
@@ -62,7 +69,8 @@ def test_every_behavior_and_model_can_be_rehearsed(behavior: str, model) -> None
 def test_a_threshold_is_measured_and_refused_like_a_promised_one() -> None:
     monitor = rehearsed(walks(60))
     trigger = monitor.watch(TARGET, false_alarm_rate=0.1).trigger
-    scores = rehearsed_answers(monitor.fitted, TARGET)
+    own_map = map_target(monitor.fitted, TARGET)
+    scores = rehearsed_answers(monitor.fitted, TARGET, calibration=own_map)
     met = np.sort(scores.scores(1)[scores.met])
     assert trigger.promised is None
     assert (trigger.measured.m, trigger.measured.k) == (met.size, (met.size + 1) // 10)
@@ -90,10 +98,11 @@ def test_what_only_assure_episodes_can_do_is_refused() -> None:
 def test_each_group_has_a_threshold_of_its_own() -> None:
     runs = walks(80, groups=2)
     monitor = rehearsed(runs, group="group")
-    whole = rehearsed_answers(monitor.fitted, TARGET)
+    own_map = map_target(monitor.fitted, TARGET)
+    whole = rehearsed_answers(monitor.fitted, TARGET, calibration=own_map)
     triggers = monitor.fleet(TARGET, 2, groups=["0", "1"], false_alarm_rate=0.1).triggers
     for g, trigger in enumerate(triggers):
-        own = (runs.groups == str(g)) & whole.met
+        own = (runs.groups[in_order(runs)] == str(g)) & whole.met
         assert trigger.measured.m == own.sum()
         assert trigger.threshold == np.sort(whole.scores(1)[own])[trigger.measured.k - 1]
 

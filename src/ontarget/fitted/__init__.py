@@ -6,7 +6,7 @@ from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.fitted.blocks import Block, LawTable
-    from ontarget.fitted.calibrating import calibrate_target
+    from ontarget.fitted.calibrating import calibrate_target, map_target
     from ontarget.fitted.fitted import Fitted, Trained
     from ontarget.fitted.guarantee import Threshold
     from ontarget.fitted.law import StepLaw
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.fitted.ranks import RankTable
     from ontarget.fitted.rehearsal import Rehearsal
     from ontarget.fitted.target_calibration import TargetCalibration
+    from ontarget.fitted.target_map import TargetMap
 
 __all__ = [
     "Block",
@@ -24,9 +25,11 @@ __all__ = [
     "Rehearsal",
     "StepLaw",
     "TargetCalibration",
+    "TargetMap",
     "Threshold",
     "Trained",
     "calibrate_target",
+    "map_target",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -40,8 +43,10 @@ __getattr__, __dir__ = lazy_names(
         "Rehearsal": "ontarget.fitted.rehearsal",
         "StepLaw": "ontarget.fitted.law",
         "TargetCalibration": "ontarget.fitted.target_calibration",
+        "TargetMap": "ontarget.fitted.target_map",
         "Threshold": "ontarget.fitted.guarantee",
         "Trained": "ontarget.fitted.fitted",
         "calibrate_target": "ontarget.fitted.calibrating",
+        "map_target": "ontarget.fitted.calibrating",
     },
 )

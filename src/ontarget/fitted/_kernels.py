@@ -7,7 +7,7 @@ components or opens them.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ __all__ = [
     "SPREAD_LOW",
     "UNPROVED",
     "P",
+    "Stored",
     "excess_of_rows",
     "holds",
     "outlook_of_row",
@@ -37,6 +38,9 @@ __all__ = [
     "shift_row",
     "snap_value",
 ]
+
+# What is kept of a step: see `outlook_of_row`.
+Stored: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 
 # The numbers of an outlook, by place. DECIDED is 0 or 1 where arithmetic alone settles the outcome
 # and -1 elsewhere; RAW is the law's own probability, before calibration.
@@ -193,7 +197,7 @@ def _distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: floa
 
 @inner_kernel
 def _plausibility(
-    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    stored: Stored,
     a_minus: FloatArray,
     a_plus: FloatArray,
 ) -> float:
@@ -245,19 +249,21 @@ def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> flo
 
 @inner_kernel
 def _calibrate(
-    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    stored: Stored,
     a_minus: FloatArray,
     a_plus: FloatArray,
     out: FloatArray,
 ) -> None:
     """Write p, its bounds and its spread; ``out`` holds the law's own probability already."""
-    ranks, _, envelope, curve, bounds = stored
+    ranks, _, envelope, curve, bounds, own_map = stored
     if envelope.shape[1] > 0:
         _venn_abers(envelope, out[RAW], out)
     else:
         whole = ranks.size + 1
         low, mid, high = target_row(ranks, a_minus, a_plus)
         out[P] = _estimate(curve, a_minus, a_plus) if curve.size > 0 else mid / (2 * whole)
+        if own_map.size > 0:
+            out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
         out[LOW] = low / whole
         out[HIGH] = high / whole
     share = share_inside(ranks, a_minus, a_plus)
@@ -305,7 +311,7 @@ def _gather(
 
 @inner_kernel
 def outlook_of_row(
-    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    stored: Stored,
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray, int],
     asked: tuple[int, float, float, float],
@@ -319,8 +325,9 @@ def outlook_of_row(
     ----------
     stored
         Sorted ranks of the step, sorted excesses of the assure episodes, the target's own envelopes
-        (3, entries), the step's curve, and the bounds of a share of its ranks (2, entries). Without
-        envelopes p comes from the curve, and without that too it is PCQR's.
+        (3, entries), the step's curve, the bounds of a share of its ranks (2, entries), and the
+        target's own map at the knots. Without envelopes p comes from the curve and, if there is
+        one, the map; without a curve it is PCQR's.
     limits
         Left and right limits of the law at each finite end.
     target
@@ -350,7 +357,7 @@ def outlook_of_row(
 
 @kernel
 def outlook_of_rows(
-    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    stored: Stored,
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray],
     asked: tuple[int, FloatArray, float, float],

@@ -1,22 +1,29 @@
-"""Calibrating one target for itself at every step (M7)."""
+"""Calibrating one target for itself at every step: exactly (M7), or as well as possible (M17)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import FloatArray
+from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
 from ontarget.errors import CalibrationError
-from ontarget.fitted._kernels import RAW
+from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted._kernels import DECIDED, RAW, P
+from ontarget.fitted._mapping import FOLDS, StepAnswers, fit_maps, folds_of
+from ontarget.fitted._rehearsed import rehearsed_steps
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import TargetMap
 from ontarget.target import Target
 
-__all__ = ["calibrate_target"]
+__all__ = ["calibrate_target", "map_target"]
+
+# A map is learned at this many steps at most, and for a group by itself from this many episodes.
+_MOST_STEPS, _ENOUGH_EPISODES = 20, 100
 
 
 def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> TargetCalibration:
@@ -44,6 +51,54 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
             size += parts[t, g].shape[1]
     table = np.concatenate([np.empty((3, 0)), *(parts[place] for place in sorted(parts))], axis=1)
     return TargetCalibration(question.targets[0], read_only(table), read_only(spans))
+
+
+def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
+    """The target's own map, from the learning episodes; None in the paper's way (M17)."""
+    rehearsal = fitted.rehearsal
+    if rehearsal is None:
+        return None
+    question = Question.of(target, fitted.grid)
+    met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
+    places = np.unique(np.linspace(0, rehearsal.steps.size - 1, _MOST_STEPS).round().astype(int))
+    steps = rehearsal.steps[places]
+    place_of = {int(t): place for place, t in enumerate(steps)}
+    said: list[list[StepAnswers]] = [[] for _ in steps]
+    for one in rehearsed_steps(fitted, question, places.tolist()):
+        undecided = one.numbers[:, DECIDED] < 0.0
+        said[place_of[one.t]].append(
+            StepAnswers(one.episodes[undecided], one.numbers[undecided, P])
+        )
+    pooled = [_together(answers) for answers in said]
+    shape = (FOLDS + 1, steps.size, fitted.n_groups, KNOTS.size)
+    tables, identity, folds = np.empty(shape), np.empty(shape[1:3]), folds_of(met)
+    for g in range(fitted.n_groups):
+        inside = rehearsal.groups == g
+        few = np.count_nonzero(inside) < _ENOUGH_EPISODES
+        own = pooled if few else [_among(answers, inside) for answers in pooled]
+        maps = fit_maps(own, met, folds)
+        tables[:, :, g], identity[:, g] = maps.tables, maps.weights[:, 0]
+    return TargetMap(
+        target=question.targets[0],
+        horizon=fitted.horizon,
+        steps=steps,
+        tables=read_only(tables),
+        identity=read_only(identity),
+        folds=read_only(folds),
+    )
+
+
+def _together(answers: list[StepAnswers]) -> StepAnswers:
+    """The answers of all groups, in the order of the episodes."""
+    episodes = np.concatenate([np.empty(0, dtype=np.intp), *(one.episodes for one in answers)])
+    p = np.concatenate([np.empty(0), *(one.p for one in answers)])
+    order = np.argsort(episodes)
+    return StepAnswers(episodes[order], p[order])
+
+
+def _among(answers: StepAnswers, inside: BoolArray) -> StepAnswers:
+    own = inside[answers.episodes]
+    return StepAnswers(answers.episodes[own], answers.p[own])
 
 
 def _check_unused(fitted: Fitted, episodes: Episodes) -> None:

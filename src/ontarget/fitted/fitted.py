@@ -22,7 +22,7 @@ from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 
 __all__ = ["Fitted", "Models", "Trained"]
 
@@ -92,7 +92,7 @@ class Fitted:
     excess: FloatArray  # M_i, one per assure episode (M9)
     trained: Trained
     pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
-    rehearsal: Rehearsal | None = None  # of the learning episodes, where none assure (M16)
+    rehearsal: Rehearsal | None = None  # of the learning episodes; None in the paper's way
 
     def __post_init__(self) -> None:
         # A file may hold anything; live, the lengths are taken for granted.
@@ -143,7 +143,7 @@ class Fitted:
         """What the kernels know of amounts: the grid's spacing, its scale or 0, reward bounds."""
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
-    def at(self, t: int, group: int = 0, calibration: TargetCalibration | None = None) -> StepLaw:
+    def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
         """The law of step t in a group; for one target if it has a calibration of its own."""
         if not 0 <= t < self.horizon:
             raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
@@ -161,6 +161,11 @@ class Fitted:
             moved=self.pace * t,
         )
         return step if calibration is None else calibration.at(step, group)
+
+    @property
+    def only_measures(self) -> bool:
+        """Whether no episode assures an alarm, so that the learning episodes set it (M16)."""
+        return self.assure is None and self.rehearsal is not None
 
     @cached_property
     def counts(self) -> IndexArray:

@@ -62,6 +62,8 @@ class StepLaw:
         times t, so that the same outcome is the same number at all steps that share a model.
     envelopes
         The target's own calibration, if it has one (M7).
+    own_map
+        The target's own map at the knots of a curve, if it has one (M17).
     """
 
     t: int
@@ -74,6 +76,7 @@ class StepLaw:
     ahead: tuple[float, float]
     moved: float = 0.0
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
+    own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
 
     @property
     def scale(self) -> float:
@@ -145,6 +148,7 @@ class StepLaw:
             self.envelopes,
             self.curve,
             share_bounds(self.ranks.n),
+            self.own_map,
         )
         run_blocks(
             lambda a, b: outlook_of_rows(

@@ -1,4 +1,4 @@
-"""Alarms without assure episodes: the law of the learning episodes, out of bag (M16)."""
+"""Learning episodes as if each were a new run: what models that never saw it say (M16, M17)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted._curves import without_one
 from ontarget.models._stored import flat_array
 
-__all__ = ["Rehearsal", "RehearsedLaw", "as_shares"]
+__all__ = ["MOST_EPISODES", "Rehearsal", "RehearsedLaw", "as_shares"]
+
+MOST_EPISODES = 1_500
 
 _WHOLE = 65_535  # limits are kept in two bytes each
 _LARGEST = 1e300  # a difference of two such values is finite
@@ -70,29 +72,35 @@ class RehearsedLaw:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """Learning episodes and what models that never saw them say of each at every step.
+    """Learning episodes and what models that never saw them say of each, at some steps or at all.
 
-    For any target it gives the p that each of them would have had as a new run, so that an alarm
-    can be set where there are no assure episodes. Such an alarm is measured, not promised.
+    For any target it gives the p that each of them would have had as a new run. A target's own map
+    is learned from these p (M17). Where there are no assure episodes they also set alarms, which
+    are then measured, not promised (M16).
 
     Attributes
     ----------
     lengths, groups, outcomes
-        Each episode's number of steps, the number of its group, and its outcome.
+        Each episode's number of steps, the number of its group, and its outcome. The order of the
+        episodes is a hash of their ids.
+    steps
+        The steps that were rehearsed, ascending.
     before
-        The behavior before each row's step. Rows are those of step 0 in the order of the episodes,
-        then those of step 1 that are alive, and so on.
+        The behavior before each row's step. Rows are those of the first of the steps in the order
+        of the episodes, then those of the second that are alive, and so on.
     ranks
         Where the row's own outcome lies in its law; NaN where nothing can be said of the row.
     ladder
-        (steps, values): the remainders, scaled as the models see them, at which the law is known.
+        (steps, values): the remainders, as the models see them, at which the law is known.
     left, right
-        (rows, values): both limits of the law there, in 65,535ths.
+        (rows, values): both limits of the law there, in 65,535ths. If they are equal everywhere,
+        ``left`` has no rows.
     """
 
     lengths: IndexArray
     groups: IndexArray
     outcomes: FloatArray
+    steps: IndexArray
     before: FloatArray
     ranks: FloatArray
     ladder: FloatArray
@@ -108,46 +116,53 @@ class Rehearsal:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """Where the rows of each step begin, and the end of the last."""
-        alive = [np.count_nonzero(self.lengths > t) for t in range(len(self.ladder))]
-        return np.cumsum([0, *alive])
+        """Where the rows of each of the steps begin, and the end of the last."""
+        return _offsets(self.lengths, self.steps)
 
-    def rows_at(self, t: int) -> tuple[slice, IndexArray]:
-        """The rows of step t, and the positions of their episodes."""
-        return slice(*self.offsets[t : t + 2].tolist()), np.flatnonzero(self.lengths > t)
+    def rows_at(self, place: int) -> tuple[slice, IndexArray]:
+        """The rows of one of the steps, by its place among them, and their episodes' positions."""
+        alive = np.flatnonzero(self.lengths > self.steps[place])
+        return slice(*self.offsets[place : place + 2].tolist()), alive
 
-    def law(self, t: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
-        """The law of these rows of step t; see `RehearsedLaw` for the curve."""
-        left, right = (side[rows] / _WHOLE for side in (self.left, self.right))
-        return RehearsedLaw(self.ladder[t], left, right, self.ranks[rows], curve, n)
+    def law(self, place: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
+        """The law of these rows of one of the steps; see `RehearsedLaw` for the curve."""
+        right = self.right[rows] / _WHOLE
+        left = self.left[rows] / _WHOLE if len(self.left) else right
+        return RehearsedLaw(self.ladder[place], left, right, self.ranks[rows], curve, n)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The rehearsal as arrays for the model file."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return found | {name: found[name].astype(np.int64) for name in ("lengths", "groups")}
+        return found | {
+            name: found[name].astype(np.int64) for name in ("lengths", "groups", "steps")
+        }
 
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, AnyArray], *, horizon: int, n_groups: int, most: int
     ) -> Rehearsal:
         """The rehearsal that `to_arrays` wrote, of at most so many episodes, checked."""
-        lengths, groups = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
-        n, ladder = lengths.size, arrays["ladder"]
+        lengths, groups, steps = (
+            flat_array(arrays, name, np.int64) for name in ("lengths", "groups", "steps")
+        )
+        n, ladder, most = lengths.size, arrays["ladder"], min(most, MOST_EPISODES)
         _require(0 < n <= most, f"1 to {most} episodes")
         _require(lengths.min() >= 1 and lengths.max() <= horizon, f"1 to {horizon} steps each")
         _require(groups.size == n, "a group for each episode")
         _require(groups.min() >= 0 and groups.max() < n_groups, f"groups below {n_groups}")
+        _require(steps.size > 0 and steps[0] >= 0 and steps[-1] < horizon, f"steps below {horizon}")
+        _require(bool(np.all(steps[1:] > steps[:-1])), "steps that rise")
         _require(
-            ladder.dtype == np.float64 and ladder.ndim == 2 and len(ladder) == horizon,
-            f"a ladder of numbers for each of {horizon} steps",
+            ladder.dtype == np.float64 and ladder.ndim == 2 and len(ladder) == steps.size,
+            f"a ladder of numbers for each of {steps.size} steps",
         )
         width = ladder.shape[1]
         _require(width > 0 and bool(np.all(np.abs(ladder) <= _LARGEST)), "a ladder of numbers")
         _require(bool(np.all(ladder[:, 1:] >= ladder[:, :-1])), "a ladder that rises")
-        rows = int(lengths.sum())
+        rows = int(_offsets(lengths, steps)[-1])
         shapes: dict[str, tuple[int, ...]] = {"outcomes": (n,)}
         shapes |= dict.fromkeys(("before", "ranks"), (rows,))
-        shapes |= dict.fromkeys(("left", "right"), (rows, width))
+        shapes |= {"left": (rows if arrays["left"].size else 0, width), "right": (rows, width)}
         for name, shape in shapes.items():
             kind = np.dtype(np.uint16 if name in ("left", "right") else np.float64)
             fits = arrays[name].shape == shape and arrays[name].dtype == kind
@@ -157,7 +172,14 @@ class Rehearsal:
         _require(bool(inside.all()), "ranks from 0 to 1")
         _require(bool(np.isfinite(outcomes).all()), "outcomes that are finite")
         rest = {name: arrays[name] for name in ("ladder", *shapes)}
-        return cls(lengths=lengths.astype(np.intp), groups=groups.astype(np.intp), **rest)
+        whole = {"lengths": lengths, "groups": groups, "steps": steps}
+        return cls(**{name: one.astype(np.intp) for name, one in whole.items()}, **rest)
+
+
+def _offsets(lengths: IndexArray, steps: IndexArray) -> IndexArray:
+    """Where the rows of each step begin, if every episode has one at each step it reaches."""
+    over = np.searchsorted(np.sort(lengths), steps, side="right")
+    return np.concatenate([[0], np.cumsum(lengths.size - over)]).astype(np.intp)
 
 
 def as_shares(limits: FloatArray) -> NDArray[np.uint16]:

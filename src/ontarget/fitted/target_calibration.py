@@ -10,11 +10,26 @@ from ontarget.errors import InputError
 from ontarget.fitted.law import StepLaw
 from ontarget.target import Target
 
-__all__ = ["TargetCalibration"]
+__all__ = ["OfOneTarget", "TargetCalibration"]
 
 
 @dataclass(frozen=True, eq=False)
-class TargetCalibration:
+class OfOneTarget:
+    """What is made for one target, and must not be used for another."""
+
+    target: Target
+
+    def check(self, target: object, grid: float) -> None:
+        """Refuse, with an `InputError`, another target than this one."""
+        if not isinstance(target, Target) or target.shift(0.0, grid) != self.target:
+            raise InputError(
+                f"this calibration is for the target {self.target} alone, got {target}; make one "
+                "with calibrate_target for each target"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class TargetCalibration(OfOneTarget):
     """One target calibrated for itself at every step; see `GoalMonitor.calibrate_target`.
 
     Passed on as ``calibration=``, it makes an outlook's ``low`` and ``high`` the Venn–Abers pair
@@ -38,7 +53,6 @@ class TargetCalibration:
     number of the pair is calibrated: with Z whether the target is met, ``E[Z | p_Z] = p_Z``.
     """
 
-    target: Target
     table: FloatArray
     spans: IndexArray
 
@@ -46,11 +60,3 @@ class TargetCalibration:
         """The step with its part of this calibration."""
         start, stop = self.spans[step.t, group].tolist()
         return replace(step, envelopes=read_only(self.table[:, start:stop]))
-
-    def check(self, target: object, grid: float) -> None:
-        """Refuse, with an `InputError`, another target than this one."""
-        if not isinstance(target, Target) or target.shift(0.0, grid) != self.target:
-            raise InputError(
-                f"this calibration is for the target {self.target} alone, got {target}; make one "
-                "with calibrate_target for each target"
-            )

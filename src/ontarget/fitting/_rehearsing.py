@@ -1,4 +1,4 @@
-"""The rehearsal of a fit without assure episodes: what its learning episodes are asked (M16)."""
+"""The rehearsal of a fit: which learning episodes are asked what, as if new (M16, M17)."""
 
 from __future__ import annotations
 
@@ -11,49 +11,64 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
-from ontarget.fitted.rehearsal import Rehearsal, as_shares
-from ontarget.fitting.tasks import StepRows
+from ontarget.fitted.rehearsal import MOST_EPISODES, Rehearsal, as_shares
+from ontarget.fitting.tasks import StepRows, step_rows
 
 __all__ = ["REHEARSAL", "Stage", "rehearsed"]
 
 REHEARSAL = "rehearsal"  # as a part of a fit
-# A row is an episode at a step, and takes some 270 bytes; a threshold hardly gains from more.
-_MOST_EPISODES, _ENOUGH_EPISODES, _MOST_ROWS = 500, 100, 50_000
-_MOST_VALUES = 64
+# A row is an episode at a step. Alarms are set by the least p of a run, so they need every step,
+# and a threshold hardly gains from more rows than these.
+_ALARM_EPISODES, _ENOUGH_EPISODES, _ALARM_ROWS, _ALARM_VALUES = 500, 100, 50_000, 64
+# Maps change slowly over the steps; their part of a file is kept small.
+_MAP_STEPS, _MAP_VALUES, _MAP_BYTES = 20, 48, 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The learning episodes of a rehearsal, and the values at which their law is asked.
+    """The learning episodes of a rehearsal, its steps, and the values at which the law is asked.
 
-    ``ladder`` is (steps, values): at each step its episodes' remainders, or 64 of them at even
-    ranks, between the least and the greatest remainder of all steps; the last fills up the rest.
+    ``ladder`` is (steps, values): at each step the remainders of its episodes as the models see
+    them, or some at even ranks, between the least and the greatest of all steps; the last fills up
+    the rest. The episodes are in the order of a hash of their ids.
     """
 
     episodes: Episodes
+    steps: tuple[int, ...]
     ladder: FloatArray
 
     @classmethod
-    def of(cls, learn: Episodes, seed: int) -> Stage:
-        """The stage of these learning episodes; of very many a part, chosen by a hash of ids."""
+    def of(cls, learn: Episodes, seed: int, *, pace: float, sets_alarms: bool) -> Stage:
+        """The stage of these learning episodes; of very many a part, chosen by a hash of ids.
+
+        If it ``sets_alarms``, it has every step; otherwise some steps suffice.
+        """
+        rows = step_rows(learn, range(learn.horizon), grid=learn.grid, reads_step=False, pace=pace)
+        some = range(learn.horizon) if sets_alarms else _evenly(learn.horizon, _MAP_STEPS)
+        least, greatest = min(one.y.min() for one in rows), max(one.y.max() for one in rows)
+        found = {one.step: one.y for one in rows}
+        most = _ALARM_VALUES if sets_alarms else _MAP_VALUES
+        rungs = [
+            np.unique([least, *_thinned(found.get(t, np.empty(0)), most), greatest]) for t in some
+        ]
+        ladder = np.full((len(some), max(map(len, rungs))), greatest)
+        for place, own in enumerate(rungs):
+            ladder[place, : own.size] = own
+        if sets_alarms:
+            kept = min(_ALARM_EPISODES, max(_ENOUGH_EPISODES, _ALARM_ROWS // learn.horizon))
+        else:
+            # Two bytes for a limit; where outcomes repeat, both limits are kept.
+            sides = 1 + any(np.unique(one.y).size < one.y.size for one in rows)
+            kept = _MAP_BYTES // (len(some) * (16 + 2 * sides * ladder.shape[1]))
         order = np.argsort(keyed_hash(learn.keys, seed, REHEARSAL), kind="stable")
-        most = min(_MOST_EPISODES, max(_ENOUGH_EPISODES, _MOST_ROWS // learn.horizon))
-        behavior, steps = learn.behavior, range(learn.horizon)
-        found = [np.unique(learn.at(t).response * behavior.scale(t)) for t in steps]
-        ends = [one[[0, -1]] for one in found if one.size]
-        least, greatest = np.min(ends), np.max(ends)
-        rungs = [np.unique([least, *_thinned(one), greatest]) for one in found]
-        ladder = np.full((learn.horizon, max(map(len, rungs))), greatest)
-        for t, own in enumerate(rungs):
-            ladder[t, : own.size] = own
-        return cls(learn.take(np.sort(order[:most])), ladder)
+        return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
         """The rows, each asked at its step's ladder and, last, at its own remainder."""
         return tuple(replace(rows, y=self._values(rows)) for rows in steps)
 
     def _values(self, rows: StepRows) -> FloatArray:
-        ladder = self.ladder[rows.step]
+        ladder = self.ladder[self.steps.index(rows.step)]
         return np.column_stack([np.broadcast_to(ladder, (len(rows), ladder.size)), rows.y])
 
 
@@ -63,7 +78,7 @@ def rehearsed(
     """The rehearsal, from both limits of each step's law at what `Stage.asking` asked."""
     episodes, ladder = stage.episodes, stage.ladder
     before, ranks, sides = [], [], []
-    for t in range(len(ladder)):
+    for t in stage.steps:
         rows = episodes.at(t)
         unanswered = np.full((len(rows), ladder.shape[1] + 1), np.nan)
         left, right = limits.get(t, (unanswered, unanswered))
@@ -76,20 +91,32 @@ def rehearsed(
         before.append(rows.behavior)
         ranks.append(own)
         sides.append([as_shares(np.nan_to_num(side[:, :-1])) for side in (left, right)])
+    left, right = (np.concatenate([pair[side] for pair in sides]) for side in (0, 1))
     return Rehearsal(
         lengths=episodes.lengths,
         groups=groups,
         outcomes=episodes.outcomes,
+        steps=np.array(stage.steps, dtype=np.intp),
         before=np.concatenate(before),
         ranks=np.concatenate(ranks),
         ladder=ladder,
-        left=np.concatenate([left for left, _ in sides]),
-        right=np.concatenate([right for _, right in sides]),
+        left=left[:0] if np.array_equal(left, right) else left,
+        right=right,
     )
 
 
-def _thinned(values: FloatArray) -> FloatArray:
-    """At most so many of the values, the least and the greatest among them."""
-    if values.size <= _MOST_VALUES:
-        return values
-    return values[np.linspace(0, values.size - 1, _MOST_VALUES).round().astype(np.intp)]
+def _evenly(n: int, most: int) -> list[int]:
+    """At most so many of n places, from the first to the last."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, most).round().astype(int)).tolist()
+    return found
+
+
+def _thinned(values: FloatArray, most: int) -> FloatArray:
+    """The distinct values, or at most so many at even ranks: those that come often are among them.
+
+    The least and the greatest are, too.
+    """
+    distinct = np.unique(values)
+    if distinct.size <= most:
+        return distinct
+    return np.unique(np.sort(values)[_evenly(values.size, most)])

@@ -114,15 +114,17 @@ def fit_monitor(
     own, ranked = (first, "assure") if isinstance(split, Split) else (None, "calibrate")
     groups, may_miss = _groups(recipe, named[own or ranked]), _may_miss(train, schema)
     n_groups = 1 if groups is None else len(groups)
-    if own is not None and "assure" in named and any(len(b.train_steps) > 1 for b in recipe.blocks):
+    if own is not None and any(len(b.train_steps) > 1 for b in recipe.blocks):
         recipe = replace(recipe, pace=pace_of(train))
     if recipe.chooses_spacing and own is not None:
         spacing = _chosen_spacing(recipe, train)
         blocks, law = plan_blocks(train.horizon, spacing=spacing)
         recipe = replace(recipe, blocks=blocks, law=law)
     rows = _rows_per_block(recipe)
-    # Without assure episodes alarms are set by the learning episodes themselves (M16).
-    stage = Stage.of(train, recipe.seed) if own and "assure" not in named else None
+    stage: Stage | None = None
+    if own is not None:
+        # Without assure episodes alarms are set by the learning episodes themselves (M16).
+        stage = Stage.of(train, recipe.seed, pace=recipe.pace, sets_alarms="assure" not in named)
 
     def task(index: int) -> BlockTask:
         """The task of a block; the same whenever it is asked for."""
@@ -246,7 +248,9 @@ def _task(
         if name == own or part is not train
     }
     if stage is not None:
-        asked[REHEARSAL] = stage.asking(read(stage.episodes, answers))
+        asked[REHEARSAL] = stage.asking(
+            read(stage.episodes, [t for t in answers if t in stage.steps])
+        )
     return BlockTask(
         index=block.index,
         model=fresh_model(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ontarget.errors import FewEpisodesError
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import NUMBERS, RAW
+from ontarget.fitted._kernels import DECIDED, NUMBERS, RAW, P
+from ontarget.fitted._rehearsed import rehearsed_steps
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 from ontarget.live.batch import Answers
 from ontarget.live.rules import NO_ASSURE
 from ontarget.target import Target
@@ -21,7 +19,7 @@ __all__ = ["rehearsed_answers"]
 
 
 def rehearsed_answers(
-    fitted: Fitted, target: Target, *, calibration: TargetCalibration | None = None
+    fitted: Fitted, target: Target, *, calibration: Calibrated | None = None
 ) -> Answers:
     """What the monitor would say of its own learning episodes, had it not learned from each.
 
@@ -29,31 +27,25 @@ def rehearsed_answers(
     and no plausibility.
     """
     rehearsal = fitted.rehearsal
-    if rehearsal is None or fitted.curves is None:
+    if rehearsal is None:
         raise FewEpisodesError(NO_ASSURE)
     if calibration is not None:
         calibration.check(target, fitted.grid)
+    exact = calibration if isinstance(calibration, TargetCalibration) else None
+    own_map = None if calibration is exact else calibration
     question = Question.of(target, fitted.grid)
     shape = (fitted.horizon, len(rehearsal))
     numbers = np.full((NUMBERS, *shape), np.nan)
     n = np.ones(shape, dtype=np.intp)
-    for t in range(fitted.horizon):
-        rows, index = rehearsal.rows_at(t)
-        known = ~np.isnan(rehearsal.ranks[rows])
-        for g in range(fitted.n_groups):
-            own = np.flatnonzero(known & (rehearsal.groups[index] == g))
-            if not own.size or fitted.unknown(t, g):
-                continue
-            count = int(fitted.learned[t, g])
-            # The target's own calibration starts from the law, p from the calibrated law.
-            curve = NO_CURVE if calibration is not None else fitted.curves.at(t, g)
-            law = rehearsal.law(t, rows.start + own, curve, count)
-            step = replace(fitted.at(t, g, calibration), parts=((1.0, law),), curve=KNOTS)
-            who = np.arange(own.size, dtype=np.float64)[:, None]
-            found = step.outlook(who, rehearsal.before[rows][own], question, np.empty(0))
-            numbers[:, t, index[own]] = found[:, 0].T
-            n[t, index[own]] = count
-    if calibration is None:
+    places = range(rehearsal.steps.size)
+    for t, g, episodes, found in rehearsed_steps(fitted, question, places, calibration=exact):
+        if own_map is not None:
+            undecided = found[:, DECIDED] < 0.0
+            mapped = own_map.held_out(t, g, episodes[undecided], found[undecided, P])
+            found[undecided, P] = mapped
+        numbers[:, t, episodes] = found.T
+        n[t, episodes] = fitted.learned[t, g]
+    if exact is None:
         numbers[RAW] = np.nan  # the law is the calibrated one already
     met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
     # No reading of a learning episode is bad: what it misses may be missing.

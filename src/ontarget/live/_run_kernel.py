@@ -16,6 +16,7 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.fitted._kernels import (
     DECIDED,
     NUMBERS,
+    Stored,
     holds,
     outlook_of_row,
     shift_row,
@@ -71,13 +72,13 @@ ENDING: Final = 5
 N_NEWS: Final = 6
 
 # Columns of a step's table: why it is UNKNOWN by structure or 0, how many episodes its bounds rest
-# on, and how many p was calibrated on; then where its ranks, excesses, envelopes, curve and bounds
-# of shares are.
+# on, and how many p was calibrated on; then where its ranks, excesses, envelopes, curve, bounds of
+# shares and target map are.
 UNKNOWN_CODE: Final = 0
 COUNT: Final = 1
 LEARNED: Final = 2
 SPANS: Final = 3
-N_STEP: Final = 13
+N_STEP: Final = 15
 
 # What is the same for a whole contract.
 HORIZON: Final = 0
@@ -306,7 +307,7 @@ def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None
 def look_rows(
     runs: tuple[IndexArray, FloatArray],
     at: IndexArray,
-    stored: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+    stored: Stored,
     limits: tuple[FloatArray, FloatArray],
     steps: IndexArray,
     scales: FloatArray,
@@ -318,7 +319,8 @@ def look_rows(
     """Write the outlook of the runs in rows ``at`` from the law's limits, and judge them.
 
     ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, excesses,
-    envelopes, curves and bounds of shares; ``steps`` say which part belongs to a step and group.
+    envelopes, curves, bounds of shares and target maps; ``steps`` say which part belongs to a step
+    and group.
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
@@ -332,6 +334,7 @@ def look_rows(
             stored[2][:, spans[SPANS + 4] : spans[SPANS + 5]],
             stored[3][spans[SPANS + 6] : spans[SPANS + 7]],
             stored[4][:, spans[SPANS + 8] : spans[SPANS + 9]],
+            stored[5][spans[SPANS + 10] : spans[SPANS + 11]],
         )
         outlook_of_row(
             own,

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.live._rehearsed import rehearsed_answers
 from ontarget.live.alarms import warn_of_silence
 from ontarget.live.batch import Answers, answer_episodes
@@ -42,9 +43,16 @@ class Contracts:
         self._lock = RLock()
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
         self._contracts: OrderedDict[Hashable, Any] = OrderedDict()
+        self._maps: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def map_of(self, target: Target) -> TargetMap | None:
+        """The target's own map, learned once; None in the paper's way (M17)."""
+        return self._kept(
+            self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
+        )
 
     def of(
-        self, target: Target, rule: AlarmRule, calibration: TargetCalibration | None = None
+        self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> Contract:
         """The contract over a target with an alarm rule; making it again costs microseconds."""
         return self._kept(
@@ -55,7 +63,7 @@ class Contracts:
         )
 
     def assured(
-        self, target: Target, calibration: TargetCalibration | None = None, group: int = 0
+        self, target: Target, calibration: Calibrated | None = None, group: int = 0
     ) -> Answers:
         """What the monitor says of the group's assure episodes at every step.
 
@@ -69,12 +77,13 @@ class Contracts:
             return answer_episodes(fitted, fitted.assure, target, calibration=calibration)
 
         found = self._kept(self._answers, (target, calibration), _MOST_TARGETS, answers)
-        rehearsal = fitted.rehearsal
-        groups = fitted.assure_groups if rehearsal is None else rehearsal.groups
+        groups = fitted.assure_groups
+        if fitted.only_measures and fitted.rehearsal is not None:
+            groups = fitted.rehearsal.groups
         return found.take(np.flatnonzero(groups == group))
 
     def triggers(
-        self, target: Target, rule: AlarmRule, calibration: TargetCalibration | None = None
+        self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> tuple[Trigger, ...]:
         """The rule as data, for each group."""
         if not rule.needs_assure or not self._has_episodes:
@@ -83,9 +92,7 @@ class Contracts:
             rule.trigger(self.assured(target, calibration, g)) for g in range(self.fitted.n_groups)
         )
 
-    def _make(
-        self, target: Target, rule: AlarmRule, calibration: TargetCalibration | None
-    ) -> Contract:
+    def _make(self, target: Target, rule: AlarmRule, calibration: Calibrated | None) -> Contract:
         triggers = self.triggers(target, rule, calibration)
         contract = Contract(self.fitted, target, rule, triggers, calibration)
         self._listen(contract)

@@ -27,7 +27,7 @@ from ontarget.fitted._kernels import (
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live._run_kernel import first_alarms_of_runs
 from ontarget.live.outlook import Outlook, Outlooks, Status
@@ -164,7 +164,7 @@ def answer_episodes(
     episodes: Episodes,
     target: Target,
     *,
-    calibration: TargetCalibration | None = None,
+    calibration: Calibrated | None = None,
     reached: Reached | None = None,
 ) -> Answers:
     """What the monitor says of the episodes at every step."""
@@ -203,7 +203,7 @@ def outlooks_at(
     target: Target | Sequence[Target],
     groups: IndexArray,
     *,
-    calibration: TargetCalibration | None = None,
+    calibration: Calibrated | None = None,
 ) -> Outlooks:
     """The outlook of each run at one step; states and behavior are checked and on the grid."""
     if calibration is not None:

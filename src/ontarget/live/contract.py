@@ -22,6 +22,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE, NO_ENVELOPES
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.rules import AlarmRule, Trigger
@@ -51,7 +52,7 @@ class Contract:
     triggers
         The rule as data, one per group.
     calibration
-        The target's own calibration, if it has one.
+        The target's own map, or its exact calibration; None if p is the common one.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Contract:
         target: Target,
         rule: AlarmRule,
         triggers: Sequence[Trigger],
-        calibration: TargetCalibration | None = None,
+        calibration: Calibrated | None = None,
     ) -> None:
         if calibration is not None:
             calibration.check(target, fitted.grid)
@@ -90,12 +91,18 @@ class Contract:
         self.numbers: FloatArray = read_only(
             np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
         )
+        exact, own_map = NO_ENVELOPES, NO_CURVE
+        if isinstance(calibration, TargetCalibration):
+            exact = read_only(calibration.table)
+        elif calibration is not None:
+            own_map = read_only(calibration.values.reshape(-1))
         self.stored = (
             fitted.ranks.values,
             read_only(np.concatenate(fitted.sorted_excess)),
-            NO_ENVELOPES if calibration is None else calibration.table,
+            exact,
             NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
             bounds,
+            own_map,
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         self.laws = _laws(fitted)
@@ -280,9 +287,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
     return found
 
 
-def _steps(
-    fitted: Fitted, calibration: TargetCalibration | None, bound_spans: IndexArray
-) -> IndexArray:
+def _steps(fitted: Fitted, calibration: Calibrated | None, bound_spans: IndexArray) -> IndexArray:
     """The table of steps and groups that the kernels read."""
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
     few = fitted.learned < fitted.min_calibration
@@ -296,7 +301,8 @@ def _steps(
     found[:, :, k.SPANS + 3] = np.cumsum(sizes)
     found[:, :, k.SPANS + 2] = found[:, :, k.SPANS + 3] - sizes
     if calibration is not None:
-        found[:, :, k.SPANS + 4 : k.SPANS + 6] = calibration.spans
+        place = k.SPANS + (4 if isinstance(calibration, TargetCalibration) else 10)
+        found[:, :, place : place + 2] = calibration.spans
     if fitted.curves is not None:
         ends = np.arange(1, fitted.horizon * fitted.n_groups + 1).reshape(found.shape[:2])
         found[:, :, k.SPANS + 7] = ends * KNOTS.size

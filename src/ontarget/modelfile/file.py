@@ -177,9 +177,9 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
                 roles=about.roles,
                 fingerprints=_fingerprints(sections["episodes"], about.sizes),
             ),
-            rehearsal=None
-            if assure is not None
-            else _rehearsal(sections["rehearsal"], about, behavior),
+            rehearsal=_rehearsal(
+                sections["rehearsal"], about, behavior, assured=assure is not None
+            ),
         )
         return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
 
@@ -192,9 +192,9 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
 
 
 def _rehearsal(
-    arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
+    arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior, *, assured: bool
 ) -> Rehearsal | None:
-    """The rehearsal of a monitor without assure episodes; in the paper's way there is none."""
+    """The rehearsal of the learning episodes; in the paper's way there is none."""
     if "learn" not in about.sizes:
         return None
     found = Rehearsal.from_arrays(
@@ -202,6 +202,8 @@ def _rehearsal(
     )
     if _unknown_before(found.before, behavior):
         raise ModelFileError("rehearsal array 'before' needs finite numbers")
+    if not assured and found.steps.size != about.horizon:
+        raise ModelFileError("a rehearsal that sets alarms needs every step")
     return found
 
 

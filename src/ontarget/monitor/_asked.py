@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import outlooks_at
@@ -36,14 +37,17 @@ from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.report.evaluation import Evaluation, evaluate
 from ontarget.target import Target
 
-__all__ = ["AlarmOptions", "Asked"]
+__all__ = ["AlarmOptions", "Asked", "Calibration"]
+
+# How p of one target is calibrated: by the target's own map, as for all targets, or exactly.
+Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
 
 
 class AlarmOptions(RuleOptions, total=False):
-    """The options for alarms: a rule or its shorthands, and the target's own calibration."""
+    """The options for alarms: a rule or its shorthands, and how p is calibrated."""
 
     alarm: AlarmRule | None
-    calibration: TargetCalibration | None
+    calibration: Calibration
 
 
 class Asked:
@@ -110,9 +114,13 @@ class Asked:
         target: Target | Sequence[Target],
         *,
         groups: Any = None,
-        calibration: TargetCalibration | None = None,
+        calibration: Calibration = "common",
     ) -> Outlooks:
         """The outlooks of many runs at one step.
+
+        By default p is the common one, which is the same map for all targets, so that targets can
+        be compared: a wider one never has a lower p. A watch gives its one target a map of its own;
+        ask for that with ``calibration="target"``.
 
         Parameters
         ----------
@@ -127,7 +135,7 @@ class Asked:
         groups
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
-            The target's own calibration, from `calibrate_target`, if you made one.
+            ``"common"``, ``"target"``, or what `calibrate_target` gave, as for `watch`.
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
@@ -135,14 +143,15 @@ class Asked:
             raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
-        return outlooks_at(fitted, t, X, so_far, target, which, calibration=calibration)
+        own = self._calibration(target, calibration)
+        return outlooks_at(fitted, t, X, so_far, target, which, calibration=own)
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """A calibration of this one target at every step, to be passed as ``calibration`` (M7).
+        """An exact calibration of this one target, to be passed as ``calibration`` (M7).
 
-        Without it, p comes from the step's curve, which calibrates all targets at once and promises
-        nothing for one of them. With it, ``low`` and ``high`` are the Venn–Abers pair, which has a
-        guarantee, and ``p`` is a number between them, which has none.
+        Without it, p comes from the learning episodes: the best estimate, which promises nothing.
+        With it, ``low`` and ``high`` are the Venn–Abers pair, which has a guarantee, and ``p`` is a
+        number between them, which has none.
 
         Pass episodes that the monitor has not seen: new ones, or the ``rest`` of a split. Those
         that it learned from, and its assure episodes, are refused. After a fit in the paper's way,
@@ -221,8 +230,11 @@ class Asked:
             default); ``false_alarm_rate``, the promised probability that a successful run raises
             any alarm (M8), in a monitor without assure episodes measured, not promised;
             ``for_steps``, how many steps in a row p must stay below the threshold; and
-            ``clear_above``, where an alarm ends. ``calibration`` is the target's own calibration,
-            from `calibrate_target`, if you made one.
+            ``clear_above``, where an alarm ends.
+
+            ``calibration`` says what p is. ``"target"``, the default: learned for this one target,
+            from the learning episodes. ``"common"``: by one map for all targets, so that watches
+            on several targets never contradict each other. What `calibrate_target` gave: exact.
         """
         contract = self._contract(target, alarm)
         return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
@@ -290,7 +302,7 @@ class Asked:
         rates: Sequence[Level] | None = None,
         for_steps: int = 1,
         group: Any = None,
-        calibration: TargetCalibration | None = None,
+        calibration: Calibration = "target",
     ) -> PromisedAlarms:
         """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
 
@@ -298,7 +310,8 @@ class Asked:
         because the same assure episodes chose it. Without assure episodes the learning episodes
         stand in for them, and the rates are measured, not promised.
         """
-        assured = self._kept.assured(target, calibration, self.fitted.group_of(group))
+        own = self._calibration(target, calibration)
+        assured = self._kept.assured(target, own, self.fitted.group_of(group))
         return promised_alarms(assured, rates=rates, for_steps=for_steps)
 
     def evaluate(
@@ -306,7 +319,7 @@ class Asked:
         episodes: Episodes,
         target: Target,
         *,
-        calibration: TargetCalibration | None = None,
+        calibration: Calibration = "target",
         resamples: int = 200,
         seed: int = 0,
         progress: bool = False,
@@ -315,8 +328,9 @@ class Asked:
 
         ``print(found.summary())`` shows the main numbers, and ``found.report(path)`` writes a page
         with figures. ``resamples`` is how many times whole episodes are resampled for the
-        intervals. If you use the result to choose a seed, a preset or a target, report another
-        evaluation, on episodes that played no part in the choice.
+        intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
+        preset or a target, report another evaluation, on episodes that played no part in the
+        choice.
         """
         _check_target(target)
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
@@ -326,7 +340,7 @@ class Asked:
                 episodes,
                 target,
                 resampling=Resampling(resamples, seed=seed),
-                calibration=calibration,
+                calibration=self._calibration(target, calibration),
                 reached=reached,
             )
 
@@ -338,8 +352,23 @@ class Asked:
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
             raise InputError(f"there is no option {name!r}{hint}")
-        calibration = rest.pop("calibration", None)
+        calibration = self._calibration(target, rest.pop("calibration", "target"))
         return self._kept.of(target, rule_of(**rest), calibration)
+
+    def _calibration(
+        self, target: Target | Sequence[Target], asked: Calibration
+    ) -> Calibrated | None:
+        """What makes p of this target, beyond what makes p of all targets."""
+        if isinstance(asked, TargetCalibration):
+            return asked
+        if asked not in ("target", "common"):
+            raise InputError(
+                f"calibration needs 'target', 'common' or what calibrate_target gave, got {asked!r}"
+            )
+        if asked == "common":
+            return None
+        _check_target(target)
+        return self._kept.map_of(target)
 
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any

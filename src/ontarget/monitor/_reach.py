@@ -38,7 +38,7 @@ def _points(n: int) -> int:
 
 
 def _promises(fitted: Fitted) -> str:
-    if fitted.rehearsal is not None:
+    if fitted.only_measures:
         return (
             "none without assure episodes; an alarm can be set by the learning episodes, its rate "
             "of false alarms measured, not promised"

@@ -11,6 +11,7 @@ import numpy as np
 from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
 from ontarget.evaluation import Rate, pool, reliability
+from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.report._facts import Facts
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report.measured import Measured
@@ -154,9 +155,9 @@ def guaranteed(facts: Facts) -> list[str]:
         f"Here: wrong for {found.ruled_out_wrongly().count} and "
         f"{found.assured_wrongly().count} of {found.met.size:,} runs.",
     ]
-    if found.fitted.rehearsal is not None:
+    if found.fitted.only_measures:
         items = ["Nothing but arithmetic: all promises rest on assure episodes; there are none."]
-    if found.calibration is not None:
+    if isinstance(found.calibration, TargetCalibration):
         items.append(
             "This very target was calibrated at each step: of low and high, the one that turns out "
             "right (high for a run that meets the target, low for one that misses it) comes true "
@@ -175,7 +176,7 @@ def guaranteed(facts: Facts) -> list[str]:
 
 def measured_only(facts: Facts) -> list[str]:
     """What was measured here and is not promised."""
-    own = facts.found.calibration is not None
+    own = isinstance(facts.found.calibration, TargetCalibration)
     only = "only the pair of low and high is guaranteed" if own else "p is the best estimate"
     items = [
         f"That “80\u00a0%” means 80 times in 100: {only}, and how often p came true is measured "

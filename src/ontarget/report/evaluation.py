@@ -12,7 +12,7 @@ from ontarget._whole_file import write_whole
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import Resampling
-from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import answer_episodes
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, rule_of
@@ -75,7 +75,7 @@ def evaluate(
     target: Target,
     *,
     resampling: Resampling,
-    calibration: TargetCalibration | None = None,
+    calibration: Calibrated | None = None,
     reached: Reached | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""

@@ -42,7 +42,7 @@ from ontarget.evaluation import (
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, band_interval
-from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated
 from ontarget.live.alarms import compared_panel
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import Answers
@@ -84,7 +84,7 @@ class Measured:
     target: Target
     answers: Answers
     resampling: Resampling
-    calibration: TargetCalibration | None = None  # the target's own, if p is not PCQR's
+    calibration: Calibrated | None = None  # the target's own; None if p is the common one
 
     def __repr__(self) -> str:
         return (

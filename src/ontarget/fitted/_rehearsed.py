@@ -1,0 +1,61 @@
+"""Outlooks on the learning episodes, each as if it were a new run (M16, M17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.law import NO_CURVE
+from ontarget.fitted.question import Question
+from ontarget.fitted.target_calibration import TargetCalibration
+
+__all__ = ["RehearsedStep", "rehearsed_steps"]
+
+
+class RehearsedStep(NamedTuple):
+    """What the monitor says of some episodes of one group at one step.
+
+    ``episodes`` are positions in the rehearsal, and ``numbers`` are (episodes, numbers). There are
+    no bounds and no plausibility. p is interpolated between the values of the ladder.
+    """
+
+    t: int
+    group: int
+    episodes: IndexArray
+    numbers: FloatArray
+
+
+def rehearsed_steps(
+    fitted: Fitted,
+    question: Question,
+    places: Iterable[int],
+    *,
+    calibration: TargetCalibration | None = None,
+) -> Iterator[RehearsedStep]:
+    """Outlooks on the rehearsed episodes at these places among the rehearsed steps.
+
+    p is c_t's, with each episode's own rank left out of the curve, or Venn–Abers'.
+    """
+    rehearsal, curves = fitted.rehearsal, fitted.curves
+    assert rehearsal is not None
+    assert curves is not None
+    for place in places:
+        t, (rows, index) = int(rehearsal.steps[place]), rehearsal.rows_at(place)
+        known = ~np.isnan(rehearsal.ranks[rows])
+        for g in range(fitted.n_groups):
+            own = np.flatnonzero(known & (rehearsal.groups[index] == g))
+            if not own.size or fitted.unknown(t, g):
+                continue
+            # The target's own calibration starts from the law, p from the calibrated law.
+            curve = NO_CURVE if calibration is not None else curves.at(t, g)
+            law = rehearsal.law(place, rows.start + own, curve, int(fitted.learned[t, g]))
+            step = replace(fitted.at(t, g, calibration), parts=((1.0, law),), curve=KNOTS)
+            who = np.arange(own.size, dtype=np.float64)[:, None]
+            found = step.outlook(who, rehearsal.before[rows][own], question, np.empty(0))
+            yield RehearsedStep(t, g, index[own], found[:, 0])
