@@ -227,8 +227,11 @@ def test_many_continuous_outcomes_are_cut_at_quantiles_and_keep_their_ends_and_a
     y = np.concatenate([RNG.normal(size=20_000), np.zeros(500)])
     model = DistributionRegression().fit(RNG.normal(size=(y.size, 1)), y)
     values, atoms, _ = model.table_.support
-    assert values.size <= 1041
+    assert values.size <= 1042
     assert values[atoms].tolist() == [0.0]
+    left, right = model.cdf_limits([[0.0]], 0.0)
+    assert left < model.cdf([[0.0]], np.nextafter(np.sort(y[y < 0.0])[-1], 0.0)) + 1e-9
+    assert right - left == pytest.approx(500 / y.size, abs=1e-3)
     assert (values[0], values[-1]) == (y.min(), y.max())
     grid = np.quantile(y, np.linspace(0.01, 0.99, 400))
     truth = np.searchsorted(np.sort(y), grid, side="right") / y.size

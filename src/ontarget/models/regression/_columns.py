@@ -76,8 +76,9 @@ def times_of(rows: TrainingRows, columns: Columns) -> FloatArray:
     time = int(columns.time[0])
     if time < 0:
         return np.zeros(rows.y.size)
-    first, last = columns.clock
-    return (rows.X[:, time] - first) / (last - first)
+    first, last = columns.clock.tolist()
+    times: FloatArray = (rows.X[:, time] - first) / (last - first)
+    return times
 
 
 def _time_feature(rows: TrainingRows) -> int:

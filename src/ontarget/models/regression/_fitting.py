@@ -91,6 +91,9 @@ class _Asked(NamedTuple):
     labels: BoolArray
     weights: FloatArray
 
+    def take(self, kept: IndexArray) -> _Asked:
+        return _Asked(self.rows[kept], self.cuts[kept], self.labels[kept], self.weights[kept])
+
 
 def fit_regression(
     rows: TrainingRows, plan: RegressionPlan, categorical: Collection[int]
@@ -108,22 +111,7 @@ def fit_regression(
     if n_values > 1:
         asked = _thresholds(rows, outcomes, plan)
         held_out = fold[rows.units[asked.rows]] if fold.size else np.empty(0, dtype=np.intp)
-        problem = _problem(rows, encoding, asked, levels[-1])
-        penalty = _penalty(problem, encoding, plan)
-        solved, lower = _from_a_quarter(problem._replace(penalty=penalty))
-        effects[-1, encoding.active] = solved
-
-        def refit(a: int, b: int) -> None:
-            for k in range(a, b):
-                kept = np.flatnonzero(held_out != k)
-                if kept.size == 0:
-                    continue  # no row of another episode was among those chosen: levels alone
-                some = _problem(rows, encoding, _Asked(*(part[kept] for part in asked)), levels[k])
-                near = lower * np.sqrt(kept.size / held_out.size)
-                some = some._replace(penalty=penalty)
-                effects[k, encoding.active] = minimise(some, solved, near)[0]
-
-        run_blocks(refit, levels.shape[0] - 1, block=1)
+        effects[:, encoding.active] = _solve((rows, encoding, asked), levels, held_out, plan)
     *without, full = (
         _regression(encoding, outcomes, *one) for one in zip(effects, levels, strict=True)
     )
@@ -143,13 +131,40 @@ def answer_limits(model: Regression, X: FloatArray, y: FloatArray) -> tuple[Floa
     return left, right
 
 
+def _solve(
+    learn: tuple[TrainingRows, Encoding, _Asked],
+    levels: AnyArray,
+    held_out: IndexArray,
+    plan: RegressionPlan,
+) -> FloatArray:
+    """The active effects without each fold in turn, and at last those of all rows."""
+    rows, encoding, asked = learn
+    problem = _problem(rows, encoding, asked, levels[-1])
+    penalty = _penalty(problem, encoding, plan)
+    solved, lower = _from_a_quarter(problem._replace(penalty=penalty))
+    found = np.tile(solved, (levels.shape[0], 1))
+
+    def refit(a: int, b: int) -> None:
+        for k in range(a, b):
+            kept = np.flatnonzero(held_out != k)
+            if kept.size == 0:  # no row of another episode was among those chosen: levels alone
+                found[k] = 0.0
+                continue
+            some = _problem(rows, encoding, asked.take(kept), levels[k])
+            near = lower * np.sqrt(kept.size / held_out.size)
+            found[k] = minimise(some._replace(penalty=penalty), solved, near)[0]
+
+    run_blocks(refit, levels.shape[0] - 1, block=1)
+    return found
+
+
 def _regression(
     encoding: Encoding, outcomes: _Outcomes, effects: FloatArray, levels: AnyArray
 ) -> Regression:
     return Regression(
         columns=encoding.columns,
         effects=read_only(effects.copy()),
-        levels=read_only(levels.ravel()),
+        levels=read_only(levels.flatten()),
         mass=outcomes.mass,
         support=outcomes.support.as_tuple(),
     )
@@ -159,10 +174,10 @@ def _outcomes(rows: TrainingRows) -> _Outcomes:
     weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
     values, ranks = np.unique(rows.y, return_inverse=True)
     atoms = find_atoms(ranks, rows.units, rows.steps)
-    kept = _kept_values(atoms, np.bincount(ranks, weights=weight))
+    kept = _kept_values(atoms, np.bincount(ranks, weights=weight).astype(np.float64))
     values, atoms = values[kept], atoms[kept]
     ranks = np.searchsorted(values, rows.y)
-    mass = np.bincount(ranks, weights=weight, minlength=values.size)
+    mass = np.bincount(ranks, weights=weight, minlength=values.size).astype(np.float64)
     total = np.concatenate(([0.0], np.cumsum(mass)))
     support = Support.of(values, atoms, mass, smooth=True)
     return _Outcomes(support, read_only(total / total[-1]), ranks, weight)
@@ -174,6 +189,7 @@ def _kept_values(atoms: BoolArray, mass: FloatArray) -> IndexArray:
     if atoms.all() or n <= _MOST_VALUES:
         return np.arange(n)
     kept = atoms.copy()
+    kept[:-1] |= atoms[1:]  # so that what lies just before an atom is no part of it
     kept[:_OUTERMOST] = kept[-_OUTERMOST:] = True
     total = np.cumsum(mass)
     even = np.arange(1, _MOST_VALUES) / _MOST_VALUES * total[-1]
@@ -296,6 +312,5 @@ def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
     start = np.zeros(problem.penalty.size)
     if problem.labels.size < _MANY:
         return minimise(problem, start)
-    some = Problem(*(np.ascontiguousarray(part[::4]) for part in problem[:4]), problem.penalty / 4)
-    start, lower = minimise(some, start, close=1.0)
+    start, lower = minimise(problem.every_fourth(), start, close=1.0)
     return minimise(problem, start, 2.0 * lower)

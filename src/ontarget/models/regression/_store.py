@@ -70,9 +70,9 @@ def _check_columns(columns: Columns) -> None:
     rising = (codes[1:] > codes[:-1]) | ~(is_code[1:] & is_code[:-1])
     require(bool(np.isfinite(codes).all() and rising.all()), "regression_codes need to rise")
     places = columns.location
-    whole = places.size == 2 * n_features and np.isfinite(places).all()
+    numbers = places.size == 2 * n_features and np.isfinite(places).all()
     require(
-        bool(whole and (places[1::2] >= 0.0).all()),
+        bool(numbers and (places[1::2] >= 0.0).all()),
         "regression_location needs a centre and a number from 0 up for each feature",
     )
     clock = columns.clock
