@@ -307,7 +307,7 @@ def test_a_file_copied_over_a_running_watch_does_not_reach_it(tmp_path: Path) ->
     path.write_bytes(b"")  # as `cp` does first; a mapped file would end the process
     watch.reset()
     assert watch.step([0.5, 0.5]).p == before
-    assert monitor.outlook(0, [[0.5, 0.5]], 0.0, TARGET).p[0] == before
+    assert monitor.outlook(0, [[0.5, 0.5]], 0.0, TARGET, calibration="target").p[0] == before
 
 
 @pytest.mark.parametrize(("copy", "mapped"), [(None, False), (True, False), (False, True)])

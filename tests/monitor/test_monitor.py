@@ -52,7 +52,9 @@ def test_live_equals_batch_bit_for_bit(behavior: str, ragged: bool) -> None:
             for t, outlook in enumerate(live[:-1]):
                 step = new.at(t)
                 row = np.flatnonzero(step.index == i)
-                batch = monitor.outlook(t, step.states[row], step.behavior[row], target)
+                batch = monitor.outlook(
+                    t, step.states[row], step.behavior[row], target, calibration="target"
+                )
                 for name in ("low", "p", "high", "plausibility", "assurance"):
                     one, other = getattr(outlook, name), getattr(batch, name)[0]
                     assert one == other or (math.isnan(one) and math.isnan(other))
@@ -68,7 +70,7 @@ def test_live_equals_batch_bit_for_bit(behavior: str, ragged: bool) -> None:
 def test_live_equals_batch_for_any_target(i: int, low: float, width: float, behavior: str) -> None:
     monitor, new = MONITORS[behavior]
     target = Target(low, low + width)
-    live = replay(monitor.watch(target), new, i)
+    live = replay(monitor.watch(target, calibration="common"), new, i)
     for t, outlook in enumerate(live[:-1]):
         step = new.at(t)
         batch = monitor.outlook(t, step.states[[i]], step.behavior[[i]], [target, ~target])

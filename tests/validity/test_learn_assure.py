@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kstest
 
+from ontarget.fitted import map_target
 from validity.turns import (
     LEVEL,
     ONE_SIDED,
@@ -64,6 +65,17 @@ def test_low_and_high_are_valid_at_every_rank(world: World) -> None:
 @in_every_world
 def test_runs_that_meet_the_target_alarm_as_often_as_promised(world: World) -> None:
     check_alarms(world, turns_of(world), exact=world.exact)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_targets_own_map_leaves_alarms_as_often_false_as_promised(seed: int) -> None:
+    """The biased law is so wrong that the map has much to put right; it comes from learn alone."""
+    world = World(seed, atoms=False, forest=False, learn=200)
+    turns = world.turns()
+    learned = map_target(turns[0][0].fitted, TARGET)
+    assert learned is not None
+    assert learned.identity.min() < 0.1
+    check_alarms(world, turns, exact=True)
 
 
 @in_every_world

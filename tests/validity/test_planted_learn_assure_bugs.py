@@ -16,10 +16,11 @@ from ontarget.errors import CalibrationError
 from ontarget.fitted import _curves as curves
 from ontarget.fitted import calibrating, guarantee
 from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted._mapping import StepAnswers, fit_maps, folds_of
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import fit, tasks
-from ontarget.live import rules
-from ontarget.live.batch import Answers
+from ontarget.live import assured, rules
+from ontarget.live.batch import Answers, answer_episodes
 from ontarget.models import QuantileForest
 from validity.checks import dkw
 from validity.test_planted_conformal_bugs import caught, n_for_n_plus_1
@@ -168,6 +169,32 @@ def test_venn_abers_on_the_episodes_that_promise_alarms_is_caught(
     with caught:
         for world in worlds:
             check_alarms(world, turns[world], exact=False, calibration=on_the_same)
+
+
+def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worlds = [plain(seed) for seed in SEEDS]
+    turns = {world: world.turns() for world in worlds}
+    for world in worlds:
+        check_alarms(world, turns[world], exact=True)
+    true_map = assured.map_target
+
+    def from_assure(fitted: Any, target: Any) -> Any:
+        """The map that the assure episodes' own outcomes teach."""
+        said = answer_episodes(fitted, fitted.assure, target)
+        alive = [np.flatnonzero(~np.isnan(panel)) for panel in said.p]
+        steps = [StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)]
+        learned = fit_maps(steps, said.met, folds_of(said.met))
+        own_map = true_map(fitted, target)
+        return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
+
+    monkeypatch.setattr(assured, "map_target", from_assure)
+    with caught:
+        for world in worlds:
+            for monitor, _ in turns[world]:
+                monitor._contracts = type(monitor._contracts)(monitor.fitted)  # forget the true map
+            check_alarms(world, turns[world], exact=True)
 
 
 class Boxed:

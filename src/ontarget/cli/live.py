@@ -15,6 +15,7 @@ from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
+    CalibrationOption,
     Columns,
     FalseAlarmRate,
     ForSteps,
@@ -22,6 +23,7 @@ from ontarget.cli.options import (
     RuledOutRate,
     TargetOption,
     alarm_rule,
+    calibration_of,
     reads_runs,
 )
 from ontarget.errors import Argument, FewEpisodesError, Placeholder
@@ -50,6 +52,7 @@ def watch(
         float | None,
         typer.Option(help="An alarm ends when the probability reaches this.", metavar="P"),
     ] = None,
+    calibration: CalibrationOption = "target",
     fail_on_alarm: Annotated[
         bool,
         typer.Option(
@@ -109,6 +112,7 @@ def watch(
         raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     if idle is not None and not idle > 0.0:
         raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
+    chosen = calibration_of(calibration)
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
         rule = alarm_rule(
@@ -120,7 +124,7 @@ def watch(
         )
         wanted = Target.parse(target)
         try:
-            sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle)
+            sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle, calibration=chosen)
         except FewEpisodesError as error:
             better = explained(error, monitor.fitted, wanted)
             asked = false_alarm_rate is not None or ruled_out is not None

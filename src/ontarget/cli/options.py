@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
@@ -17,6 +17,7 @@ __all__ = [
     "NOT_SO",
     "AlarmBelow",
     "AsJson",
+    "CalibrationOption",
     "Columns",
     "FalseAlarmRate",
     "ForSteps",
@@ -25,6 +26,7 @@ __all__ = [
     "Runs",
     "TargetOption",
     "alarm_rule",
+    "calibration_of",
     "reads_runs",
     "remark_lines",
 ]
@@ -73,6 +75,15 @@ ForSteps: TypeAlias = Annotated[
         min=1, help="Alarm only once its condition has held for N steps in a row.", metavar="N"
     ),
 ]
+CalibrationOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--calibration",
+        help="What p is: learned for this one target (target), or by one map for all targets, to "
+        "compare several (common).",
+        metavar="NAME",
+    ),
+]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -112,6 +123,13 @@ def alarm_rule(
             raise typer.BadParameter(f"pass --ruled-out or {name}, not both")
     exact_level(ruled_out, name="ruled_out", hint="0.05 allows one run in twenty")
     return RuledOut(ruled_out, for_steps)
+
+
+def calibration_of(name: str) -> Literal["target", "common"]:
+    """The calibration that was asked for by its name."""
+    if name not in ("target", "common"):
+        raise typer.BadParameter(f"--calibration needs target or common, got {name!r}")
+    return name  # type: ignore[return-value]  # checked above
 
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:

@@ -16,6 +16,7 @@ from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
+    CalibrationOption,
     Columns,
     FalseAlarmRate,
     ForSteps,
@@ -24,6 +25,7 @@ from ontarget.cli.options import (
     Runs,
     TargetOption,
     alarm_rule,
+    calibration_of,
     reads_runs,
     remark_lines,
 )
@@ -61,10 +63,18 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
+        "p": _p(found["mapped_from"]),
         "alarms": _alarms(dict(sizes)),
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
+
+
+def _p(episodes: int) -> str:
+    """How a watch calibrates p, with so many learning episodes kept for that."""
+    if not episodes:
+        return "calibrated by ranks, as in the paper"
+    return f"each target has its own map, learned from {episodes:,} learning episodes"
 
 
 def _alarms(sizes: dict[str, int]) -> str:
@@ -89,6 +99,7 @@ def evaluate(
     alarm_below: AlarmBelow = None,
     ruled_out: RuledOutRate = None,
     for_steps: ForSteps = 1,
+    calibration: CalibrationOption = "target",
     as_json: AsJson = False,
 ) -> None:
     """Check on new episodes whether the probabilities come true and the alarm keeps its promise.
@@ -102,6 +113,7 @@ def evaluate(
     from ontarget.report._summary import summary_of
     from ontarget.report.verdict import verdict_of
 
+    chosen = calibration_of(calibration)
     monitor = GoalMonitor.load(model)
     wanted = Target.parse(target)
     rule = alarm_rule(
@@ -114,7 +126,7 @@ def evaluate(
         check_output(report)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
-    found = monitor.evaluate(recorded, wanted, progress=True)
+    found = monitor.evaluate(recorded, wanted, calibration=chosen, progress=True)
     if report is not None:
         with working("drawing the report"):
             found.report(report, rule)
@@ -140,10 +152,12 @@ def evaluate(
 
 def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
     from ontarget.errors import FewEpisodesError
+    from ontarget.report._facts import p_in_words
 
     verdict = found.verdict(rule)
     measures: dict[str, Any] = {
         "target": str(found.target),
+        "calibration": p_in_words(found),
         "episodes": int(found.met.size),
         "met": float(found.met.mean()),
         "fitted_on": int(found.fitted_on.size),

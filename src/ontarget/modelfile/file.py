@@ -59,13 +59,18 @@ def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitte
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """The header of a model file and its size, after every section was verified."""
+    """The header of a model file, its size, and how many episodes targets' maps are learned from.
+
+    Every section is verified first.
+    """
     container = Container.open(path, copy=None)
     container.verify()
     with _forged(container.name):
         about = Description.of(container.header)
     size = path.stat().st_size
-    return {**container.header, "bytes": size, "bytes_per_step": size / about.horizon}
+    mapped_from = container.section("rehearsal").get("lengths", np.empty(0)).size
+    sizes = {"bytes": size, "bytes_per_step": size / about.horizon, "mapped_from": mapped_from}
+    return {**container.header, **sizes}
 
 
 class FiledModels:

@@ -15,8 +15,17 @@ _RATES = ("0.1", "0.05", "0.01")
 
 
 def reach_in_words(fitted: Fitted) -> str:
-    """Two facts, each a label and a text: the accuracy of p, and the promises out of reach."""
-    return f"accuracy   {_accuracy(fitted)}\npromises   {_promises(fitted)}"
+    """Facts, each a label and a text: what p is, how accurate, and the promises out of reach."""
+    facts = {"accuracy": _accuracy(fitted), "p": _p(fitted), "promises": _promises(fitted)}
+    return "\n".join(f"{name:<10} {text}" for name, text in facts.items() if text)
+
+
+def _p(fitted: Fitted) -> str:
+    if fitted.rehearsal is None:
+        return ""
+    return (
+        f"a watch learns a map for its one target, from {len(fitted.rehearsal):,} learning episodes"
+    )
 
 
 def _accuracy(fitted: Fitted) -> str:

@@ -15,11 +15,12 @@ from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.target_map import TargetMap
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.target import Target
 
-__all__ = ["Facts", "Gap", "OneSided", "explained", "facts_of", "gap_of"]
+__all__ = ["Facts", "Gap", "OneSided", "explained", "facts_of", "gap_of", "p_in_words"]
 
 _TWO_SIDED_95 = 1.96
 
@@ -145,6 +146,18 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
         return Facts(found, rule, found.alarms(rule), None)
     except FewEpisodesError as error:
         return Facts(found, rule, None, explained(error, found.fitted, found.target))
+
+
+def p_in_words(found: Measured) -> str:
+    """How p was calibrated, and by how many episodes."""
+    calibration, sizes = found.calibration, found.fitted.trained.sizes
+    if isinstance(calibration, TargetMap):
+        return calibration.in_words
+    if calibration is not None:
+        return "exactly calibrated for this target (Venn–Abers)"
+    if "learn" in sizes:
+        return f"by one map for all targets, from {sizes['learn']:,} learning episodes"
+    return f"by the ranks of {sizes['calibrate']:,} calibration episodes, as in the paper"
 
 
 def explained(error: FewEpisodesError, fitted: Fitted, target: Target) -> FewEpisodesError:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from ontarget._numerals import percent
 from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.evaluation import AlarmQuality, Estimate
-from ontarget.report._facts import Facts
+from ontarget.report._facts import Facts, p_in_words
 
 __all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
 
@@ -29,6 +29,7 @@ def summary_of(facts: Facts, told: Told = str) -> str:
         *_cautions(facts),
         f"target     {found.target}: met by {_percent(float(found.met.mean()))} of "
         f"{found.met.size:,} episodes{before}",
+        f"p          {p_in_words(found)}",
         f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
         f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
         f"Brier      {_interval(found.brier())}; uncalibrated {found.brier('raw').value:.4f}",

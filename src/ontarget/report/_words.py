@@ -12,6 +12,7 @@ from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
 from ontarget.evaluation import Rate, pool, reliability
 from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import TargetMap
 from ontarget.report._facts import Facts
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report.measured import Measured
@@ -89,6 +90,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     met = Rate.of(int(found.met.sum()), found.met.size)
     rows = [
         *_learned(sizes, f"{typical:,} behind a typical forecast", moves),
+        *_mapped(found),
         ("Assurance", f"{sizes['assure']:,}", _assured(facts)),
         *_spread(found),
         (
@@ -109,6 +111,19 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             )
         )
     return rows
+
+
+def _mapped(found: Measured) -> list[tuple[str, str, str]]:
+    """What the target's own map rests on; nothing without one."""
+    own_map = found.calibration
+    if not isinstance(own_map, TargetMap):
+        return []
+    what = (
+        f"of the learning episodes also taught p of this very target: it is {own_map.in_words}. "
+        "Another target has another map, so forecasts of two targets may contradict each other "
+        "slightly; with calibration=common they never do"
+    )
+    return [("Map", f"{own_map.n:,}", what)]
 
 
 def _spread(found: Measured) -> list[tuple[str, str, str]]:
