@@ -16,6 +16,7 @@ from ontarget.models import (
     LinearQuantiles,
     Marginal,
     QuantileForest,
+    StackedForest,
 )
 from ontarget.models.forest._node_kernel import LOW31, LOW32
 from ontarget.monitor import GoalMonitor
@@ -24,6 +25,7 @@ HORIZON = 5
 Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]
 
 FOREST = QuantileForest(n_trees=4, min_leaf=4)
+STACKED = StackedForest(n_trees=3, min_leaf=3, large_leaf=6, n_boosted=3, boosted_depth=2)
 GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
 REGRESSION = DistributionRegression()
 # Per monitor: its model, its parameters, and what its episodes are like.
@@ -32,6 +34,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "forest-by-step": (FOREST, {"steps_per_model": 1}, {"kind": "category", "missing": True}),
     "guided": (GUIDED, {"steps_per_model": 2}, {"kind": "category", "atoms": False}),
     "guided-max": (GUIDED, {"steps_per_model": 3}, {"behavior": "max", "ragged": True}),
+    "stacked": (STACKED, {"steps_per_model": 3}, {"kind": "category"}),
+    "stacked-plain": (STACKED, {"steps_per_model": 5}, {"atoms": False, "missing": True}),
     "linear": (LinearQuantiles(5), {"steps_per_model": 2}, {"kind": "category"}),
     "linear-plain": (LinearQuantiles(5), {"steps_per_model": 5}, {"atoms": False}),
     "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),

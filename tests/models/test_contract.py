@@ -35,8 +35,8 @@ from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
 from ontarget.models.pipeline import PipelineDistribution
 from ontarget.models.quantiles import RegressorQuantiles
-from ontarget.models.stacked.estimator import StackedForest
 from ontarget.models.regression.estimator import DistributionRegression
+from ontarget.models.stacked.estimator import StackedForest
 
 BOOSTED = GradientBoostingRegressor(loss="quantile", n_estimators=5)
 

@@ -19,6 +19,7 @@ from ontarget.models import (
     Marginal,
     QuantileForest,
     RegressorQuantiles,
+    StackedForest,
 )
 from ontarget.models.base import ConditionalDistribution
 
@@ -34,6 +35,7 @@ MODELS = {
     "linear": LinearQuantiles(9),
     "marginal": Marginal(),
     "regression": DistributionRegression(),
+    "stacked": StackedForest(5, n_boosted=5),
     "regressor": RegressorQuantiles(QuantileRegressor(alpha=0.0), 3),
 }
 COPIES: dict[str, Callable] = {

@@ -55,7 +55,9 @@ def rehearsed_steps(
             # The target's own calibration starts from the law, p from the calibrated law.
             curve = NO_CURVE if calibration is not None else curves.at(t, g)
             law = rehearsal.law(place, rows.start + own, curve, int(fitted.learned[t, g]))
-            step = replace(fitted.at(t, g, calibration), parts=((1.0, law),), curve=KNOTS)
+            # What the rehearsal keeps of the law has no mass on impossible outcomes already.
+            plain = replace(fitted.at(t, g, calibration), impossible=NO_CURVE)
+            step = replace(plain, parts=((1.0, law),), curve=KNOTS)
             who = np.arange(own.size, dtype=np.float64)[:, None]
             found = step.outlook(who, rehearsal.before[rows][own], question, np.empty(0))
             yield RehearsedStep(t, g, index[own], found[:, 0])

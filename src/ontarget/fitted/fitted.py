@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._grid import scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.episodes import Behavior, Episodes, Schema
+from ontarget.episodes import Behavior, Episodes, Schema, Translation
 from ontarget.episodes._store import Roles
 from ontarget.errors import EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
@@ -92,6 +92,7 @@ class Fitted:
     excess: FloatArray  # M_i, one per assure episode (M9)
     trained: Trained
     pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
+    impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # without mass, ascending
     rehearsal: Rehearsal | None = None  # of the learning episodes; None in the paper's way
 
     def __post_init__(self) -> None:
@@ -101,6 +102,9 @@ class Fitted:
             shape = getattr(self, name).shape
             if shape != (n,):
                 raise InputError(f"{name} needs shape ({n},), got {shape}")
+        added = self.behavior.translation is Translation.SHIFT and self.behavior.scale(1) == 1.0
+        if self.impossible.size and not added:
+            raise InputError("impossible outcomes need a behavior that adds up")
 
     @property
     def n_groups(self) -> int:
@@ -159,6 +163,7 @@ class Fitted:
             amounts=self.amounts,
             ahead=(least, most),
             moved=self.pace * t,
+            impossible=self.impossible,
         )
         return step if calibration is None else calibration.at(step, group)
 

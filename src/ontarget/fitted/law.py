@@ -17,12 +17,13 @@ from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.question import Question
-from ontarget.models._mixture import mixture_limits, mixture_quantile
-from ontarget.models.base import Side
+from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
+from ontarget.models.base import Side, check_values
 
 __all__ = ["NO_CURVE", "NO_ENVELOPES", "StepLaw"]
 
@@ -60,6 +61,9 @@ class StepLaw:
     moved
         By how much a remainder is moved where the models see it: by what nearly every step earns,
         times t, so that the same outcome is the same number at all steps that share a model.
+    impossible
+        Outcomes that carry no mass, ascending. What the models read then ends with the behavior so
+        far, which tells the remainders that would lead there.
     envelopes
         The target's own calibration, if it has one (M7).
     own_map
@@ -75,6 +79,7 @@ class StepLaw:
     amounts: FloatArray
     ahead: tuple[float, float]
     moved: float = 0.0
+    impossible: FloatArray = field(default_factory=lambda: NO_CURVE)
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
     own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
 
@@ -84,23 +89,40 @@ class StepLaw:
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """What the models read for these runs."""
-        return inputs_of(
+        """What the law reads for these runs: what its models do, and what tells the impossible."""
+        X = inputs_of(
             states,
             so_far if self.behavior.reads_so_far else None,
             self.t if self.reads_step else None,
         )
+        return np.column_stack([X, so_far]) if self.impossible.size else X
 
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the law at each row's remainders."""
         scaled = np.asarray(y, dtype=np.float64) * self.scale
         if self.moved:
             scaled = snap(scaled + self.moved, float(self.amounts[0]))
-        return mixture_limits(self.parts, [X] * len(self.parts), scaled)
+        return self._limits(X, scaled)
+
+    def _limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the law at values as its models see them."""
+        if not self.impossible.size:
+            return mixture_limits(self.parts, [X] * len(self.parts), y)
+        values, flat = check_values(y, X.shape[0])
+        read, grid = np.ascontiguousarray(X[:, :-1]), float(self.amounts[0])
+        never = snap(self.impossible - X[:, -1:] + self.moved, grid)
+        asked = np.column_stack([values, never])
+        limits = mixture_limits(self.parts, [read] * len(self.parts), asked)
+        out = np.empty(values.shape), np.empty(values.shape)
+        leave_out(asked, limits, out)
+        return (out[0][:, 0], out[1][:, 0]) if flat else out
 
     def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
         """Quantiles of the law, exact inverses of `cdf_limits`."""
-        found = mixture_quantile(self.parts, [X] * len(self.parts), q, side)
+        if self.impossible.size:
+            found = quantile_of(self._limits, X, q, side)
+        else:
+            found = mixture_quantile(self.parts, [X] * len(self.parts), q, side)
         if self.moved:
             # Back on the grid: outcomes lie there, and rounding must not move an end past one.
             return snap(found - self.moved, float(self.amounts[0]))
@@ -140,7 +162,7 @@ class StepLaw:
         left, right = ends, ends
         if ends.size:
             X = self.inputs(states, so_far)
-            left, right = mixture_limits(self.parts, [X] * len(self.parts), ends)
+            left, right = self._limits(X, ends)
         out = np.empty((rows, len(question.targets), NUMBERS))
         stored = (
             self.ranks.values,

@@ -20,10 +20,10 @@ __all__ = ["Pilot", "choose_spacing"]
 
 # A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
 _TREES, _BOOSTED, _ROWS = 24, 40, 8_192
-_EPISODES, _SCORED, _STEPS, _THRESHOLDS = 2_000, 500, 12, 16
+_EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
 # With fewer episodes than this, chance would choose; and so it would at a smaller gain than so many
 # standard errors.
-_FEWEST, _SURELY = 100, 1.0
+_FEWEST, _SURELY = 100, 2.0
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,7 @@ def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArra
     """(episodes, steps): the CRPS of the blended law, in units of each step's own spread."""
     learn = pilot.learn
     asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
-    order = np.argsort(keyed_hash(learn.keys, pilot.seed, "scored"), kind="stable")
-    scored = learn.take(np.sort(order[:_SCORED]))
-    found = np.full((len(scored), len(asked)), np.nan)
+    found = np.full((len(learn), len(asked)), np.nan)
     needed = {block for t in asked for _, block in law.at(t)}
     models = {}
     for block in blocks:
@@ -96,7 +94,7 @@ def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArra
         if any(model is None for _, model, _ in entries):
             continue
         reads_step = learn.horizon > 1
-        for rows in step_rows(scored, [t], grid=learn.grid, reads_step=reads_step, pace=pilot.pace):
+        for rows in step_rows(learn, [t], grid=learn.grid, reads_step=reads_step, pace=pilot.pace):
             found[rows.index, place] = _crps(rows, entries)
     return found
 

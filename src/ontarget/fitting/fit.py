@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, BoolArray, IndexArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
@@ -22,6 +22,12 @@ from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._impossible import (
+    Limits,
+    doubted_outcomes,
+    impossible_outcomes,
+    without_impossible,
+)
 from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
@@ -121,6 +127,7 @@ def fit_monitor(
         blocks, law = plan_blocks(train.horizon, spacing=spacing)
         recipe = replace(recipe, blocks=blocks, law=law)
     rows = _rows_per_block(recipe)
+    doubted = doubted_outcomes(train) if own is not None else np.empty(0)
     stage: Stage | None = None
     if own is not None:
         # Without assure episodes alarms are set by the learning episodes themselves (M16).
@@ -128,7 +135,8 @@ def fit_monitor(
 
     def task(index: int) -> BlockTask:
         """The task of a block; the same whenever it is asked for."""
-        return _task(recipe, named, recipe.blocks[index], own=own, stage=stage, rows=rows)
+        block = recipe.blocks[index]
+        return _task(recipe, named, block, own=own, stage=stage, rows=rows, doubted=doubted)
 
     kept = None
     if checkpoint is not None:
@@ -142,12 +150,29 @@ def fit_monitor(
         progress=progress,
     )
 
+    impossible = np.empty(0)
+    if own is not None and doubted.size:
+        impossible = impossible_outcomes(blended_limits(results, recipe.law, own), doubted)
+
+    def limits_of(name: str) -> Limits:
+        """Both limits of each step's law at what the rows of a part asked."""
+        found = blended_limits(results, recipe.law, name)
+        if not doubted.size:
+            return found
+        part = stage.episodes if stage is not None and name == REHEARSAL else named[name]
+        asked = step_rows(
+            part, list(found), grid=train.grid, reads_step=False, pace=recipe.pace, doubted=doubted
+        )
+        if stage is not None and name == REHEARSAL:
+            asked = stage.asking(asked)
+        return without_impossible(found, {one.step: one.y for one in asked}, doubted, impossible)
+
     def ranks_of(name: str | None) -> RankTable:
         """The ranks of a part at every step; none if there is no such part."""
         if name not in named:
             return RankTable.of([np.empty(0)] * (train.horizon * n_groups), n_groups)
         return rank_table(
-            blended_limits(results, recipe.law, name),
+            limits_of(name),
             Part(name, named[name], _codes(named[name], groups), may_miss),
             horizon=train.horizon,
             n_groups=n_groups,
@@ -157,12 +182,12 @@ def fit_monitor(
     curves = None if own is None else learned_curves(ranks_of(own))
     ranks, assure, excess = ranks_of(ranked), named.get("assure"), np.empty(0)
     if assure is not None:
-        limits = blended_limits(results, recipe.law, "assure")
+        limits = limits_of("assure")
         part = Part("assure", assure, _codes(assure, groups), may_miss)
         excess = whole_run_excess(limits, part, ranks, curves)
     rehearsal: Rehearsal | None = None
     if stage is not None:
-        limits = blended_limits(results, recipe.law, REHEARSAL)
+        limits = limits_of(REHEARSAL)
         rehearsal = rehearsed(limits, stage, _codes(stage.episodes, groups), recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
@@ -183,6 +208,7 @@ def fit_monitor(
         assure=None if assure is None else assure.compact(),
         excess=excess,
         pace=recipe.pace,
+        impossible=impossible,
         trained=Trained(
             parameters=recipe.parameters,
             seed=recipe.seed,
@@ -227,17 +253,27 @@ def _task(
     own: str | None = None,
     stage: Stage | None = None,
     rows: int,
+    doubted: FloatArray | None = None,
 ) -> BlockTask:
     """The task of one block: rows to learn from, and rows to answer for."""
     train = next(iter(named.values()))
     reads_step = any(len(one.train_steps) > 1 for one in recipe.blocks)
     answers = recipe.law.steps_of(block.index)
 
-    def read(episodes: Episodes, steps: Sequence[int]) -> tuple[StepRows, ...]:
+    def read(
+        episodes: Episodes, steps: Sequence[int], doubted: FloatArray | None = doubted
+    ) -> tuple[StepRows, ...]:
         asked = steps if recipe.steps is None or recipe.steps & set(answers) else ()
-        return step_rows(episodes, asked, grid=train.grid, reads_step=reads_step, pace=recipe.pace)
+        return step_rows(
+            episodes,
+            asked,
+            grid=train.grid,
+            reads_step=reads_step,
+            pace=recipe.pace,
+            doubted=doubted,
+        )
 
-    learned = read(train, block.train_steps)
+    learned = read(train, block.train_steps, None)
     every = -(-sum(map(len, learned)) // rows)
     learned = thinned(learned, max(every, 1), recipe.seed)
     n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size

@@ -197,8 +197,12 @@ def step_rows(
     grid: float,
     reads_step: bool,
     pace: float = 0.0,
+    doubted: FloatArray | None = None,
 ) -> tuple[StepRows, ...]:
-    """What models read of the episodes at each of the steps that any episode reaches."""
+    """What models read of the episodes at each of the steps that any episode reaches.
+
+    With ``doubted`` outcomes, a row asks about what would lead to each of them, too.
+    """
     behavior = episodes.behavior
     found = []
     for t in steps:
@@ -210,7 +214,7 @@ def step_rows(
             StepRows(
                 step=t,
                 X=inputs_of(step.states, so_far, t if reads_step else None),
-                y=_response(step, behavior.scale(t), pace * t, grid),
+                y=_response(step, behavior.scale(t), pace * t, grid, doubted),
                 keys=step.keys,
                 index=step.index,
             )
@@ -240,6 +244,11 @@ def pace_of(episodes: Episodes) -> float:
     return float(amounts[counts.argmax()])
 
 
-def _response(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
+def _response(
+    step: Step, scale: float, moved: float, grid: float, doubted: FloatArray | None
+) -> FloatArray:
     """What the models learn of each row: the remainder in their units (M18)."""
-    return snap(step.response + moved, grid) if moved else step.response * scale
+    own = snap(step.response + moved, grid) if moved else step.response * scale
+    if doubted is None or not doubted.size:
+        return own
+    return np.column_stack([own, snap(doubted - step.behavior[:, None] + moved, grid)])

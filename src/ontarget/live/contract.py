@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._spread import spread_table
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE, NO_ENVELOPES
@@ -195,9 +197,22 @@ class Contract:
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
         """Write both limits of step t's law at each row's ends; trusts what it is given."""
-        entries = self.laws[t]
         if not ends.shape[1]:
             return
+        if not self.fitted.impossible.size:
+            self._ask(t, inputs, ends, limits)
+            return
+        # An outcome lies as far from a target's end as their remainders do from each other.
+        apart = self.fitted.impossible - self.question.values[0]
+        asked = np.column_stack([ends, snap(ends[:, :1] + apart, self.fitted.grid)])
+        wide = np.empty_like(asked), np.empty_like(asked)
+        self._ask(t, inputs, asked, wide)
+        leave_out(asked, wide, limits)
+
+    def _ask(
+        self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
+    ) -> None:
+        entries = self.laws[t]
         if len(entries) == 1:
             entries[0][1].limits(inputs, ends, *limits)
             return

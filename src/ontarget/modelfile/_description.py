@@ -11,17 +11,19 @@ import numpy as np
 
 from ontarget._grid import scale_of
 from ontarget._readonly import read_only
-from ontarget._typing import BoolArray
+from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Schema
 from ontarget.episodes._store import Roles
 from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
 from ontarget.fitted.fitted import Fitted
+from ontarget.models.base import LARGEST_OUTCOME
 from ontarget.models.registry import kind_of
 
 __all__ = ["Description"]
 
 _PARTS, _PAPER_PARTS = ("learn", "assure"), ("train", "calibrate", "assure")
+_MOST_IMPOSSIBLE = 16
 _GROUP_TYPES = (str, int, float, bool)
 
 
@@ -39,6 +41,7 @@ class Description:
     horizon_declared: bool
     grid: float
     pace: float
+    impossible: FloatArray
     reward_bounds: tuple[float, float]
     blocks: tuple[Block, ...]
     kinds: tuple[str | None, ...]
@@ -70,6 +73,7 @@ class Description:
             horizon_declared=_flag("horizon_declared", header["horizon_declared"]),
             grid=grid,
             pace=_number("pace", header["pace"]),
+            impossible=_impossible(_list(header, "impossible")),
             reward_bounds=_bounds(_list(header, "reward_bounds")),
             blocks=blocks,
             kinds=kinds,
@@ -94,6 +98,7 @@ class Description:
             "horizon_declared": fitted.horizon_declared,
             "grid": fitted.grid,
             "pace": fitted.pace,
+            "impossible": fitted.impossible.tolist(),
             "reward_bounds": [one if math.isfinite(one) else None for one in fitted.reward_bounds],
             "blocks": [[b.start, b.stop, b.train_start, b.train_stop] for b in fitted.blocks],
             "kinds": [None if model is None else kind_of(model) for model in models],
@@ -125,6 +130,17 @@ def _number(name: str, value: Any) -> float:
     if type(value) not in (int, float):
         raise ModelFileError(f"{name} in the header needs a number, got {value!r:.80}")
     return float(value)
+
+
+def _impossible(values: list[Any]) -> FloatArray:
+    """A few outcomes, ascending."""
+    found = read_only(np.array([_number("impossible", one) for one in values], dtype=np.float64))
+    rising = found.size <= _MOST_IMPOSSIBLE and bool((np.diff(found) > 0.0).all())
+    if not (rising and (np.abs(found) <= LARGEST_OUTCOME).all()):
+        raise ModelFileError(
+            f"impossible in the header needs up to {_MOST_IMPOSSIBLE} outcomes, ascending"
+        )
+    return found
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -175,6 +175,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             assure=assure,
             excess=_excess(sections["assure"]),
             pace=about.pace,
+            impossible=about.impossible,
             trained=Trained(
                 parameters=about.parameters,
                 seed=about.seed,

@@ -11,7 +11,7 @@ from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray, KeyAr
 from ontarget.errors import InputError
 from ontarget.models.base import ConditionalDistribution, Side, check_levels, check_side
 
-__all__ = ["Parts", "mixture_limits", "mixture_quantile", "weighted"]
+__all__ = ["Parts", "mixture_limits", "mixture_quantile", "quantile_of", "weighted"]
 
 # Each part's weight, and its fitted model. The weights sum to 1.
 Parts: TypeAlias = Sequence[tuple[float, ConditionalDistribution]]
@@ -67,6 +67,28 @@ def mixture_quantile(
     low = np.where(reached(everyone, low), -np.inf, low)
     high = np.where(reached(everyone, high), high, np.inf)
     found = _first_reached(reached, low, high)
+    found[:, levels < 0.0 if strictly else levels <= 0.0] = -np.inf
+    return found[:, 0] if flat else found
+
+
+def quantile_of(
+    limits: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
+    X: FloatArray,
+    q: ArrayLike,
+    side: Side = "left",
+) -> FloatArray:
+    """Quantiles of each row under any law that gives both limits of its CDF, to their last bit."""
+    levels, flat = check_levels(q)
+    strictly = check_side(side) == "right"
+
+    def reached(which: IndexArray, values: FloatArray) -> BoolArray:
+        finite = np.isfinite(values)
+        mass = limits(X[which], np.where(finite, values, 0.0))[1]
+        mass = np.where(finite, mass, values > 0.0)
+        return mass > levels if strictly else mass >= levels
+
+    ends = np.full((X.shape[0], levels.size), np.inf)
+    found = _first_reached(reached, -ends, ends)
     found[:, levels < 0.0 if strictly else levels <= 0.0] = -np.inf
     return found[:, 0] if flat else found
 

@@ -1,0 +1,88 @@
+"""Outcomes that the law would expect and that never happen, such as a tie where none may end (M16).
+
+A run's remainder may lead to any sum, so a law of remainders also puts mass where no run ever ends.
+An outcome carries none if no learning episode ended there although the law, at one and the same
+step, expected ten or more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import FloatArray
+from ontarget.episodes import Episodes, Translation
+from ontarget.fitted._impossible_kernel import leave_out
+
+__all__ = ["Limits", "doubted_outcomes", "impossible_outcomes", "without_impossible"]
+
+# Both limits of each step's law at what a part's rows ask.
+Limits = dict[int, tuple[FloatArray, FloatArray]]
+
+_EXPECTED = 10.0
+# Only where outcomes next to it are common is an outcome doubted, and only so many.
+_NEIGHBOURS, _COMMON, _MOST = 2, 5.0, 4
+
+
+def doubted_outcomes(learn: Episodes) -> FloatArray:
+    """Outcomes that no learning episode ended in, between common ones; ascending, mostly none."""
+    none = read_only(np.empty(0))
+    if learn.behavior.translation is not Translation.SHIFT or learn.behavior.scale(1) != 1.0:
+        return none
+    values, counts = np.unique(learn.outcomes, return_counts=True)
+    if values.size < 2 * _NEIGHBOURS + 1 or 2 * values.size > len(learn):
+        return none
+    gaps = np.diff(values)
+    places = np.rint((values - values[0]) / gaps.min())
+    if places[-1] > 10 * len(learn) or not np.allclose(places * gaps.min(), values - values[0]):
+        return none
+    by_place = np.zeros(int(places[-1]) + 1)
+    by_place[places.astype(np.intp)] = counts
+    empty = np.flatnonzero(by_place == 0.0)
+    near = np.array([_near(by_place, place) for place in empty.tolist()])
+    common = np.argsort(-near, kind="stable")[:_MOST]
+    chosen = empty[np.sort(common[near[common] >= _COMMON])]
+    return read_only(values[0] + chosen * gaps.min())
+
+
+def _near(by_place: FloatArray, place: int) -> float:
+    """How many episodes ended in a place next to this one, on average."""
+    around = by_place[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS + 1]
+    return float(around.sum() / (2 * _NEIGHBOURS))
+
+
+def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
+    """Those of the doubted outcomes that the learning episodes should have ended in, and did not.
+
+    The limits are those of the learning episodes, by models that have not seen each; a row was
+    asked at its own remainder first and then at the doubted outcomes.
+    """
+    expected = np.zeros(doubted.size)
+    for left, right in limits.values():
+        at_step = np.nansum(right[:, 1:] - left[:, 1:], axis=0)
+        expected = np.maximum(expected, at_step)
+    return read_only(doubted[expected >= _EXPECTED])
+
+
+def without_impossible(
+    limits: Limits, asked: dict[int, FloatArray], doubted: FloatArray, impossible: FloatArray
+) -> Limits:
+    """The limits at what was asked before the doubted outcomes, those impossible left out.
+
+    ``asked`` are the values of each step's rows, (rows, values), the doubted outcomes the last.
+    """
+    if not doubted.size:
+        return limits
+    n_doubted = doubted.size
+    found = {}
+    for t, (left, right) in limits.items():
+        n_asked = left.shape[1] - n_doubted
+        used = [*range(n_asked), *(n_asked + np.flatnonzero(np.isin(doubted, impossible)))]
+        shape = (left.shape[0], n_asked)
+        out = np.empty(shape), np.empty(shape)
+        own = [np.ascontiguousarray(one[:, used]) for one in (asked[t], left, right)]
+        leave_out(own[0], (own[1], own[2]), out)
+        unknown = np.isnan(left[:, :1])  # an episode that every tree has seen
+        out[0][unknown[:, 0]], out[1][unknown[:, 0]] = np.nan, np.nan
+        found[t] = (out[0][:, 0], out[1][:, 0]) if n_asked == 1 else out
+    return found
