@@ -40,7 +40,7 @@ def live_equals_batch(monitor: GoalMonitor, new: Episodes, target: Target, **opt
         step = new.take(range(8)).at(t)
         rewards = new.take(range(8)).rewards_at(t - 1) if t else 0.0
         together = fleet.step(step.states, rewards)
-        batch = monitor.outlook(t, step.states, step.behavior, target)
+        batch = monitor.outlook(t, step.states, step.behavior, target, calibration="target")
         for i, run in enumerate(runs):
             assert same(run[t], together.of(i))
             assert run[t].p == batch.p[i] or (math.isnan(run[t].p) and math.isnan(batch.p[i]))

@@ -70,7 +70,7 @@ def test_runs_that_meet_the_target_alarm_as_often_as_promised(world: World) -> N
 @pytest.mark.parametrize("seed", range(3))
 def test_a_targets_own_map_leaves_alarms_as_often_false_as_promised(seed: int) -> None:
     """The biased law is so wrong that the map has much to put right; it comes from learn alone."""
-    world = World(seed, atoms=False, forest=False, learn=200)
+    world = World(seed, atoms=False, forest=False, learn=400)
     turns = world.turns()
     learned = map_target(turns[0][0].fitted, TARGET)
     assert learned is not None

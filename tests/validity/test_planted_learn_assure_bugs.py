@@ -14,9 +14,8 @@ from ontarget.conformal import pcqr
 from ontarget.episodes import Split
 from ontarget.errors import CalibrationError
 from ontarget.fitted import _curves as curves
-from ontarget.fitted import calibrating, guarantee
+from ontarget.fitted import _mapping, calibrating, guarantee
 from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._mapping import StepAnswers, fit_maps, folds_of
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import fit, tasks
 from ontarget.live import assured, rules
@@ -174,18 +173,23 @@ def test_venn_abers_on_the_episodes_that_promise_alarms_is_caught(
 def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Most of a small leak is lost in the identity's weight, so Venn–Abers has all of it.
+    weights = np.arange(13) == 12
+    monkeypatch.setattr(_mapping, "_weights", lambda losses, steps, place: weights.astype(float))
     worlds = [plain(seed) for seed in SEEDS]
     turns = {world: world.turns() for world in worlds}
     for world in worlds:
-        check_alarms(world, turns[world], exact=True)
+        check_alarms(world, turns[world], exact=False)
     true_map = assured.map_target
 
     def from_assure(fitted: Any, target: Any) -> Any:
         """The map that the assure episodes' own outcomes teach."""
         said = answer_episodes(fitted, fitted.assure, target)
         alive = [np.flatnonzero(~np.isnan(panel)) for panel in said.p]
-        steps = [StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)]
-        learned = fit_maps(steps, said.met, folds_of(said.met))
+        steps = [
+            _mapping.StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)
+        ]
+        learned = _mapping.fit_maps(steps, said.met, _mapping.folds_of(said.met))
         own_map = true_map(fitted, target)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 
@@ -194,7 +198,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         for world in worlds:
             for monitor, _ in turns[world]:
                 monitor._contracts = type(monitor._contracts)(monitor.fitted)  # forget the true map
-            check_alarms(world, turns[world], exact=True)
+            check_alarms(world, turns[world], exact=False)
 
 
 class Boxed:
