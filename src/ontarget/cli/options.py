@@ -21,10 +21,12 @@ __all__ = [
     "FalseAlarmRate",
     "ForSteps",
     "Model",
+    "RewardBounds",
     "RuledOutRate",
     "Runs",
     "TargetOption",
     "alarm_rule",
+    "bounds_of",
     "reads_runs",
     "remark_lines",
 ]
@@ -73,6 +75,10 @@ ForSteps: TypeAlias = Annotated[
         min=1, help="Alarm only once its condition has held for N steps in a row.", metavar="N"
     ),
 ]
+RewardBounds: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="The least and most that one step can ever earn.", metavar="LO:HI"),
+]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -112,6 +118,19 @@ def alarm_rule(
             raise typer.BadParameter(f"pass --ruled-out or {name}, not both")
     exact_level(ruled_out, name="ruled_out", hint="0.05 allows one run in twenty")
     return RuledOut(ruled_out, for_steps)
+
+
+def bounds_of(text: str | None) -> tuple[float | None, float | None] | None:
+    """The bounds of a reward that LO:HI, LO: or :HI names."""
+    if text is None:
+        return None
+    try:
+        low, high = (float(end) if end.strip() else None for end in text.split(":"))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"--reward-bounds needs LO:HI, LO: or :HI, got {text!r}"
+        ) from error
+    return low, high
 
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:

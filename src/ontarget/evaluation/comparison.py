@@ -25,8 +25,8 @@ class Difference(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """How far the interval reaches from the value, on its wider side."""
-        return max(self.high - self.value, self.value - self.low)
+        """How far the interval reaches from the value, to either side."""
+        return self.high - self.value
 
     @property
     def shows(self) -> bool:
@@ -94,5 +94,7 @@ def paired_difference(
     plan = resampling or Resampling()
     losses = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     found = pooled_mean(losses, ids=ids, resampling=plan)
-    error = (found.high - found.low) / (2.0 * float(ndtri((1.0 + plan.level) / 2.0)))
-    return Difference(found.value, error, found.low, found.high)
+    # As far as the wider side to both: ± must say the same as the interval.
+    reach = max(found.high - found.value, found.value - found.low)
+    error = reach / float(ndtri((1.0 + plan.level) / 2.0))
+    return Difference(found.value, error, found.value - reach, found.value + reach)

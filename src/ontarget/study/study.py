@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Study"]
 
+_HEAD = ("", "Brier", "log loss", "ECE", "by step", "sharpness", "no answer")
 _FEWEST_SHOWN = 20  # forecasts at a step of the figure
 
 
@@ -54,7 +55,7 @@ class Study(Compared):
             found = self.scores(method)
             numbers = (f"{getattr(found, name):.4f}" for name in MEASURES)
             rows.append((method, *numbers, percent(found.unanswered, fixed=True)))
-        return ("", *MEASURES.values(), "no answer"), rows
+        return _HEAD, rows
 
     def summary(self) -> str:
         """The table of measures, and one sentence for each rival.

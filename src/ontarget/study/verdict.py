@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import floor, isnan, log10
@@ -50,27 +51,33 @@ class RivalVerdict:
 def verdict_beside(found: Compared, rival: str) -> RivalVerdict:
     """How the monitor compares with this rival, by Brier score and log loss."""
     told = {name: found.difference(rival, name) for name in _JUDGED}
-    lower = {name: one for name, one in told.items() if one.shows and one.value < 0.0}
-    higher = {name: one for name, one in told.items() if one.shows and one.value > 0.0}
+    lower, higher = (
+        [name for name, one in told.items() if one.shows and sign * one.value > 0.0]
+        for sign in (-1.0, 1.0)
+    )
     if lower and higher:
-        reason = f"neither better nor worse than the {rival}: {_listed(told)}"
+        reason = f"neither better nor worse than the {rival}: {_listed(told, _JUDGED)}"
         return RivalVerdict(rival, Standing.MIXED, reason)
     if lower:
-        return RivalVerdict(
-            rival, Standing.BETTER, f"better than the {rival}: {_listed(lower)}", _idle(found)
-        )
+        reason = f"better than the {rival}: {_listed(told, lower)}"
+        return RivalVerdict(rival, Standing.BETTER, reason, _idle(found))
     if higher:
-        reason = f"the {rival} is better: {_listed(higher, sign=-1.0)}"
+        reason = f"the {rival} is better: {_listed(told, higher, sign=-1.0)}"
         return RivalVerdict(rival, Standing.WORSE, reason, _advice(found, rival))
     reason = (
         f"no difference from the {rival} that these episodes could show: "
-        f"{_listed({'brier': told['brier']})}"
+        f"{_listed(told, _JUDGED[:1])}"
     )
     return RivalVerdict(rival, Standing.NO_DIFFERENCE, reason)
 
 
-def _listed(told: dict[str, Difference], sign: float = 1.0) -> str:
-    return ", ".join(f"{MEASURES[name]} {_way(one, sign)}" for name, one in told.items())
+def _listed(told: Mapping[str, Difference], shown: Sequence[str], sign: float = 1.0) -> str:
+    """These differences in words; if they show and others do not, that too."""
+    text = ", ".join(f"{MEASURES[name]} {_way(told[name], sign)}" for name in shown)
+    unshown = [MEASURES[name] for name, one in told.items() if not one.shows]
+    if len(unshown) == 1:
+        text += f" ({unshown[0]}: no difference shown)"
+    return text
 
 
 def _way(one: Difference, sign: float) -> str:

@@ -120,7 +120,7 @@ def methods_chart(
 def _draw_reliabilities(
     axes: Axes, found: Mapping[str, Reliability], looks: Mapping[str, Look], theme: Theme
 ) -> None:
-    axes.plot([0, 1], [0, 1], **dotted(theme.muted))
+    axes.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.8)
     for k, (name, part) in enumerate(found.items()):
         some, look = part.count > 0, looks[name]
         rate = part.rate_met[some]
@@ -135,12 +135,12 @@ def _draw_reliabilities(
             marker=look.marker,
             elinewidth=0.9,
             capsize=2.0,
-            # Hollow markers let those of other methods show through.
-            markerfacecolor=theme.paper if k else look.color,
+            markeredgecolor=theme.paper,
+            markeredgewidth=0.6,
         )
     first = next(iter(found))
-    axes.set_title(f"How often forecasts came true (bars: {100 * found[first].level:g} %, {first})")
+    axes.set_title("How often forecasts came true")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="forecast probability")
-    axes.set_ylabel("target met")
+    axes.set_ylabel(f"target met (bars: {100 * found[first].level:g} %, {first})")
     percent_axis(axes, "x")
     percent_axis(axes, "y")
