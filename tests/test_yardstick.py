@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from yardstick import measures
+from yardstick.page import renewed
 from yardstick.questions import Question, RealSet
 
 
@@ -71,3 +72,41 @@ def test_rows_hold_what_was_earned_before_and_how_the_episode_ended() -> None:
     assert question.is_category.tolist() == [True]
     unseen = Question("log", past.filter(pl.col("mode") == "odd"), past, ("mode",), (0, 1), 3)
     assert np.isnan(unseen.asked.X[:3]).all()  # a word that the past never had
+
+
+PAGE = """before
+<!-- table: real (python bench/quality.py) -->
+| old |
+<!-- end of table -->
+between
+<!-- table: truth -->
+| kept |
+<!-- end of table -->
+after
+"""
+
+
+def test_a_page_gets_new_tables_between_its_marks_and_keeps_those_without_numbers() -> None:
+    def scores(brier: list[float]) -> list[dict[str, float]]:
+        return [{"brier": one, "log_loss": 2 * one} for one in brier]
+
+    each = {
+        "ours": scores([0.10, 0.11]),
+        "boosted": scores([0.20, 0.21001]),
+        "logistic": scores([0.05, 0.06001]),
+    }
+    found = {"boston": {"n_past": 20, "n_new": 10, "scores": each}}
+    page = renewed(PAGE, {"real": found, "truth": {}})
+    assert "| old |" not in page
+    assert "| kept |" in page
+    row = next(line for line in page.splitlines() if line.startswith("| boston"))
+    assert "| 20, 10 | 0.1050 | 0.2050 | **0.0550** |" in row
+    assert "| −0.1000 ± 0.0001: better | +0.0500 ± 0.0001: worse |" in row
+    assert renewed(page, {"real": found, "truth": {}}) == page
+    assert [page.startswith("before\n"), page.endswith("after\n")] == [True, True]
+
+
+def test_the_distance_to_the_truth_is_told_by_process_and_size() -> None:
+    own = {"ours": [{"excess": 0.001}], "boosted": [{"excess": 0.002}], "logistic": [{"excess": 1}]}
+    page = renewed(PAGE, {"real": {}, "truth": {"walk": {"400": own}}})
+    assert "| walk | 400 | **10.0** | 20.0 | 10000.0 |" in page

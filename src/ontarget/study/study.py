@@ -71,7 +71,7 @@ class Study(Compared):
             ).rstrip()
             for row in (head, *rows)
         ]
-        return "\n".join([*lines, "", *(f"verdict    {one}" for one in self.verdicts)])
+        return "\n".join([*lines, "", *(f"beside     {one}" for one in self.verdicts)])
 
     def figure(self, *, dark: bool = False) -> Figure:
         """Two panels: how often each method's forecasts came true, and Brier scores by step.

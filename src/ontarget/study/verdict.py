@@ -14,7 +14,7 @@ from ontarget.evaluation import Difference
 from ontarget.study.compared import BASELINE, OURS, Compared
 from ontarget.study.measures import MEASURES
 
-__all__ = ["RivalVerdict", "Standing", "verdict_beside"]
+__all__ = ["RivalVerdict", "Standing", "standing_of", "verdict_beside"]
 
 _JUDGED = ("brier", "log_loss")  # the proper scores: nobody gains by hedging
 _MANY = 0.01  # of the forecasts without an answer
@@ -51,24 +51,41 @@ class RivalVerdict:
 def verdict_beside(found: Compared, rival: str) -> RivalVerdict:
     """How the monitor compares with this rival, by Brier score and log loss."""
     told = {name: found.difference(rival, name) for name in _JUDGED}
-    lower, higher = (
-        [name for name, one in told.items() if one.shows and sign * one.value > 0.0]
-        for sign in (-1.0, 1.0)
-    )
-    if lower and higher:
-        reason = f"neither better nor worse than the {rival}: {_listed(told, _JUDGED)}"
-        return RivalVerdict(rival, Standing.MIXED, reason)
-    if lower:
-        reason = f"better than the {rival}: {_listed(told, lower)}"
-        return RivalVerdict(rival, Standing.BETTER, reason, _idle(found))
-    if higher:
-        reason = f"the {rival} is better: {_listed(told, higher, sign=-1.0)}"
-        return RivalVerdict(rival, Standing.WORSE, reason, _advice(found, rival))
-    reason = (
-        f"no difference from the {rival} that these episodes could show: "
-        f"{_listed(told, _JUDGED[:1])}"
-    )
-    return RivalVerdict(rival, Standing.NO_DIFFERENCE, reason)
+    standing = standing_of(told)
+    shown = [name for name, one in told.items() if one.shows]
+    match standing:
+        case Standing.BETTER:
+            reason, advice = f"better than the {rival}: {_listed(told, shown)}", _idle(found)
+        case Standing.WORSE:
+            reason = f"the {rival} is better: {_listed(told, shown, sign=-1.0)}"
+            advice = _advice(found, rival)
+        case Standing.MIXED:
+            reason = f"neither better nor worse than the {rival}: {_listed(told, shown)}"
+            advice = ""
+        case Standing.NO_DIFFERENCE:
+            reason = (
+                f"no difference from the {rival} that these episodes could show: "
+                f"{_listed(told, _JUDGED[:1])}"
+            )
+            advice = ""
+    return RivalVerdict(rival, standing, reason, advice)
+
+
+def standing_of(told: Mapping[str, Difference]) -> Standing:
+    """How a method stands by its differences, below 0 where it is better; only what shows counts.
+
+    Examples
+    --------
+    >>> lower, unclear = Difference(-0.02, 0.005, -0.03, -0.01), Difference(0.01, 0.02, -0.03, 0.05)
+    >>> print(standing_of({"brier": lower, "log_loss": unclear}))
+    better
+    """
+    ways = {one.value > 0.0 for one in told.values() if one.shows}
+    if len(ways) == 2:
+        return Standing.MIXED
+    if not ways:
+        return Standing.NO_DIFFERENCE
+    return Standing.WORSE if ways.pop() else Standing.BETTER
 
 
 def _listed(told: Mapping[str, Difference], shown: Sequence[str], sign: float = 1.0) -> str:

@@ -107,7 +107,7 @@ def methods_chart(
         for name, curve in scores.items():
             draw_curve(right, name, curve, looks[name])
         if floor is not None:
-            right.plot(np.arange(n_steps), floor[1], label=floor[0], **dotted(theme.ink))
+            _draw_floor(right, *floor, theme=theme)
         right.set_ylim(bottom=0.0)
         right.set_title("Error at each step (lower is better)")
         right.set_ylabel("Brier score")
@@ -144,3 +144,13 @@ def _draw_reliabilities(
     axes.set_ylabel(f"target met (bars: {100 * found[first].level:g} %, {first})")
     percent_axis(axes, "x")
     percent_axis(axes, "y")
+
+
+def _draw_floor(axes: Axes, name: str, values: ArrayLike, *, theme: Theme) -> None:
+    """Draw a line to compare with; if it is far above all others, only say where it is."""
+    line = np.asarray(values, dtype=np.float64)
+    top = axes.get_ylim()[1]
+    if np.nanmin(line) > 1.3 * top:
+        name = f"{name}: {np.nanmin(line):.2f} and more, above"
+        line = np.full(line.size, np.nan)
+    axes.plot(np.arange(line.size), line, label=name, **dotted(theme.ink))
