@@ -113,7 +113,7 @@ def test_json_has_all_numbers_and_no_nan() -> None:
 def test_the_summary_has_a_row_per_method_and_a_sentence_per_rival() -> None:
     lines = bad().summary().splitlines()
     assert [line.split("  ")[0] for line in lines[1:5]] == list(bad().methods)
-    assert [line.startswith("verdict    the ") for line in lines[6:]] == [True, True]
+    assert [line.startswith("beside     the ") for line in lines[6:]] == [True, True]
     assert "2 × " not in repr(bad())
     assert "3 × 300 past and 150 new" in repr(bad())
 
@@ -121,7 +121,8 @@ def test_the_summary_has_a_row_per_method_and_a_sentence_per_rival() -> None:
 def test_the_figure_names_every_method_once() -> None:
     figure = good().figure()
     left, right = figure.axes
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(good().methods)
+    names = [text.get_text().split(":")[0] for text in figure.legends[0].get_texts()]
+    assert names == list(good().methods)
     shown = right.lines[0].get_ydata()
     assert np.allclose(shown, good().brier_by_step("ontarget"))
     assert len(left.containers) == 3

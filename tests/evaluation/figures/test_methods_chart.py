@@ -34,6 +34,12 @@ def test_a_reference_is_a_dotted_line_with_its_name() -> None:
     assert figure_bytes(figure, "png") == figure_bytes(figure, "png")
 
 
+def test_a_reference_far_above_is_named_and_leaves_room_for_the_others() -> None:
+    figure = methods_chart({"a": FOUND}, {"a": CURVE}, floor=("nothing known", [0.8, 0.9, 0.9]))
+    assert figure.axes[1].get_ylim()[1] < 0.3
+    assert figure.legends[0].get_texts()[1].get_text() == "nothing known: 0.80 and more, above"
+
+
 def test_panels_of_different_methods_are_refused() -> None:
     with pytest.raises(InputError, match=r"same methods, got \['a'\] and \['b'\]"):
         methods_chart({"a": FOUND}, {"b": CURVE})
