@@ -3,7 +3,7 @@
 Real episodes: `GoalMonitor()` beside a boosted classifier and a logistic regression that learn
 from every past episode, on splits by whole episode. Simulated ones: the distance to the truth.
 
-    python bench/quality.py --data FOLDER --cache DIR --json found.json
+    python bench/quality.py --data FOLDER --cache DIR --json found.json --markdown docs/quality.md
     python bench/quality.py --data FOLDER --cache DIR --beside OLDER_CHECKOUT --sets nfl chess
 
 FOLDER holds boston.parquet, nfl_pbp.parquet, helpdesk.parquet and chess.parquet, one row per
@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from yardstick import tables
 from yardstick.answers import Method, kept, methods
 from yardstick.measures import Scores, score
+from yardstick.page import renewed
 from yardstick.pictures import draw_growth
 from yardstick.questions import REAL, real_questions
 from yardstick.truth import GROWING, MOST, PROCESSES, REPEATS, Distance, Process, told
@@ -45,6 +46,7 @@ def options() -> argparse.Namespace:
     add("--cache", type=Path, help="folder that keeps every answer")
     add("--json", type=Path, help="file for all numbers")
     add("--figure", type=Path, help="PNG or SVG: distance to the truth by number of past episodes")
+    add("--markdown", type=Path, help="page whose marked tables are renewed: docs/quality.md")
     add("--quick", action="store_true", help="2 splits of a quarter of the episodes, few processes")
     return parser.parse_args()
 
@@ -69,7 +71,8 @@ def measure_set(name: str, asked: argparse.Namespace, chosen: dict[str, Method])
     )
     print(tables.score_table(found))
     print(
-        "\nDifferences · 10⁴ with corrected standard errors; below 0 is better, * beyond 2 of them"
+        "\nDifferences · 10⁴ with corrected standard errors; below 0 is better, * where it shows "
+        "(95 %)"
     )
     print(tables.difference_table(found, n_new, n_past))
     print()
@@ -138,6 +141,8 @@ def main() -> None:
     }
     if asked.json is not None:
         asked.json.write_text(json.dumps(results, indent=1) + "\n")
+    if asked.markdown is not None:
+        asked.markdown.write_text(renewed(asked.markdown.read_text(), results))
 
 
 if __name__ == "__main__":

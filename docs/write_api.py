@@ -33,6 +33,7 @@ PAGES = {
     "live": "ontarget.live",
     "report": "ontarget.report",
     "monitor": "ontarget.monitor",
+    "study": "ontarget.study",
     "domains": "ontarget.domains",
     "integrations": "ontarget.integrations",
     "errors": "ontarget.errors",
@@ -47,6 +48,7 @@ PACKAGES = [
     "ontarget.live",
     "ontarget.report",
     "ontarget.monitor",
+    "ontarget.study",
     "ontarget.domains",
     "ontarget.integrations",
 ]

@@ -30,6 +30,7 @@ LAYERS = [
     ["live"],
     ["report"],
     ["monitor"],
+    ["study"],
     ["domains"],
     ["integrations"],
     ["paper"],
@@ -122,7 +123,7 @@ def test_a_cycle_for_types_alone_is_caught() -> None:
 
 ROOMS = [
     "conformal", "episodes", "evaluation", "fitted", "fitting", "live", "modelfile", "models",
-    "monitor", "report",
+    "monitor", "report", "study",
 ]  # fmt: skip
 
 

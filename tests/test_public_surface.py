@@ -10,7 +10,7 @@ import pytest
 
 import ontarget
 
-PACKAGES = ["ontarget", "ontarget.models", "ontarget.domains", "ontarget.monitor"]
+PACKAGES = ["ontarget", "ontarget.models", "ontarget.domains", "ontarget.monitor", "ontarget.study"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

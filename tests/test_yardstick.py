@@ -6,22 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ontarget.evaluation import ece
 from yardstick import measures
+from yardstick.page import renewed
 from yardstick.questions import Question, RealSet
-
-
-def test_standard_error_is_the_usual_one_and_the_share_that_splits_have_in_common() -> None:
-    differences = np.array([1.0, 2.0, 3.0, 6.0])
-    usual = differences.std(ddof=1) / 2.0
-    assert measures.corrected_se(differences, n_new=0, n_past=100) == pytest.approx(usual)
-    # Variance 14/3, times 1/4 + 30/60.
-    expected = np.sqrt(14.0 / 3.0 * 0.75)
-    assert measures.corrected_se(differences, n_new=30, n_past=60) == pytest.approx(expected)
-
-
-def test_standard_error_of_one_split_is_unknown() -> None:
-    assert np.isnan(measures.corrected_se(np.array([1.0]), n_new=1, n_past=1))
 
 
 @pytest.mark.parametrize(
@@ -31,22 +18,6 @@ def test_standard_error_of_one_split_is_unknown() -> None:
 def test_phase_is_the_third_of_the_episodes_own_length(length: int, phases: list[int]) -> None:
     found = measures.phase_of(np.arange(length), np.full(length, length))
     assert found.tolist() == phases
-
-
-def test_ece_by_step_weighs_each_steps_own_ece_by_its_rows() -> None:
-    p, t = np.array([0.9, 0.9, 0.1]), np.array([0, 0, 1])
-    met = np.array([True, False, True])
-    assert measures.ece_by_step(p, met, t) == pytest.approx((2 * 0.4 + 1 * 0.9) / 3)
-    # Two steps that err in opposite directions: pooled they look right, step by step they do not.
-    p, t, met = np.full(4, 0.5), np.array([0, 0, 1, 1]), np.array([True, True, False, False])
-    assert ece(p, met) == 0.0
-    assert measures.ece_by_step(p, met, t) == pytest.approx(0.5)
-
-
-def test_unanswered_rows_count_as_the_pasts_rate_at_their_step() -> None:
-    p, t = np.array([0.3, np.nan, np.nan]), np.array([0, 1, 7])
-    past_t, past_met = np.array([0, 0, 1, 1]), np.array([True, True, True, False])
-    assert measures.fill(p, t, past_t, past_met).tolist() == [0.3, 0.5, 0.75]
 
 
 def test_jumps_are_within_episodes_and_sorted_by_where_blocks_meet() -> None:
@@ -101,3 +72,41 @@ def test_rows_hold_what_was_earned_before_and_how_the_episode_ended() -> None:
     assert question.is_category.tolist() == [True]
     unseen = Question("log", past.filter(pl.col("mode") == "odd"), past, ("mode",), (0, 1), 3)
     assert np.isnan(unseen.asked.X[:3]).all()  # a word that the past never had
+
+
+PAGE = """before
+<!-- table: real (python bench/quality.py) -->
+| old |
+<!-- end of table -->
+between
+<!-- table: truth -->
+| kept |
+<!-- end of table -->
+after
+"""
+
+
+def test_a_page_gets_new_tables_between_its_marks_and_keeps_those_without_numbers() -> None:
+    def scores(brier: list[float]) -> list[dict[str, float]]:
+        return [{"brier": one, "log_loss": 2 * one} for one in brier]
+
+    each = {
+        "ours": scores([0.10, 0.11]),
+        "boosted": scores([0.20, 0.21001]),
+        "logistic": scores([0.05, 0.06001]),
+    }
+    found = {"boston": {"n_past": 20, "n_new": 10, "scores": each}}
+    page = renewed(PAGE, {"real": found, "truth": {}})
+    assert "| old |" not in page
+    assert "| kept |" in page
+    row = next(line for line in page.splitlines() if line.startswith("| boston"))
+    assert "| 20, 10 | 0.1050 | 0.2050 | **0.0550** |" in row
+    assert "| −0.1000 ± 0.0001: better | +0.0500 ± 0.0001: worse |" in row
+    assert renewed(page, {"real": found, "truth": {}}) == page
+    assert [page.startswith("before\n"), page.endswith("after\n")] == [True, True]
+
+
+def test_the_distance_to_the_truth_is_told_by_process_and_size() -> None:
+    own = {"ours": [{"excess": 0.001}], "boosted": [{"excess": 0.002}], "logistic": [{"excess": 1}]}
+    page = renewed(PAGE, {"real": {}, "truth": {"walk": {"400": own}}})
+    assert "| walk | 400 | **10.0** | 20.0 | 10000.0 |" in page

@@ -1,4 +1,4 @@
-"""The arithmetic of the comparison; scores are those of `ontarget.evaluation` (M12)."""
+"""What a study measures, and what only a developer asks: phases, jumps, seconds."""
 
 from __future__ import annotations
 
@@ -6,42 +6,24 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ontarget.evaluation import brier, ece, log_loss
+from ontarget import study
+from ontarget.evaluation import brier
+from ontarget.study.measures import filled
 from yardstick.questions import Question
 
 PHASES = ("first third", "middle third", "last third")
 
 
 @dataclass(frozen=True)
-class Scores:
-    """How good one method's probabilities are on one split."""
+class Scores(study.Scores):
+    """How good one method's probabilities are on one split, and how they move."""
 
-    brier: float
-    log_loss: float
-    ece: float  # all rows pooled
-    ece_by_step: float  # of each step by itself, averaged over rows
     brier_by_phase: tuple[float, ...]
-    unanswered: float  # share of the rows; they count as the past's rate at that step
     jumps: dict[str, float]  # mean |p_t − p_{t−1}|, by where t lies
     seconds: float
 
     def plain(self) -> dict[str, object]:
         return asdict(self)
-
-
-def fill(p: np.ndarray, t: np.ndarray, past_t: np.ndarray, past_met: np.ndarray) -> np.ndarray:
-    """p, and where there is none the share of past episodes alive at t that met the target."""
-    size = int(max(t.max(), past_t.max())) + 1
-    alive = np.bincount(past_t, minlength=size)
-    hits = np.bincount(past_t, weights=past_met, minlength=size)
-    rate = np.where(alive > 0, hits / np.maximum(alive, 1), past_met.mean())
-    return np.where(np.isfinite(p), p, rate[t])
-
-
-def ece_by_step(p: np.ndarray, met: np.ndarray, t: np.ndarray) -> float:
-    """The ECE of each step by itself, averaged over rows: a step counts by who is alive there."""
-    steps = [t == step for step in np.unique(t)]
-    return float(sum(at.sum() * ece(p[at], met[at]) for at in steps) / t.size)
 
 
 def phase_of(t: np.ndarray, length: np.ndarray) -> np.ndarray:
@@ -65,31 +47,13 @@ def jumps(p: np.ndarray, t: np.ndarray, episode: np.ndarray, horizon: int) -> di
     return {name: float(size[own].mean()) if own.any() else np.nan for name, own in places.items()}
 
 
-def corrected_se(differences: np.ndarray, n_new: int, n_past: int) -> float:
-    """The standard error of a mean difference over J splits of the same episodes.
-
-    Splits overlap, so their differences are not independent: Nadeau and Bengio (2003) multiply the
-    variance by 1/J + n_new/n_past where independence would give 1/J.
-    """
-    splits = len(differences)
-    if splits < 2:
-        return float("nan")
-    variance = np.var(differences, ddof=1)
-    return float(np.sqrt(variance * (1.0 / splits + n_new / n_past)))
-
-
 def score(question: Question, p: np.ndarray, seconds: float) -> Scores:
     """Every measure of one answer to a question of real episodes."""
     learn, asked = question.learn, question.asked
-    filled = np.clip(fill(p, asked.t, learn.t, learn.met), 0.0, 1.0)
-    phase = phase_of(asked.t, asked.length)
+    told, phase = filled(p, learn, asked), phase_of(asked.t, asked.length)
     return Scores(
-        brier=brier(filled, asked.met),
-        log_loss=log_loss(filled, asked.met, n_calibration=int(learn.episode[-1]) + 1),
-        ece=ece(filled, asked.met),
-        ece_by_step=ece_by_step(filled, asked.met, asked.t),
-        brier_by_phase=tuple(brier(filled[phase == k], asked.met[phase == k]) for k in range(3)),
-        unanswered=float(np.isnan(p).mean()),
+        **asdict(study.score(p, learn, asked)),
+        brier_by_phase=tuple(brier(told[phase == k], asked.met[phase == k]) for k in range(3)),
         jumps=jumps(p, asked.t, asked.episode, question.horizon),
         seconds=seconds,
     )

@@ -11,17 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-
-@dataclass(frozen=True)
-class Rows:
-    """One row per (episode, step), in the order of the frame: what a classifier needs."""
-
-    X: np.ndarray  # features; text as its place in the past's dictionary, NaN where that has none
-    t: np.ndarray
-    b: np.ndarray  # the sum of the rewards before this step
-    met: np.ndarray  # whether the episode ended inside the target
-    episode: np.ndarray  # 0, 1, 2, …
-    length: np.ndarray  # of the row's episode
+from ontarget.study import Rows
 
 
 @dataclass(frozen=True)
@@ -69,21 +59,21 @@ class Question:
         return {name: sorted(self.past[name].drop_nulls().unique().to_list()) for name in text}
 
     def _rows(self, frame: pl.DataFrame) -> Rows:
+        """The frame's rows in their order; text is its place in the past's dictionary, or NaN."""
         episode, reward = pl.col("episode"), pl.col("reward").cast(pl.Float64)
         frame = frame.with_columns(
             (reward.cum_sum().over("episode") - reward).alias("_b"),
             reward.sum().over("episode").alias("_y"),
-            pl.len().over("episode").alias("_n"),
             (episode != episode.shift(1)).fill_null(value=False).cum_sum().alias("_i"),
         )
         y = frame["_y"].to_numpy().round(6)  # sums of decimals meet their bounds
         return Rows(
             X=np.column_stack([self._numbers(frame[name]) for name in self.features]),
+            categorical=self.is_category,
             t=frame["step"].to_numpy().astype(np.int64),
             b=frame["_b"].to_numpy().round(6),
             met=(y >= self.target[0]) & (y <= self.target[1]),
             episode=frame["_i"].to_numpy().astype(np.int64),
-            length=frame["_n"].to_numpy().astype(np.int64),
         )
 
     def _numbers(self, column: pl.Series) -> np.ndarray:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from yardstick.measures import PHASES, Scores, corrected_se
+from ontarget.evaluation import corrected_difference
+from yardstick.measures import PHASES, Scores
 from yardstick.truth import Distance
 
 Found = Mapping[str, Sequence[Scores]]  # by method, one per split
@@ -92,9 +93,8 @@ def _distance(each: Sequence[Distance]) -> str:
 
 
 def _difference(drawn: np.ndarray, n_new: int, n_past: int) -> str:
-    mean, error = 1e4 * drawn.mean(), 1e4 * corrected_se(drawn, n_new, n_past)
-    sure = "*" if abs(mean) > 2.0 * error else " "
-    return f"{mean:+.0f} ± {error:.0f}{sure}"
+    found = corrected_difference(drawn, n_past=n_past, n_new=n_new)
+    return f"{1e4 * found.value:+.0f} ± {1e4 * found.error:.0f}{'*' if found.shows else ' '}"
 
 
 def _mean(each: Sequence[Scores], name: str) -> float:

@@ -19,8 +19,8 @@ from ontarget.episodes import Episodes
 from ontarget.evaluation import absolute_error, excess_brier
 from ontarget.paper.cases import CASES, Case, _ended, build_case
 from ontarget.paper.keeping import Keeper
+from ontarget.study.measures import filled
 from yardstick.answers import Answer
-from yardstick.measures import fill
 from yardstick.questions import Question
 
 PROCESSES = tuple(CASES)
@@ -73,12 +73,12 @@ class Process:
     def distance(self, question: Question, p: np.ndarray) -> Distance:
         """The distance of these probabilities, one per row of the question, from the truth."""
         learn, asked = question.learn, question.asked
-        filled = np.clip(fill(p, asked.t, learn.t, learn.met), 0.0, 1.0)
+        said = filled(p, learn, asked)
         at = [(asked.t == t, truth.p_true) for t, truth in sorted(self.case.tests.items())]
         rows = np.concatenate([np.flatnonzero(own) for own, _ in at])
         return Distance(
-            excess=float(np.mean([_excess(self.case, filled[own], truth) for own, truth in at])),
-            absolute=float(np.mean([absolute_error(filled[own], truth) for own, truth in at])),
+            excess=float(np.mean([_excess(self.case, said[own], truth) for own, truth in at])),
+            absolute=float(np.mean([absolute_error(said[own], truth) for own, truth in at])),
             unanswered=float(np.isnan(p[rows]).mean()),
         )
 

@@ -17,7 +17,7 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 
 from .river import call, river, told
 
-COMMANDS = ["demo", "plan", "simulate", "fit", "inspect", "evaluate", "watch"]
+COMMANDS = ["demo", "plan", "simulate", "fit", "inspect", "evaluate", "study", "watch"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

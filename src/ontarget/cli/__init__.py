@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ontarget.cli.beside import study
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
+from ontarget.cli.evaluate import evaluate, inspect
 from ontarget.cli.live import watch
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
-from ontarget.cli.study import evaluate, inspect
 
 __all__ = ["app", "main"]
 
@@ -36,6 +37,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",
+    study: "ontarget study runs.parquet --target -60: --figure study.png",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     paper: "ontarget paper -o out/paper --quick",
 }

@@ -10,7 +10,15 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import working
-from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs
+from ontarget.cli.options import (
+    NOT_SO,
+    AsJson,
+    Columns,
+    RewardBounds,
+    Runs,
+    bounds_of,
+    reads_runs,
+)
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
 
@@ -88,13 +96,7 @@ def fit(
             metavar="SHARE",
         ),
     ] = 0.2,
-    reward_bounds: Annotated[
-        str | None,
-        typer.Option(
-            help="The least and most that one step can ever earn.",
-            metavar="LO:HI",
-        ),
-    ] = None,
+    reward_bounds: RewardBounds = None,
     engine: Annotated[
         str, typer.Option(help="Where to fit: local, dask or ray.", metavar="NAME")
     ] = "local",
@@ -121,7 +123,7 @@ def fit(
     monitor = GoalMonitor(
         preset=preset,  # type: ignore[arg-type]  # it checks itself
         group=columns.get("group"),
-        reward_bounds=_bounds(reward_bounds),
+        reward_bounds=bounds_of(reward_bounds),
         policy=policy,
     )
     with working(f"reading {runs.name}"):
@@ -158,19 +160,6 @@ def fit(
         _next(recorded, output),
     ]
     print_facts("\n".join(filter(None, told)))
-
-
-def _bounds(text: str | None) -> tuple[float | None, float | None] | None:
-    """The bounds that LO:HI, LO: or :HI names."""
-    if text is None:
-        return None
-    try:
-        low, high = (float(end) if end.strip() else None for end in text.split(":"))
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"--reward-bounds needs LO:HI, LO: or :HI, got {text!r}"
-        ) from error
-    return low, high
 
 
 def _one_sided(recorded: Episodes) -> str:

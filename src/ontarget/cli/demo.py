@@ -50,7 +50,7 @@ def demo(
     from rich.console import Console
 
     from ontarget import GoalMonitor, Target
-    from ontarget.cli.study import reliability_table
+    from ontarget.cli.evaluate import reliability_table
     from ontarget.domains import simulate
 
     console = Console(highlight=False)

@@ -43,7 +43,7 @@ _OPTIONS: Final = frozenset(
             "for_steps",
             "clear_above",
         ),
-        *("reward_bounds", "ruled_out", "assure"),
+        *("reward_bounds", "ruled_out", "assure", "splits"),
         *("success_rate", "accuracy", "level"),
     )
 )

@@ -22,10 +22,12 @@ __all__ = [
     "FalseAlarmRate",
     "ForSteps",
     "Model",
+    "RewardBounds",
     "RuledOutRate",
     "Runs",
     "TargetOption",
     "alarm_rule",
+    "bounds_of",
     "calibration_of",
     "reads_runs",
     "remark_lines",
@@ -84,6 +86,10 @@ CalibrationOption: TypeAlias = Annotated[
         metavar="NAME",
     ),
 ]
+RewardBounds: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="The least and most that one step can ever earn.", metavar="LO:HI"),
+]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -130,6 +136,19 @@ def calibration_of(name: str) -> Literal["target", "common"]:
     if name not in ("target", "common"):
         raise typer.BadParameter(f"--calibration needs target or common, got {name!r}")
     return name  # type: ignore[return-value]  # checked above
+
+
+def bounds_of(text: str | None) -> tuple[float | None, float | None] | None:
+    """The bounds of a reward that LO:HI, LO: or :HI names."""
+    if text is None:
+        return None
+    try:
+        low, high = (float(end) if end.strip() else None for end in text.split(":"))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"--reward-bounds needs LO:HI, LO: or :HI, got {text!r}"
+        ) from error
+    return low, high
 
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:

@@ -15,6 +15,11 @@ from ontarget.evaluation.alarms import (
 )
 from ontarget.evaluation.binomial import Rate, exact_interval
 from ontarget.evaluation.calibration import Bin, Reliability, bin_of, ece, reliability
+from ontarget.evaluation.comparison import (
+    Difference,
+    corrected_difference,
+    paired_difference,
+)
 from ontarget.evaluation.distributions import crps, crps_of_points
 from ontarget.evaluation.intervals import Band, Width, coverage, coverage_band, covered, width
 from ontarget.evaluation.pit import PitHistogram, pit_histogram, rank_histogram
@@ -40,6 +45,7 @@ from ontarget.evaluation.scores import (
     log_loss,
     log_losses,
     murphy,
+    sharpness,
     squared_errors,
 )
 
@@ -52,6 +58,7 @@ __all__ = [
     "Bin",
     "BrierParts",
     "CalibrationEstimate",
+    "Difference",
     "Estimate",
     "Forecasts",
     "PitHistogram",
@@ -65,6 +72,7 @@ __all__ = [
     "bin_of",
     "brier",
     "by_step",
+    "corrected_difference",
     "coverage",
     "coverage_band",
     "covered",
@@ -80,12 +88,14 @@ __all__ = [
     "log_losses",
     "mean_by_step",
     "murphy",
+    "paired_difference",
     "pit_histogram",
     "pool",
     "pooled_ece",
     "pooled_mean",
     "rank_histogram",
     "reliability",
+    "sharpness",
     "squared_errors",
     "stack_steps",
     "sustained",

@@ -30,6 +30,7 @@ __all__ = [
     "log_loss",
     "log_losses",
     "murphy",
+    "sharpness",
     "squared_errors",
 ]
 
@@ -104,6 +105,21 @@ def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
     whole_number("n_calibration", n_calibration, least=0)
     forecasts, outcomes = _forecasts(p, met)
     return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
+
+
+def sharpness(p: ArrayLike) -> float:
+    """The mean of p (1 − p): the Brier score that the forecasts expect of themselves.
+
+    The lower, the sharper: the closer p is to 0 or 1. Sharp forecasts are good only if they come
+    true. A Brier score well above this number means that they claim to know more than they do.
+
+    Examples
+    --------
+    >>> sharpness([0.5, 1.0])
+    0.125
+    """
+    forecasts = check_probabilities("p", p)
+    return float((forecasts * (1.0 - forecasts)).mean())
 
 
 def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierParts:

@@ -146,20 +146,32 @@ def drawing(theme: Theme = LIGHT) -> Iterator[None]:
 
 @contextmanager
 def canvas(
-    theme: Theme, size: tuple[float, float], *, rows: tuple[float, ...] = (1.0,), label: str
+    theme: Theme,
+    size: tuple[float, float],
+    *,
+    rows: tuple[float, ...] = (1.0,),
+    columns: tuple[float, ...] = (1.0,),
+    label: str,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A context that gives a figure and its axes, which lie below each other and share x.
+    """A context that gives a figure and its axes, which share x with those above or below them.
 
-    ``size`` is in inches, ``rows`` are the relative heights of the axes, and ``label`` describes
-    the figure in words.
+    ``size`` is in inches, ``rows`` and ``columns`` are the relative heights and widths of the axes,
+    and ``label`` describes the figure in words.
     """
     with drawing(theme):
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=size, layout="constrained")
         figure.set_label(label)
-        axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
-        yield figure, list(axes)
+        axes = figure.subplots(
+            len(rows),
+            len(columns),
+            sharex="col",
+            squeeze=False,
+            height_ratios=rows,
+            width_ratios=columns,
+        )
+        yield figure, list(axes.flat)
         # Every drawing of a constrained layout moves it a little: once is enough, then it stays.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")

@@ -12,6 +12,7 @@ import typer
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget.cli.beside import beside_rivals, print_study
 from ontarget.cli.mistakes import in_options
 from ontarget.cli.options import (
     AlarmBelow,
@@ -100,6 +101,13 @@ def evaluate(
     ruled_out: RuledOutRate = None,
     for_steps: ForSteps = 1,
     calibration: CalibrationOption = "target",
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also compare with classifiers that learn from these past episodes.",
+            metavar="PAST",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check on new episodes whether the probabilities come true and the alarm keeps its promise.
@@ -126,12 +134,16 @@ def evaluate(
         check_output(report)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
+        past = None if beside is None else Episodes.read(beside, like=monitor, **columns)
     found = monitor.evaluate(recorded, wanted, calibration=chosen, progress=True)
+    compared = None if past is None else beside_rivals(found, past)
     if report is not None:
         with working("drawing the report"):
             found.report(report, rule)
     if as_json:
         measures = _measures(found, rule) | {"remarks": recorded.remarks}
+        if compared is not None:
+            measures["beside"] = compared.to_json()
         typer.echo(json.dumps(measures, sort_keys=True))
         return
     with working("measuring"):
@@ -147,6 +159,9 @@ def evaluate(
     console.print()
     console.print(table)
     console.print()
+    if compared is not None:
+        print_study(compared, console)
+        console.print()
     print_facts(f"verdict    {verdict}", console)
 
 

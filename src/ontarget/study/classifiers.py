@@ -1,0 +1,136 @@
+"""What a competent user would write instead: two classifiers of "ends inside this target".
+
+Both learn from every past episode: from its features, the step and the behavior so far. What has to
+be chosen is chosen on a fifth of the past episodes, held out whole; then all of them are used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from ontarget._typing import BoolArray, FloatArray
+from ontarget.study._design import Categories, Design
+from ontarget.study.rows import Rows
+
+__all__ = ["RIVALS", "Classify", "boosted", "logistic"]
+
+_MOST_TREES, _MOST_BINNED = 400, 254  # scikit-learn has 255 bins, one of them for missing values
+_STRENGTHS, _MOST_ONE_HOT = (0.01, 0.1, 1.0), 50
+_MOST_CELLS = 40_000_000  # of a regression's matrix: 320 MB
+
+
+class Classify(Protocol):
+    """A classifier: the probability of each asked row, after learning from the others."""
+
+    def __call__(self, learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
+        """One probability per asked row."""
+        ...
+
+
+# Threads that wait for each other on a busy machine are ten times slower than one.
+_on_one_thread: Callable[[Classify], Classify] = threadpool_limits.wrap(limits=1)
+
+
+@_on_one_thread
+def boosted(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
+    """The probabilities of gradient-boosted trees, stopped where held-out episodes are met best.
+
+    scikit-learn's `HistGradientBoostingClassifier`; categories are split as categories.
+    """
+    held = _held(learn, seed)
+    if not _both(learn.met[~held]):
+        return np.full(len(asked), _rate(learn))
+    coding = Categories.of(learn, _MOST_BINNED)
+    X, X_asked = (np.column_stack([coding.coded(r.X), r.t, r.b]) for r in (learn, asked))
+    seen = ~np.isnan(X[~held]).all(axis=0)  # scikit-learn fails on a column without a value
+    X, X_asked = X[:, seen], X_asked[:, seen]
+    categorical = np.append(learn.categorical, [False, False])[seen]
+
+    def fit(rows: BoolArray, trees: int) -> Any:
+        model = HistGradientBoostingClassifier(
+            learning_rate=0.05,
+            max_iter=trees,
+            max_leaf_nodes=15,
+            min_samples_leaf=50,
+            early_stopping=False,
+            categorical_features=categorical,
+            random_state=0,
+        )
+        return model.fit(X[rows], learn.met[rows])
+
+    staged = fit(~held, _MOST_TREES).staged_predict_proba(X[held])
+    losses = [_loss(p[:, 1], learn.met[held]) for p in staged]
+    chosen = fit(np.ones_like(held), int(np.argmin(losses)) + 1)
+    p: FloatArray = chosen.predict_proba(X_asked)[:, 1]
+    return p
+
+
+@_on_one_thread
+def logistic(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
+    """The probabilities of a logistic regression whose weights change smoothly with the step.
+
+    Numbers are standardised and squared, categories one-hot, and the strength of the L2 penalty is
+    chosen on held-out episodes. Of a very large log every episode counts, but not every row.
+    """
+    design = Design(learn, _MOST_ONE_HOT)
+    most = max(_MOST_CELLS // design.width, 1)
+    if len(learn) > most:
+        chosen = np.random.default_rng(seed).choice(len(learn), most, replace=False)
+        learn = learn.take(np.sort(chosen))
+    held = _held(learn, seed)
+    if not _both(learn.met[~held]):
+        return np.full(len(asked), _rate(learn))
+    X, met = design(learn), learn.met
+    losses = []
+    for strength in _STRENGTHS:
+        p = _regression(X[~held], met[~held], strength).predict_proba(X[held])[:, 1]
+        losses.append(_loss(p, met[held]))
+    model = _regression(X, met, _STRENGTHS[int(np.argmin(losses))])
+    pieces = (asked.take(slice(at, at + most)) for at in range(0, len(asked), most))
+    return np.concatenate([model.predict_proba(design(piece))[:, 1] for piece in pieces])
+
+
+# The classifiers that a study sets beside a monitor, by the names that it gives them.
+RIVALS: Final[Mapping[str, Classify]] = MappingProxyType(
+    {"boosted classifier": boosted, "logistic regression": logistic}
+)
+
+
+def _regression(X: FloatArray, met: BoolArray, strength: float) -> Any:
+    model = LogisticRegression(C=strength, solver="newton-cholesky", max_iter=50)
+    with warnings.catch_warnings():
+        # Fifty Newton steps of a penalised fit are near enough.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, met)
+
+
+def _both(met: BoolArray) -> bool:
+    """Whether some rows met the target and some missed it: otherwise there is nothing to tell."""
+    return bool(met.any() and not met.all())
+
+
+def _rate(rows: Rows) -> float:
+    """The share of episodes that met the target, kept off 0 and 1."""
+    hits = np.bincount(rows.episode, rows.met) > 0
+    return float((hits.sum() + 1.0) / (hits.size + 2.0))
+
+
+def _held(rows: Rows, seed: int) -> BoolArray:
+    """Which rows belong to the fifth of the episodes that is held out."""
+    n = rows.n_episodes
+    chosen = np.random.default_rng(seed).permutation(n)[: max(n // 5, 1)]
+    return np.isin(rows.episode, chosen)
+
+
+def _loss(p: FloatArray, met: BoolArray) -> float:
+    clipped = np.clip(p, 1e-4, 1.0 - 1e-4)
+    return float(-np.log(np.where(met, clipped, 1.0 - clipped)).mean())

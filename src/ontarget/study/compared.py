@@ -1,0 +1,187 @@
+"""Several methods asked the same rows, once or on several splits, and how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.errors import InputError
+from ontarget.evaluation import (
+    Difference,
+    Reliability,
+    corrected_difference,
+    log_losses,
+    paired_difference,
+    reliability,
+    squared_errors,
+)
+from ontarget.study.measures import MEASURES, Scores, filled, past_rate, score
+from ontarget.study.rows import Rows
+from ontarget.target import Target
+
+__all__ = ["BASELINE", "OURS", "Compared", "Trial"]
+
+OURS: Final = "ontarget"
+BASELINE: Final = "the past's rate"
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What every method said about the same new episodes, and how these ended.
+
+    Attributes
+    ----------
+    n_past
+        How many episodes there were to learn from.
+    ids
+        The ids of the new episodes.
+    t, episode, met
+        One entry per row: the step, the position of the episode, whether it met the target.
+    p
+        By method: one probability per row, the past's rate where it gave no answer.
+    scores
+        By method: every measure.
+    """
+
+    n_past: int
+    ids: AnyArray
+    t: IndexArray
+    episode: IndexArray
+    met: BoolArray
+    p: Mapping[str, FloatArray]
+    scores: Mapping[str, Scores]
+
+    @classmethod
+    def of(
+        cls, learn: Rows, asked: Rows, answers: Mapping[str, FloatArray], ids: AnyArray
+    ) -> Trial:
+        """The trial in which these methods gave these answers, the past's rate added."""
+        told = {**answers, BASELINE: past_rate(learn, asked.t)}
+        return cls(
+            n_past=learn.n_episodes,
+            ids=ids,
+            t=asked.t,
+            episode=asked.episode,
+            met=asked.met,
+            p=MappingProxyType({name: filled(p, learn, asked) for name, p in told.items()}),
+            scores=MappingProxyType({name: score(p, learn, asked) for name, p in told.items()}),
+        )
+
+    @property
+    def n_new(self) -> int:
+        """How many new episodes were asked about."""
+        return int(self.ids.size)
+
+    def losses(self, method: str, measure: str) -> FloatArray:
+        """(steps, episodes): the losses of one method, NaN where an episode is over."""
+        p = self.p[method]
+        own = (
+            squared_errors(p, self.met)
+            if measure == "brier"
+            else log_losses(p, self.met, n_calibration=self.n_past)
+        )
+        panel = np.full((int(self.t.max()) + 1, self.n_new), np.nan)
+        panel[self.t, self.episode] = own
+        return panel
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compared:
+    """A monitor and its rivals on the same rows; the monitor is the first method."""
+
+    target: Target
+    trials: tuple[Trial, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """All methods: the monitor, its rivals, and the past's rate at each step."""
+        return tuple(self.trials[0].p)
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The classifiers that the monitor is compared with."""
+        return tuple(name for name in self.methods if name not in (OURS, BASELINE))
+
+    @property
+    def n_past(self) -> int:
+        """How many episodes a split learns from."""
+        return self.trials[0].n_past
+
+    @property
+    def n_new(self) -> int:
+        """How many episodes a split asks about."""
+        return self.trials[0].n_new
+
+    def scores(self, method: str) -> Scores:
+        """Every measure of one method, averaged over the splits."""
+        each = [asdict(trial.scores[method]) for trial in self.trials]
+        return Scores(**{name: float(np.mean([one[name] for one in each])) for name in each[0]})
+
+    def difference(self, rival: str, measure: str = "brier") -> Difference:
+        """The monitor's measure less the rival's, with a 95 % interval; below 0 it is better.
+
+        Over several splits the interval is that of `corrected_difference`. For one set of new
+        episodes it is that of `paired_difference`, for the Brier score and log loss alone.
+        """
+        if rival not in self.methods or measure not in MEASURES:
+            raise InputError(
+                f"difference needs one of {', '.join(self.methods[1:])} and one of "
+                f"{', '.join(MEASURES)}, got {rival!r} and {measure!r}"
+            )
+        return self._differences[rival, measure]
+
+    @cached_property
+    def _differences(self) -> dict[tuple[str, str], Difference]:
+        return {
+            (rival, measure): self._difference(rival, measure)
+            for rival in self.methods
+            for measure in MEASURES
+        }
+
+    def _difference(self, rival: str, measure: str) -> Difference:
+        if len(self.trials) == 1 and measure in ("brier", "log_loss"):
+            (trial,) = self.trials
+            ours, theirs = (trial.losses(name, measure) for name in (OURS, rival))
+            return paired_difference(ours, theirs, ids=trial.ids)
+        drawn = [
+            getattr(trial.scores[OURS], measure) - getattr(trial.scores[rival], measure)
+            for trial in self.trials
+        ]
+        return corrected_difference(drawn, n_past=self.n_past, n_new=self.n_new)
+
+    def brier_by_step(self, method: str) -> FloatArray:
+        """The Brier score of each step, all splits together; NaN where no episode is alive."""
+        total = np.zeros(self.n_steps)
+        for trial in self.trials:
+            errors = squared_errors(trial.p[method], trial.met)
+            total += np.bincount(trial.t, errors, minlength=self.n_steps)
+        alive = self.forecasts_by_step
+        return np.where(alive > 0, total / np.maximum(alive, 1), np.nan)
+
+    @property
+    def forecasts_by_step(self) -> IndexArray:
+        """How many new episodes reach each step, all splits together."""
+        return np.bincount(np.concatenate([one.t for one in self.trials]))
+
+    @property
+    def n_steps(self) -> int:
+        """The number of steps of the longest new episode."""
+        return max(int(trial.t.max()) + 1 for trial in self.trials)
+
+    def reliability(self, method: str, bins: int = 10) -> Reliability:
+        """How often each forecast came true, all splits together."""
+        p, met, ids = (
+            np.concatenate(parts)
+            for parts in zip(
+                *((one.p[method], one.met, one.ids[one.episode]) for one in self.trials),
+                strict=True,
+            )
+        )
+        # An episode that several splits ask about is still one episode.
+        return reliability(p, met, bins, episode=np.unique(ids, return_inverse=True)[1])

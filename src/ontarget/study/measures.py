@@ -1,0 +1,82 @@
+"""How good probabilities are on rows, with the past's rate where there is none (M12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget.evaluation import brier, ece, log_loss, sharpness
+from ontarget.study.rows import Rows
+
+__all__ = ["MEASURES", "Scores", "filled", "past_rate", "score"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good one method's probabilities are on the rows of one split.
+
+    Attributes
+    ----------
+    brier, log_loss
+        The proper scores: lower is better.
+    ece
+        The expected calibration error of all rows pooled.
+    ece_by_step
+        That of each step by itself, averaged over rows.
+    sharpness
+        The Brier score that the probabilities expect of themselves.
+    unanswered
+        The share of the rows without an answer; the past's rate at that step counts there.
+    """
+
+    brier: float
+    log_loss: float
+    ece: float
+    ece_by_step: float
+    sharpness: float
+    unanswered: float
+
+
+# The measures that can be compared, and what people call them.
+MEASURES = {
+    "brier": "Brier score",
+    "log_loss": "log loss",
+    "ece": "ECE",
+    "ece_by_step": "ECE by step",
+    "sharpness": "sharpness",
+}
+
+
+def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
+    """The share of past episodes alive at each step t that met the target."""
+    size = int(max(t.max(), learn.t.max())) + 1
+    alive = np.bincount(learn.t, minlength=size)
+    hits = np.bincount(learn.t, weights=learn.met, minlength=size)
+    rate: FloatArray = np.where(alive > 0, hits / np.maximum(alive, 1), learn.met.mean())
+    return rate[t]
+
+
+def filled(p: FloatArray, learn: Rows, asked: Rows) -> FloatArray:
+    """The probabilities, and where there is none the past's rate at that step."""
+    return np.clip(np.where(np.isfinite(p), p, past_rate(learn, asked.t)), 0.0, 1.0)
+
+
+def score(p: FloatArray, learn: Rows, asked: Rows) -> Scores:
+    """Every measure of one method's answers, one per asked row, NaN where it has none."""
+    told = filled(p, learn, asked)
+    return Scores(
+        brier=brier(told, asked.met),
+        log_loss=log_loss(told, asked.met, n_calibration=learn.n_episodes),
+        ece=ece(told, asked.met),
+        ece_by_step=_ece_by_step(told, asked.met, asked.t),
+        sharpness=sharpness(told),
+        unanswered=float(np.isnan(p).mean()),
+    )
+
+
+def _ece_by_step(p: FloatArray, met: BoolArray, t: IndexArray) -> float:
+    """The ECE of each step by itself, averaged over rows: a step counts by who is alive there."""
+    steps = [t == step for step in np.unique(t)]
+    return float(sum(at.sum() * ece(p[at], met[at]) for at in steps) / t.size)

@@ -1,0 +1,104 @@
+"""Episodes as a classifier reads them: one row per episode and step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.episodes import Episodes
+from ontarget.target import Target
+
+__all__ = ["Rows", "rows_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One row per episode and step: what is known there, and how the episode ended.
+
+    Attributes
+    ----------
+    X
+        (rows, columns): the features, NaN where a value is missing.
+    categorical
+        Which columns hold names of categories.
+    t
+        The step.
+    b
+        The behavior so far.
+    met
+        Whether the row's episode ended inside the target.
+    episode
+        The position of the row's episode, from 0.
+    """
+
+    X: FloatArray
+    categorical: BoolArray
+    t: IndexArray
+    b: FloatArray
+    met: BoolArray
+    episode: IndexArray
+
+    def __len__(self) -> int:
+        return int(self.t.size)
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes the rows belong to."""
+        return int(self.episode.max()) + 1
+
+    @property
+    def length(self) -> IndexArray:
+        """The number of rows of each row's episode."""
+        return np.bincount(self.episode)[self.episode]
+
+    def take(self, chosen: BoolArray | IndexArray | slice) -> Rows:
+        """Some of the rows."""
+        return Rows(
+            self.X[chosen],
+            self.categorical,
+            self.t[chosen],
+            self.b[chosen],
+            self.met[chosen],
+            self.episode[chosen],
+        )
+
+
+def rows_of(
+    episodes: Episodes,
+    target: Target,
+    *,
+    grid: float | None = None,
+    groups: AnyArray | None = None,
+) -> Rows:
+    """All steps of the episodes as rows, step by step.
+
+    Parameters
+    ----------
+    episodes
+        Recorded episodes.
+    target
+        The outcomes that count as met.
+    grid
+        What outcomes are rounded to before they are compared; the episodes' own grid by default.
+    groups
+        All groups there are. If given, an episode's group becomes a last, categorical column.
+    """
+    grid = episodes.grid if grid is None else grid
+    steps = [episodes.at(t, grid=grid) for t in range(int(episodes.lengths.max()))]
+    index = np.concatenate([step.index for step in steps])
+    X = np.concatenate([step.states for step in steps])
+    categorical = np.isin(np.arange(X.shape[1]), episodes.schema.categorical)
+    if groups is not None and episodes.groups is not None:
+        known = np.unique(groups).astype(episodes.groups.dtype)
+        codes = np.searchsorted(known, episodes.groups)[index]
+        X, categorical = np.column_stack([X, codes]), np.append(categorical, True)
+    return Rows(
+        X=X,
+        categorical=categorical,
+        t=np.repeat([step.t for step in steps], [len(step) for step in steps]),
+        b=np.concatenate([step.behavior for step in steps]),
+        met=np.concatenate([target.contains(step.outcomes, grid) for step in steps]),
+        episode=index,
+    )

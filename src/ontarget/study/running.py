@@ -1,0 +1,192 @@
+"""Runs a study: fits the monitor and its rivals, and asks all of them the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ontarget._arguments import fraction, whole_number
+from ontarget._progress import progress_bar
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.episodes import Episodes
+from ontarget.episodes._fingerprints import fingerprints, seen_before
+from ontarget.episodes._splits import ByGroup
+from ontarget.errors import (
+    Argument,
+    EpisodesError,
+    FewEpisodesError,
+    InputError,
+    Placeholder,
+)
+from ontarget.monitor import GoalMonitor
+from ontarget.report import Evaluation
+from ontarget.study.classifiers import RIVALS, Classify
+from ontarget.study.compared import OURS, Trial
+from ontarget.study.rows import rows_of
+from ontarget.study.study import Study
+from ontarget.target import Target
+
+__all__ = ["expected_seconds", "run_study", "study_beside"]
+
+_FEWEST, _FEWEST_OF_A_KIND = 60, 10
+Done = Callable[[str], None]  # told what has been fitted
+
+
+def run_study(
+    episodes: Episodes,
+    target: Target,
+    *,
+    monitor: GoalMonitor | None = None,
+    splits: int = 5,
+    past: float = 2 / 3,
+    seed: int = 0,
+    rivals: Mapping[str, Classify] = RIVALS,
+    progress: bool = True,
+) -> Study:
+    """The monitor beside two classifiers, on random splits of your own episodes.
+
+    In every split all methods learn from the same past episodes and are asked about the same new
+    ones, at every step. The monitor keeps a part of the past for its promises; the classifiers
+    learn from all of it.
+
+    Parameters
+    ----------
+    episodes
+        Recorded episodes.
+    target
+        The outcomes that count as met.
+    monitor
+        An unfitted monitor, `GoalMonitor()` by default; each split fits one like it.
+    splits
+        How many splits by whole episode.
+    past
+        The share of the episodes that a split learns from.
+    seed
+        The same episodes and seed give the same study.
+    rivals
+        The classifiers, by name.
+    progress
+        Whether to show a progress bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget import Episodes, Target
+    >>> from ontarget.study import run_study
+    >>> rng = np.random.default_rng(0)
+    >>> walks = Episodes.from_arrays(rng.normal(size=(120, 3, 1)), rng.normal(size=(120, 3)))
+    >>> found = run_study(walks, Target.at_least(0.0), splits=2, progress=False)
+    >>> found.rivals
+    ('boosted classifier', 'logistic regression')
+    >>> print(found.verdicts[0].standing)
+    no difference shown
+    """
+    whole_number("splits", splits, least=2)
+    fraction("past", past)
+    check_episodes(episodes, target)
+    asked = GoalMonitor() if monitor is None else monitor
+    by_group: ByGroup | None = None if asked.group is None else "stratify"
+    trials = []
+    n_fits = splits * (1 + len(rivals))
+    with progress_bar("fitting", n_fits, unit="fits", shown=progress) as reached:
+        fitted: list[str] = []
+
+        def done(name: str) -> None:
+            fitted.append(name)
+            reached(len(fitted), f"split {1 + len(fitted) // (1 + len(rivals))}, after {name}")
+
+        for k in range(splits):
+            parts = episodes.split(past, 1.0 - past, seed=seed + k, by_group=by_group)
+            new = parts.assure
+            if new is None:
+                raise InputError(f"past needs a share that leaves new episodes, got {past}")
+            own = GoalMonitor(**asked.get_params(deep=False))
+            found = own.fit(parts.learn, seed=seed + k, progress=False).evaluate(
+                new, target, resamples=2
+            )
+            done(OURS)
+            trials.append(_trial(found, parts.learn, new, rivals, seed=seed + k, done=done))
+    return Study(target, tuple(trials))
+
+
+def study_beside(
+    found: Evaluation, past: Episodes, *, seed: int = 0, rivals: Mapping[str, Classify] = RIVALS
+) -> Study:
+    """A fitted monitor's evaluation beside classifiers that learn from these past episodes.
+
+    The intervals of the differences come from resampling the evaluated episodes. They do not cover
+    the luck of the past episodes, as those of `run_study` do.
+    """
+    fitted = found.fitted
+    own = fitted.alike(past, any_horizon=True)
+    shared = seen_before(found.episodes, fingerprints(own)).size
+    if shared:
+        raise EpisodesError(
+            f"{shared:,} of the {len(found.episodes):,} evaluated episodes are among the past, "
+            "and a classifier that learned from them would look better than it is; leave them out"
+        )
+    check_episodes(past, found.target)
+    return Study(found.target, (_trial(found, own, found.episodes, rivals, seed=seed),))
+
+
+def expected_seconds(episodes: Episodes, splits: int = 5, past: float = 2 / 3) -> float:
+    """Roughly how long a study of these episodes takes, on a machine of today."""
+    cells = past * float(episodes.lengths.sum()) * (len(episodes.schema) + 2)
+    return splits * (2.0 + 3e-5 * cells)
+
+
+def check_episodes(episodes: Episodes, target: Target) -> None:
+    """Refuse episodes that could not show a difference between methods."""
+    if not len(episodes.schema):
+        raise EpisodesError(
+            "the episodes have no feature, so no method can know more than the step and the "
+            "behavior so far; name columns that are known before acting with ",
+            Argument("features", Placeholder("NAMES")),
+        )
+    n, outcomes = len(episodes), episodes.outcomes
+    if n < _FEWEST:
+        raise FewEpisodesError(
+            f"a comparison needs at least {_FEWEST} episodes, got {n:,}; record more. "
+            "`ontarget plan` tells how many a monitor needs"
+        )
+    met = int(np.count_nonzero(target.contains(outcomes, episodes.grid)))
+    fewest = min(met, n - met)
+    if fewest >= _FEWEST_OF_A_KIND:
+        return
+    how = "met" if met < n - met else "missed"
+    count = {0: "none"}.get(fewest, f"only {fewest}")
+    low, middle, high = np.quantile(outcomes, [0.0, 0.5, 1.0])
+    raise FewEpisodesError(
+        f"{count} of the {n:,} episodes {how} the target {target}, and a comparison needs at least "
+        f"{_FEWEST_OF_A_KIND} that met it and as many that missed it; outcomes are {low:.4g} to "
+        f"{high:.4g}, half of them above {middle:.4g}: choose a target in between"
+    )
+
+
+def _trial(
+    found: Evaluation,
+    past: Episodes,
+    new: Episodes,
+    rivals: Mapping[str, Classify],
+    *,
+    seed: int,
+    done: Done | None = None,
+) -> Trial:
+    """All methods on these new episodes; a group is a feature of the classifiers."""
+    groups = _groups(found, past, new)
+    learn, asked = (
+        rows_of(part, found.target, grid=found.fitted.grid, groups=groups) for part in (past, new)
+    )
+    answers: dict[str, FloatArray] = {OURS: found.p[asked.t, asked.episode]}
+    for name, classify in rivals.items():
+        answers[name] = classify(learn, asked, seed=seed)
+        if done is not None:
+            done(name)
+    return Trial.of(learn, asked, answers, new.ids)
+
+
+def _groups(found: Evaluation, past: Episodes, new: Episodes) -> AnyArray | None:
+    if found.fitted.n_groups == 1 or past.groups is None or new.groups is None:
+        return None
+    return np.unique(np.concatenate([past.groups, new.groups]))
