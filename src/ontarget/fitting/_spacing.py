@@ -13,7 +13,14 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
-from ontarget.fitting.tasks import BlockTask, StepRows, fit_block, honest_limits, step_rows
+from ontarget.fitting.tasks import (
+    BlockTask,
+    StepRows,
+    episodes_of,
+    fit_block,
+    honest_limits,
+    step_rows,
+)
 from ontarget.models._mixture import weighted
 
 __all__ = ["Pilot", "choose_spacing"]
@@ -87,8 +94,8 @@ def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArra
     for block in blocks:
         if block.index in needed:
             task = pilot.task(pilot.model, learn, block, _ROWS)
-            keys = [rows.keys for rows in task.train]
-            models[block.index] = fit_block(task).model, np.concatenate(keys) if keys else None
+            learned = episodes_of(task.train) if task.train else None
+            models[block.index] = fit_block(task).model, learned
     for place, t in enumerate(asked):
         entries = [(weight, *models[block]) for weight, block in law.at(t)]
         if any(model is None for _, model, _ in entries):

@@ -21,6 +21,7 @@ __all__ = [
     "BlockTask",
     "StepLimits",
     "StepRows",
+    "episodes_of",
     "fit_block",
     "fold_of",
     "honest_limits",
@@ -129,7 +130,7 @@ def _own_limits(
     A forest has trees that never saw an episode; any other model is fitted again without each fold.
     """
     if hasattr(model, "out_of_bag_limits"):
-        learned = np.concatenate([rows.keys for rows in task.train])
+        learned = episodes_of(task.train)
         return [
             StepLimits(rows.step, *honest_limits(model, rows, rows.y, learned)) for rows in steps
         ]
@@ -146,6 +147,11 @@ def _own_limits(
                 answered = _limits(twin, held_out)
                 found.left[here], found.right[here] = answered.left, answered.right
     return limits
+
+
+def episodes_of(steps: Sequence[StepRows]) -> KeyArray:
+    """The keys of the episodes that have a row at any of the steps, each once."""
+    return np.unique(np.concatenate([rows.keys for rows in steps]))
 
 
 def honest_limits(

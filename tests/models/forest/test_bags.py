@@ -98,7 +98,7 @@ def test_a_budget_of_entries_is_kept_by_whole_episodes(name: str, bootstrap: boo
 def test_an_episode_that_no_tree_drew_has_the_very_bits_of_the_cdf(name: str) -> None:
     forest = copy.deepcopy(MODELS[name]).set_params(n_trees=3).fit(X, Y, ids=IDS)
     inner = forest if name == "forest" else forest.forest_
-    untouched = ~inner._learned_.held().any(axis=0)[IDS]
+    untouched = ~inner._learned_.held.any(axis=0)[IDS]
     assert 5 <= untouched.sum() < 100
     rows = X if name == "forest" else forest._learned_.guide_rows(X, IDS)
     found = np.array(forest.out_of_bag_limits(X, VALUES, IDS))

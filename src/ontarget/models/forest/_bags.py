@@ -1,12 +1,13 @@
 """Bags: which episodes each tree draws, and which trees omit an episode (M16).
 
-A bag depends on the seed, the tree and the sizes of the episodes alone, so none is ever kept: it
-is drawn again where it is needed.
+A bag depends on the seed, the tree and the sizes of the episodes alone, so it is drawn again where
+it is needed. Only which trees hold which episode is kept, from the first out-of-bag question on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -32,7 +33,7 @@ class Sampling:
     seed: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bags:
     """The bags of a forest's trees, over the episodes that it was fitted on."""
 
@@ -55,6 +56,7 @@ class Bags:
         draw(state, (n_draws, self.sampling.most_rows), self.n_rows, counts)
         return counts, state
 
+    @cached_property
     def held(self) -> BoolArray:
         """Whether each tree's bag holds each episode: (trees, episodes)."""
         held = np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])

@@ -286,7 +286,7 @@ class QuantileForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         values, flat = check_values(y, rows.shape[0])
         left, right = np.empty(values.shape), np.empty(values.shape)
-        table, held = self.table_, self._learned().held()
+        table, held = self.table_, self._learned().held
 
         def answer(a: int, b: int) -> None:
             query = rows[a:b], values[a:b], episodes[a:b]

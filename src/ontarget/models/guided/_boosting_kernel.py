@@ -140,26 +140,38 @@ def squared_errors(
     ``rest`` is what is left over of each row before them, and its weight; the trees' values are
     taken off it. The table is as in `start_boosting`.
     """
-    codes, n_bins = table
     left_over, weight = rest
     nodes, values = trees
-    n_trees, n_features = values.size - nodes.size, np.int64(n_bins.size)
-    n_inner = nodes.size // max(1, n_trees)
+    n_trees = values.size - nodes.size
     errors = np.zeros(n_trees)
+    n_inner = nodes.size // max(1, n_trees)
     for t in range(n_trees):
-        for i in range(np.uint64(left_over.size)):
-            k = 0
-            while k < n_inner:
-                node = nodes[t * n_inner + k]
-                slot, cut = node >> 48, (node >> 32) & LOW16
-                missing_left = slot >= n_features
-                feature = slot - (n_features if missing_left else 0)
-                code = np.int64(codes[feature, i])
-                left = (code <= cut) | (missing_left & (code == n_bins[feature]))
-                k += k + (1 if left else 2)
-            left_over[i] -= values[t * (n_inner + 1) + k - n_inner]
+        steps = values[t * (n_inner + 1) : (t + 1) * (n_inner + 1)]
+        _take_tree_off(table, nodes[t * n_inner : (t + 1) * n_inner], steps, left_over)
+        for i in range(left_over.size):
             errors[t] += weight[i] * left_over[i] * left_over[i]
     return errors
+
+
+@inner_kernel
+def _take_tree_off(
+    table: tuple[IntArray, IntArray], nodes: IntArray, steps: FloatArray, left_over: FloatArray
+) -> None:
+    """Take the step of each row's leaf off what is left over of it."""
+    codes, n_bins = table
+    n_inner, n_features = np.uint64(nodes.size), np.uint64(n_bins.size)
+    one = np.uint64(1)
+    for i in range(np.uint64(left_over.size)):
+        k = np.uint64(0)
+        while k < n_inner:
+            node = np.uint64(nodes[k])
+            slot, cut = node >> np.uint64(48), (node >> np.uint64(32)) & np.uint64(LOW16)
+            missing_left = slot >= n_features
+            feature = slot - (n_features if missing_left else np.uint64(0))
+            code = np.uint64(codes[feature, i])
+            left = (code <= cut) | (missing_left & (code == np.uint64(n_bins[feature])))
+            k += k + one + (np.uint64(0) if left else one)
+        left_over[i] -= steps[k - n_inner]
 
 
 @kernel
