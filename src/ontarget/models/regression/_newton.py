@@ -70,8 +70,9 @@ def minimise(
             tried = effects - share * step
             found = _loss(problem, rows, tried, (gradient, bends))
         effects, loss = tried, found
-        # A new curvature is worth its price while steps are large, or no longer shrink.
-        if share < 1.0 or promise > 0.1 * before or (fresh and promise > 1.0):
+        # A new curvature is worth its price while steps are large, or shrink too slowly.
+        slow = promise > 0.1 * before and promise * promise > before * close
+        if share < 1.0 or slow or (fresh and promise > 1.0):
             lower = None
         before = promise
     assert lower is not None
