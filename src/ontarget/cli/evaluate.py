@@ -45,6 +45,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model file contains, after checking every byte of it."""
     from ontarget.episodes import Schema
     from ontarget.episodes._description import listed
+    from ontarget.fitted.choices import Choices
     from ontarget.modelfile.file import inspect_file
 
     with working(f"checking {model.name}"):
@@ -54,21 +55,29 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         return
     sizes = sorted(found["sizes"].items(), reverse=True)  # learn, or train, first; assure last
     features = Schema.from_json(found["features"])
-    blocks = len(found["blocks"])
+    blocks, chosen = len(found["blocks"]), Choices.from_json(found["chosen"])
     lines = {
         "file": f"{plain(model)}, {found['bytes'] / 1e6:.1f} MB, every byte checked",
         "policy": plain(found["parameters"]["policy"] or "not named"),
         "horizon": f"{found['horizon']} steps, {blocks} model{'s' * (blocks != 1)} of kind "
         f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
+        "blocks": chosen.blocks_in_words,
+        **({"experts": chosen.experts_in_words} if chosen.experts else {}),
         "features": listed(features),
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "p": _p(found["mapped_from"]),
         "alarms": _alarms(dict(sizes)),
+        **({"never": _never(found["impossible"])} if found["impossible"] else {}),
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
+
+
+def _never(outcomes: list[float]) -> str:
+    """Which outcomes have no probability."""
+    return f"no run ends in {', '.join(f'{one:g}' for one in outcomes)}, as far as was recorded"
 
 
 def _p(episodes: int) -> str:

@@ -19,6 +19,7 @@ from ontarget.errors import EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
+from ontarget.fitted.choices import Choices
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal
@@ -42,7 +43,7 @@ class Trained:
     ``parameters`` are the constructor's, with the model's as kind and parameters of its own.
     ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split in order, ``roles``
     the columns of the log, and ``fingerprints`` stand for every episode that it was fitted on, part
-    after part.
+    after part. ``chosen`` is what the learning episodes decided.
     """
 
     parameters: Mapping[str, Any]
@@ -50,6 +51,7 @@ class Trained:
     sizes: Mapping[str, int]
     roles: Roles
     fingerprints: KeyArray
+    chosen: Choices = field(default_factory=Choices)
 
     @property
     def in_words(self) -> str:

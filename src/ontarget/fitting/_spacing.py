@@ -13,6 +13,7 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
+from ontarget.fitted.choices import Trial
 from ontarget.fitting.tasks import (
     BlockTask,
     StepRows,
@@ -48,8 +49,8 @@ class Pilot:
     pace: float = 0.0
 
 
-def choose_spacing(pilot: Pilot) -> int:
-    """The spacing of blocks whose law tells held-out outcomes best, by CRPS out of bag.
+def choose_spacing(pilot: Pilot) -> tuple[int, tuple[Trial, ...]]:
+    """The spacing of blocks whose law tells held-out outcomes best, by CRPS out of bag; all trials.
 
     Spacings are halved from a quarter of the horizon on, as long as that gains more than chance
     explains. Models without out-of-bag answers, and few episodes, keep the first.
@@ -57,17 +58,18 @@ def choose_spacing(pilot: Pilot) -> int:
     horizon = pilot.learn.horizon
     spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
-        return spacing
-    trial = _few(pilot)
+        return spacing, ()
+    trial, trials = _few(pilot), [Trial(spacing)]
     best = _losses(trial, *blended_blocks(horizon, spacing))
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
         losses = _losses(trial, *blended_blocks(horizon, shorter))
         gain = np.nanmean(best - losses, axis=1)
         gain = gain[np.isfinite(gain)]
-        if gain.mean() <= _SURELY * gain.std() / math.sqrt(gain.size):
+        trials.append(Trial(shorter, float(gain.mean()), float(gain.std()) / math.sqrt(gain.size)))
+        if trials[-1].gain <= _SURELY * trials[-1].error:
             break
         spacing, best = shorter, losses
-    return spacing
+    return spacing, tuple(trials)
 
 
 def _few(pilot: Pilot) -> Pilot:

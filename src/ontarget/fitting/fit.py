@@ -19,6 +19,7 @@ from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
 from ontarget.fitted._curves import learned_curves
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
+from ontarget.fitted.choices import Choices, Trial
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal
@@ -122,8 +123,10 @@ def fit_monitor(
     n_groups = 1 if groups is None else len(groups)
     if own is not None and any(len(b.train_steps) > 1 for b in recipe.blocks):
         recipe = replace(recipe, pace=pace_of(train))
+    spacing: int | None = None
+    trials: tuple[Trial, ...] = ()
     if recipe.chooses_spacing and own is not None:
-        spacing = _chosen_spacing(recipe, train)
+        spacing, trials = _chosen_spacing(recipe, train)
         blocks, law = plan_blocks(train.horizon, spacing=spacing)
         recipe = replace(recipe, blocks=blocks, law=law)
     rows = _rows_per_block(recipe)
@@ -217,6 +220,7 @@ def fit_monitor(
             fingerprints=read_only(
                 np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
             ),
+            chosen=Choices.of(spacing, trials, (result.model for result in results)),
         ),
         rehearsal=rehearsal,
     )
@@ -229,7 +233,7 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     }
 
 
-def _chosen_spacing(recipe: Recipe, learn: Episodes) -> int:
+def _chosen_spacing(recipe: Recipe, learn: Episodes) -> tuple[int, tuple[Trial, ...]]:
     """How far apart blocks are centred, chosen on the learning episodes alone."""
 
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:

@@ -16,6 +16,7 @@ from ontarget.episodes import Schema
 from ontarget.episodes._store import Roles
 from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
+from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted
 from ontarget.models.base import LARGEST_OUTCOME
 from ontarget.models.registry import kind_of
@@ -52,6 +53,7 @@ class Description:
     seed: int
     sizes: dict[str, int]
     roles: Roles
+    chosen: Choices
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Self:
@@ -84,6 +86,7 @@ class Description:
             seed=_whole("seed", header["seed"], least=-(2**63), most=None),
             sizes=_sizes(_object(header, "sizes")),
             roles=_roles(_object(header, "columns")),
+            chosen=Choices.from_json(_object(header, "chosen")),
         )
 
     @staticmethod
@@ -109,6 +112,7 @@ class Description:
             "seed": trained.seed,
             "sizes": dict(trained.sizes),
             "columns": asdict(trained.roles),
+            "chosen": trained.chosen.to_json(),
         }
 
     @property

@@ -182,6 +182,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
                 sizes=about.sizes,
                 roles=about.roles,
                 fingerprints=_fingerprints(sections["episodes"], about.sizes),
+                chosen=about.chosen,
             ),
             rehearsal=_rehearsal(
                 sections["rehearsal"], about, behavior, assured=assure is not None

@@ -47,6 +47,15 @@ def _length(fitted: Fitted) -> str:
     return f"The longest run recorded had {steps}; no limit was declared."
 
 
+def _chosen(fitted: Fitted) -> str:
+    """What the learning episodes decided about the models, if anything."""
+    chosen = fitted.trained.chosen
+    said = [f"Blocks of steps are {chosen.blocks_in_words}." if chosen.spacing else ""]
+    if chosen.experts:
+        said.append(f"Its experts count, on average: {chosen.experts_in_words}.")
+    return " ".join(part for part in said if part)
+
+
 def _head(found: Measured) -> str:
     fitted = found.fitted
     policy = plain(fitted.trained.parameters["policy"])
@@ -56,6 +65,7 @@ def _head(found: Measured) -> str:
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
         f"Policy: {policy}." if policy else "",
         _length(fitted),
+        _chosen(fitted),
     ]
     return (
         '<header>\n<p class="kicker">ontarget report</p>\n'

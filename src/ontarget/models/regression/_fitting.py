@@ -47,7 +47,7 @@ _BLOCK = 256
 class RegressionPlan:
     """How a distribution regression is fitted; checked by the estimator."""
 
-    penalty: float = 0.3
+    penalty: float = 1.0
     n_folds: int = 5
     max_rows: int = 20_000
     seed: tuple[int, ...] = (0,)

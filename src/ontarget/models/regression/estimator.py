@@ -95,7 +95,7 @@ class DistributionRegression(DistributionEstimator):
 
     def __init__(
         self,
-        penalty: float = 0.3,
+        penalty: float = 1.0,
         *,
         n_folds: int = 5,
         max_rows: int = 20_000,
