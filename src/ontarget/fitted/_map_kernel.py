@@ -84,7 +84,7 @@ def _newton(g: FloatArray, h: FloatArray, found: FloatArray, step: FloatArray) -
             part = -found[j] / step[j]
     for j in range(3):
         step[j] *= part
-    return longest
+    return float(longest)
 
 
 @kernel

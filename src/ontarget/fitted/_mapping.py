@@ -105,7 +105,7 @@ def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> Fl
     found[:] = (1.0 - _IDENTITY) / (_N_CANDIDATES - 1)
     found[0] = _IDENTITY
     found *= np.exp(-steps[place].p.size * (mean - mean.min()))
-    return found / found.sum()
+    return np.asarray(found / found.sum())
 
 
 def _near(n_steps: int, place: int) -> list[tuple[int, float]]:

@@ -172,8 +172,8 @@ class Rehearsal:
         _require(bool(inside.all()), "ranks from 0 to 1")
         _require(bool(np.isfinite(outcomes).all()), "outcomes that are finite")
         rest = {name: arrays[name] for name in ("ladder", *shapes)}
-        whole = {"lengths": lengths, "groups": groups, "steps": steps}
-        return cls(**{name: one.astype(np.intp) for name, one in whole.items()}, **rest)
+        whole = [one.astype(np.intp) for one in (lengths, groups, steps)]
+        return cls(lengths=whole[0], groups=whole[1], steps=whole[2], **rest)
 
 
 def _offsets(lengths: IndexArray, steps: IndexArray) -> IndexArray:

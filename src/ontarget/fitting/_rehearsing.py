@@ -77,7 +77,7 @@ def rehearsed(
 ) -> Rehearsal:
     """The rehearsal, from both limits of each step's law at what `Stage.asking` asked."""
     episodes, ladder = stage.episodes, stage.ladder
-    before, ranks, sides = [], [], []
+    before, ranks, lefts, rights = [], [], [], []
     for t in stage.steps:
         rows = episodes.at(t)
         unanswered = np.full((len(rows), ladder.shape[1] + 1), np.nan)
@@ -90,8 +90,9 @@ def rehearsed(
         )
         before.append(rows.behavior)
         ranks.append(own)
-        sides.append([as_shares(np.nan_to_num(side[:, :-1])) for side in (left, right)])
-    left, right = (np.concatenate([pair[side] for pair in sides]) for side in (0, 1))
+        lefts.append(as_shares(np.nan_to_num(left[:, :-1])))
+        rights.append(as_shares(np.nan_to_num(right[:, :-1])))
+    below, upto = np.concatenate(lefts), np.concatenate(rights)
     return Rehearsal(
         lengths=episodes.lengths,
         groups=groups,
@@ -100,8 +101,8 @@ def rehearsed(
         before=np.concatenate(before),
         ranks=np.concatenate(ranks),
         ladder=ladder,
-        left=left[:0] if np.array_equal(left, right) else left,
-        right=right,
+        left=below[:0] if np.array_equal(below, upto) else below,
+        right=upto,
     )
 
 

@@ -10,7 +10,7 @@ from ontarget.fitted._rehearsed import rehearsed_steps
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.live.batch import Answers
 from ontarget.live.rules import NO_ASSURE
 from ontarget.target import Target
@@ -32,7 +32,7 @@ def rehearsed_answers(
     if calibration is not None:
         calibration.check(target, fitted.grid)
     exact = calibration if isinstance(calibration, TargetCalibration) else None
-    own_map = None if calibration is exact else calibration
+    own_map = calibration if isinstance(calibration, TargetMap) else None
     question = Question.of(target, fitted.grid)
     shape = (fitted.horizon, len(rehearsal))
     numbers = np.full((NUMBERS, *shape), np.nan)

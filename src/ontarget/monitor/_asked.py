@@ -368,6 +368,7 @@ class Asked:
         if asked == "common":
             return None
         _check_target(target)
+        assert isinstance(target, Target)
         return self._kept.map_of(target)
 
     def _outcomes(
