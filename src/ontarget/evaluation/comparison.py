@@ -1,4 +1,4 @@
-"""Whether one method is better than another, on the same splits or on the same episodes (M12)."""
+"""Whether one method is better than another, on the same splits or on the same episodes."""
 
 from __future__ import annotations
 

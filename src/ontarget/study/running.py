@@ -16,7 +16,6 @@ from ontarget.errors import (
     Argument,
     EpisodesError,
     FewEpisodesError,
-    InputError,
     Placeholder,
 )
 from ontarget.monitor import GoalMonitor
@@ -30,7 +29,6 @@ from ontarget.target import Target
 __all__ = ["expected_seconds", "run_study", "study_beside"]
 
 _FEWEST, _FEWEST_OF_A_KIND = 60, 10
-Done = Callable[[str], None]  # told what has been fitted
 
 
 def run_study(
@@ -88,25 +86,22 @@ def run_study(
     asked = GoalMonitor() if monitor is None else monitor
     by_group: ByGroup | None = None if asked.group is None else "stratify"
     trials = []
-    n_fits = splits * (1 + len(rivals))
-    with progress_bar("fitting", n_fits, unit="fits", shown=progress) as reached:
-        fitted: list[str] = []
-
-        def done(name: str) -> None:
-            fitted.append(name)
-            reached(len(fitted), f"split {1 + len(fitted) // (1 + len(rivals))}, after {name}")
-
+    methods = 1 + len(rivals)
+    with progress_bar("fitting", splits * methods, unit="fits", shown=progress) as reached:
         for k in range(splits):
+
+            def telling(place: int, name: str, split: int = k) -> None:
+                reached(split * methods + place, f"split {split + 1}, {name}")
+
+            telling(0, OURS)
             parts = episodes.split(past, 1.0 - past, seed=seed + k, by_group=by_group)
             new = parts.assure
-            if new is None:
-                raise InputError(f"past needs a share that leaves new episodes, got {past}")
+            assert new is not None  # an empty part would have been refused
             own = GoalMonitor(**asked.get_params(deep=False))
             found = own.fit(parts.learn, seed=seed + k, progress=False).evaluate(
                 new, target, resamples=2
             )
-            done(OURS)
-            trials.append(_trial(found, parts.learn, new, rivals, seed=seed + k, done=done))
+            trials.append(_trial(found, parts.learn, new, rivals, seed=seed + k, telling=telling))
     return Study(target, tuple(trials))
 
 
@@ -171,7 +166,7 @@ def _trial(
     rivals: Mapping[str, Classify],
     *,
     seed: int,
-    done: Done | None = None,
+    telling: Callable[[int, str], None] = lambda place, name: None,
 ) -> Trial:
     """All methods on these new episodes; a group is a feature of the classifiers."""
     groups = _groups(found, past, new)
@@ -179,10 +174,9 @@ def _trial(
         rows_of(part, found.target, grid=found.fitted.grid, groups=groups) for part in (past, new)
     )
     answers: dict[str, FloatArray] = {OURS: found.p[asked.t, asked.episode]}
-    for name, classify in rivals.items():
+    for place, (name, classify) in enumerate(rivals.items(), start=1):
+        telling(place, name)
         answers[name] = classify(learn, asked, seed=seed)
-        if done is not None:
-            done(name)
     return Trial.of(learn, asked, answers, new.ids)
 
 

@@ -127,8 +127,8 @@ def _advice(found: Compared, rival: str) -> str:
             "this target by itself (calibrate_target) may repair"
         )
     told.append(
-        "look for what the steps before tell and make it a feature, or record more runs; if this "
-        "one target is all you ask about and you need no promises, use that classifier"
+        "features that sum up earlier steps, or more runs, may close the gap; if this one target "
+        "is all you ask about and you need no promises, use that classifier"
     )
     return "; ".join(told)
 
