@@ -21,6 +21,10 @@ from ontarget._typing import AnyArray, IntArray
 
 __all__ = ["array_at", "arrays_in", "pack"]
 
+# Numba has no types of its own for these.
+_make_array: Any = arrayobj.make_array
+_populate_array: Any = arrayobj.populate_array
+
 
 def pack(parts: Any) -> IntArray:
     """Address and size of every array in a tuple of arrays and such tuples, in their order.
@@ -49,7 +53,7 @@ def _array_at(typing_context: Any, packed: Any, place: Any, like: Any) -> Any:
     """The packed array at this place, which has the same type as ``like``: flat, read-only."""
     if not isinstance(like, types.Array):
         raise TypingError("array_at needs an array whose type it takes")
-    found = types.Array(like.dtype, 1, "C", readonly=True)  # type: ignore[no-untyped-call]
+    found = types.Array(like.dtype, 1, "C", readonly=True)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         header = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -57,9 +61,9 @@ def _array_at(typing_context: Any, packed: Any, place: Any, like: Any) -> Any:
         address = builder.load(builder.gep(header, [at]))
         size = builder.load(builder.gep(header, [builder.add(at, cgutils.intp_t(1))]))
         item = numpy_support.as_dtype(like.dtype).itemsize
-        array = arrayobj.make_array(found)(context, builder)
+        array = _make_array(found)(context, builder)
         pointer = context.get_data_type(like.dtype).as_pointer()
-        arrayobj.populate_array(
+        _populate_array(
             array,
             data=builder.inttoptr(address, pointer),
             shape=[size],

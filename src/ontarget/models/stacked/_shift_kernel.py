@@ -52,7 +52,7 @@ def _limits(law: ShiftTable, place: tuple[float, float], y: float) -> tuple[floa
     if law.values.size == 0:
         share = _share_below(law.shape, (y - location) / scale)
         return share, share
-    below = np.searchsorted(law.values, y)
+    below = int(np.searchsorted(law.values, y))
     upto = below + (1 if below < law.values.size and law.values[below] == y else 0)
     left = _share_before(law, place, below)
     return left, left if upto == below else _share_before(law, place, upto)

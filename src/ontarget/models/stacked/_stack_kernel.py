@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,15 +39,17 @@ class Stack(NamedTuple):
     weights: FloatArray
 
 
-# One empty array of every type that a stack holds, but for the entries of leaves.
-Kinds: TypeAlias = tuple[FloatArray, IntArray, BoolArray, IntArray, IntArray, AnyArray]
+# One empty array of every type that a stack holds; the last is that of the entries of leaves.
+Kinds: TypeAlias = tuple[FloatArray, IntArray, BoolArray, IntArray, IntArray, AnyArray, IntArray]
 
 
 def kinds_of(stack: Stack) -> Kinds:
     """One empty array of each type in the stack: what `limits_of_stacked_rows` is compiled for."""
     dtypes = (np.float64, np.int64, np.bool_, np.uint16, np.uint32, np.float32)
-    entries = stack.small.entries.dtype
-    return tuple(read_only(np.empty(0, dtype=one)) for one in (*dtypes, entries))
+    kinds: Any = (*dtypes, stack.small.entries.dtype)
+    found: Any = tuple(read_only(np.empty(0, dtype=kind)) for kind in kinds)
+    checked: Kinds = found
+    return checked
 
 
 # How many arrays each part of a stack has.

@@ -67,8 +67,9 @@ def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> 
     if (weights < _NEGLIGIBLE).any():
         kept = np.where(weights < _NEGLIGIBLE, 0.0, weights)
         weights = _maximised(told, kept / kept.sum(), n_episodes)
-    weights = np.round(weights, _DIGITS)
-    return weights / weights.sum()
+    rounded: FloatArray = np.round(weights, _DIGITS)
+    found: FloatArray = rounded / rounded.sum()
+    return found
 
 
 def _maximised(told: FloatArray, weights: FloatArray, n_episodes: int) -> FloatArray:
