@@ -16,6 +16,7 @@ from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
     Columns,
+    Confidence,
     FalseAlarmRate,
     ForSteps,
     Model,
@@ -45,6 +46,7 @@ def watch(
     alarm_below: AlarmBelow = None,
     false_alarm_rate: FalseAlarmRate = None,
     ruled_out: RuledOutRate = None,
+    confidence: Confidence = None,
     for_steps: ForSteps = 1,
     clear_above: Annotated[
         float | None,
@@ -115,6 +117,7 @@ def watch(
             alarm_below=alarm_below,
             false_alarm_rate=false_alarm_rate,
             ruled_out=ruled_out,
+            confidence=confidence,
             for_steps=for_steps,
             clear_above=clear_above,
         )

@@ -40,6 +40,7 @@ _OPTIONS: Final = frozenset(
             "horizon",
             "alarm_below",
             "false_alarm_rate",
+            "confidence",
             "for_steps",
             "clear_above",
         ),

@@ -18,6 +18,7 @@ __all__ = [
     "AlarmBelow",
     "AsJson",
     "Columns",
+    "Confidence",
     "FalseAlarmRate",
     "ForSteps",
     "Model",
@@ -80,6 +81,14 @@ RuledOutRate: TypeAlias = Annotated[
         metavar="RATE",
     ),
 ]
+Confidence: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="How sure to be that the alarm's rate holds for this very model; by default it holds "
+        "on average over recordings.",
+        metavar="LEVEL",
+    ),
+]
 
 
 def alarm_rule(
@@ -87,6 +96,7 @@ def alarm_rule(
     alarm_below: float | None = None,
     false_alarm_rate: str | None = None,
     ruled_out: str | None = None,
+    confidence: str | None = None,
     for_steps: int = 1,
     clear_above: float | None = None,
 ) -> AlarmRule:
@@ -103,6 +113,7 @@ def alarm_rule(
         return rule_of(
             alarm_below=alarm_below,
             false_alarm_rate=false_alarm_rate if chosen else "0.05",
+            confidence=confidence,
             for_steps=for_steps,
             clear_above=clear_above,
         )
@@ -111,7 +122,7 @@ def alarm_rule(
         if value is not None:
             raise typer.BadParameter(f"pass --ruled-out or {name}, not both")
     exact_level(ruled_out, name="ruled_out", hint="0.05 allows one run in twenty")
-    return RuledOut(ruled_out, for_steps)
+    return RuledOut(ruled_out, for_steps, confidence)
 
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:

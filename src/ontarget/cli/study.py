@@ -17,6 +17,7 @@ from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
     Columns,
+    Confidence,
     FalseAlarmRate,
     ForSteps,
     Model,
@@ -88,6 +89,7 @@ def evaluate(
     false_alarm_rate: FalseAlarmRate = None,
     alarm_below: AlarmBelow = None,
     ruled_out: RuledOutRate = None,
+    confidence: Confidence = None,
     for_steps: ForSteps = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -108,6 +110,7 @@ def evaluate(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
         ruled_out=ruled_out,
+        confidence=confidence,
         for_steps=for_steps,
     )
     if report is not None:
@@ -168,10 +171,12 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         raised = found.alarms(rule)
     except FewEpisodesError as error:
         return measures | {"alarm": None, "alarm_reason": str(error)}
-    quality, rate = raised.quality, getattr(rule, "rate", None)
+    quality = raised.quality
+    rate, sure = getattr(rule, "rate", None), getattr(rule, "confidence", None)
     return measures | {
         "alarm": {
             "promised": None if rate is None or raised.measured else float(rate),
+            "confidence": None if sure is None else float(sure),
             "measured": float(rate) if rate is not None and raised.measured else None,
             "compared": rule.compared_name,
             "below": [trigger.threshold for trigger in raised.triggers],

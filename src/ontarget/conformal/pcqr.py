@@ -136,7 +136,13 @@ class PCQR(Calibrator):
         return ranks.bounds(np.where(infinite, values, limit))
 
     def interval(
-        self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
+        self,
+        X: ArrayLike,
+        level: Level,
+        kind: Kind = "at_least",
+        *,
+        unbounded: bool = False,
+        confidence: Level | None = None,
     ) -> Interval:
         """An interval per row that covers the outcome with at least, or at most, the level (M5).
 
@@ -145,16 +151,19 @@ class PCQR(Calibrator):
         X
             One row per query.
         level
-            The confidence, strictly between 0 and 1, taken as the decimal you typed.
+            The coverage, strictly between 0 and 1, taken as the decimal you typed.
         kind
             ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
             open ones whose coverage is at most the level; empty where lower >= upper.
         unbounded
             Whether a level that n episodes cannot reach gives the whole line instead of an error.
+        confidence
+            By default the level holds on average over calibration sets. With 0.95 it holds for 95
+            in 100 of them, if their episodes are independent (M20).
         """
         n = self.n_calibration
         rows = n_rows(X)
-        k = score_rank(level, n, kind, unbounded=unbounded)
+        k = score_rank(level, n, kind, unbounded=unbounded, confidence=confidence)
         if k == 0:
             return Interval(np.full(rows, math.inf), np.full(rows, -math.inf))
         if k == n + 1:
@@ -177,19 +186,21 @@ class PCQR(Calibrator):
         side: Literal["lower", "upper"] = "lower",
         *,
         unbounded: bool = False,
+        confidence: Level | None = None,
     ) -> FloatArray:
         """The best one-sided bound per row that can be promised at the level (M5).
 
         ``side="lower"`` gives the largest v such that "Y >= v" holds with at least the level, and
         ``side="upper"`` the smallest v such that "Y <= v" does. With `unbounded`, a level that n
-        episodes cannot reach gives ∓infinity instead of an error.
+        episodes cannot reach gives ∓infinity instead of an error. `confidence` is as for
+        `interval`.
         """
         if side not in ("lower", "upper"):
             raise InputError(f"side needs lower or upper, got {side!r}")
         n = self.n_calibration
         if not unbounded:
-            require_reachable(level, n)
-        k = tail_rank(level, n)
+            require_reachable(level, n, confidence)
+        k = tail_rank(level, n, confidence)
         if k == 0:
             return np.full(n_rows(X), -math.inf if side == "lower" else math.inf)
         if side == "lower":

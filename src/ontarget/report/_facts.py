@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._grid import snap
-from ontarget.conformal._levels import exact_rate
+from ontarget.conformal._levels import exact_confidence, exact_rate
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM
@@ -85,6 +85,12 @@ class Facts:
     def promised_rate(self) -> float | None:
         """The rate of false alarms that is promised; None if none is."""
         return None if self.only_measured else self.asked_rate
+
+    @property
+    def confidence(self) -> float | None:
+        """The confidence with which the rate is promised; None if it is promised on average."""
+        asked = getattr(self.rule, "confidence", None)
+        return None if asked is None else float(exact_confidence(asked))
 
     @property
     def only_measured(self) -> bool:
