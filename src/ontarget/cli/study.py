@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "inspect", "reliability_table"]
 
 
+# How episodes that were cut off were treated (M24).
+_CENSORED = {
+    "drop": "such episodes were left out, so the others are a selection",
+    "worst-case": "what is promised holds whatever became of such episodes",
+    "weights": "such episodes were left out, and others by lot to make up for it",
+    "horizon": "episodes were followed up to the horizon, if not to be cut off earlier",
+}
+
+
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model file contains, after checking every byte of it."""
     from ontarget.episodes import Schema
@@ -61,6 +70,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "features": listed(features),
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
+        "cut off": _CENSORED.get(found["censoring"], "no episode was, as far as is known"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "alarms": _alarms(dict(sizes)),
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",

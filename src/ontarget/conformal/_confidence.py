@@ -67,4 +67,5 @@ def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
     at = np.argpartition(divergence, m - some, axis=1)[:, m - some :]
     near = np.take_along_axis(ordered, at, axis=1)
     tails: FloatArray = betainc(m - at, at + 1, 1.0 - near)  # 1 − I_u(a, b) = I_{1−u}(b, a)
-    return tails.min(axis=1)
+    lowest: FloatArray = tails.min(axis=1)
+    return lowest

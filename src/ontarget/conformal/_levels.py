@@ -96,8 +96,8 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
     return low
 
 
-def needed_within(share: Level, confidence: Level | None = None) -> int:
-    """The fewest episodes whose lowest leaves at most this share below it: `rank_within` is 1.
+def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
+    """The fewest episodes whose order statistic of this rank leaves at most this share below it.
 
     Examples
     --------
@@ -106,12 +106,14 @@ def needed_within(share: Level, confidence: Level | None = None) -> int:
     """
     exact = exact_level(share)
     if confidence is None:
-        return math.ceil(1 / exact) - 1
-    missed = 1 - exact_confidence(confidence)
-    n = max(1, math.ceil(math.log(missed) / math.log1p(-float(exact))) - 1)
-    while not _at_most(0, n, exact, missed):  # the logarithms may round across the border
-        n += 1
-    return n
+        return math.ceil(rank / exact) - 1
+    low, high = 0, 1
+    while rank_within(exact, high, confidence) < rank:
+        low, high = high, 2 * high
+    while high - low > 1:
+        n = (low + high) // 2
+        low, high = (n, high) if rank_within(exact, n, confidence) < rank else (low, n)
+    return high
 
 
 def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
@@ -121,7 +123,7 @@ def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
         return found < bound
     a, b = share.numerator, share.denominator
     exact = sum(math.comb(n, j) * a**j * (b - a) ** (n - j) for j in range(count + 1))
-    return exact * limit.denominator <= limit.numerator * b**n
+    return bool(exact * limit.denominator <= limit.numerator * b**n)
 
 
 def ceil_rank(level: Level, n: int, confidence: Level | None = None) -> int:
@@ -151,17 +153,24 @@ def needed_size(level: Level, confidence: Level | None = None) -> int:
 
 
 def require_reachable(
-    level: Level, n: int, confidence: Level | None = None, *, asked: Level | None = None
+    level: Level,
+    n: int,
+    confidence: Level | None = None,
+    *,
+    asked: Level | None = None,
+    stopped: int = 0,
 ) -> None:
     """Refuse a level that n calibration episodes can attain only by an infinite bound.
 
-    ``asked`` is what the user typed, where the level to attain was derived from that.
+    ``asked`` is what the user typed, where the level to attain was derived from that. ``stopped``
+    of the episodes were cut off, and none is where it should be in the worst case (M24).
     """
-    needed = needed_size(level, confidence)
-    if n < needed:
+    if tail_rank(level, n, confidence) <= stopped:
+        needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)
         sure = "" if confidence is None else f" with confidence {confidence}"
+        cut = f", {stopped:,} of them cut off" if stopped else ""
         raise CalibrationError(
             f"level {level if asked is None else asked}{sure} needs at least {needed} calibration "
-            f"episodes for a finite bound, has {n}; calibrate with more, lower the level, or pass "
-            "unbounded=True to get an infinite bound"
+            f"episodes for a finite bound, has {n}{cut}; calibrate with more, lower the level, or "
+            "pass unbounded=True to get an infinite bound"
         )

@@ -66,17 +66,28 @@ class PCQR(Calibrator):
     _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
     model: ConditionalDistribution
 
+    _stopped = 0
+
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
         left, right = self.model.cdf_limits(rows.X, rows.y)
         self._ranks = Ranks.of(draw_ranks(left, right, rows.keys, seed=seed, step=step))
 
     @classmethod
     def from_ranks(
-        cls, model: ConditionalDistribution, ranks: Ranks, *, grid: float | None = None
+        cls,
+        model: ConditionalDistribution,
+        ranks: Ranks,
+        *,
+        grid: float | None = None,
+        stopped: int = 0,
     ) -> Self:
-        """A calibrated PCQR whose ranks are already known."""
+        """A calibrated PCQR whose ranks are already known.
+
+        Beside them, ``stopped`` episodes were cut off and have no rank. In the worst case none of
+        their outcomes is where an interval or a promise puts it (M24).
+        """
         pcqr = cls(model, grid=grid)
-        pcqr._ranks, pcqr._n = ranks, ranks.n
+        pcqr._ranks, pcqr._n, pcqr._stopped = ranks, ranks.n + stopped, stopped
         return pcqr
 
     @property
@@ -164,9 +175,13 @@ class PCQR(Calibrator):
         n = self.n_calibration
         rows = n_rows(X)
         k = score_rank(level, n, kind, unbounded=unbounded, confidence=confidence)
+        if kind == "at_most":
+            k = max(0, k - self._stopped)
         if k == 0:
             return Interval(np.full(rows, math.inf), np.full(rows, -math.inf))
-        if k == n + 1:
+        if k > n - self._stopped:
+            if not unbounded and kind == "at_least":
+                require_reachable(level, n, confidence, stopped=self._stopped)
             return Interval(np.full(rows, -math.inf), np.full(rows, math.inf))
         tail = self._ranks.depth(k)
         if kind == "at_most":
@@ -199,13 +214,13 @@ class PCQR(Calibrator):
             raise InputError(f"side needs lower or upper, got {side!r}")
         n = self.n_calibration
         if not unbounded:
-            require_reachable(level, n, confidence)
-        k = tail_rank(level, n, confidence)
-        if k == 0:
+            require_reachable(level, n, confidence, stopped=self._stopped)
+        k = tail_rank(level, n, confidence) - self._stopped
+        if k <= 0:
             return np.full(n_rows(X), -math.inf if side == "lower" else math.inf)
         if side == "lower":
             return self.model.quantile(X, self._ranks.order(k), side="left")
-        return self.model.quantile(X, self._ranks.order(n + 1 - k), side="right")
+        return self.model.quantile(X, self._ranks.order(self._ranks.n + 1 - k), side="right")
 
 
 def _one_minus(tail: float, *, up: bool) -> float:

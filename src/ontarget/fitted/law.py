@@ -62,6 +62,8 @@ class StepLaw:
         times t, so that the same outcome is the same number at all steps that share a model.
     envelopes
         The target's own calibration, if it has one (M7).
+    stopped
+        How many further episodes were cut off, so that they have no rank (M24).
     """
 
     t: int
@@ -74,6 +76,7 @@ class StepLaw:
     ahead: tuple[float, float]
     moved: float = 0.0
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
+    stopped: int = 0
 
     @property
     def scale(self) -> float:
@@ -172,7 +175,11 @@ class StepLaw:
 
     def pcqr(self) -> PCQR:
         """The step's PCQR over remainders, for intervals and promises."""
-        return PCQR.from_ranks(self, self.ranks)  # type: ignore[arg-type]  # it answers like one
+        return PCQR.from_ranks(
+            self,  # type: ignore[arg-type]  # it answers like a model
+            self.ranks,
+            stopped=self.stopped,
+        )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
         """An interval of remainders as one of outcomes (M18)."""

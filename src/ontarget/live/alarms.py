@@ -124,12 +124,16 @@ def promised_alarms(
     """What each promised rate buys; by default every rate that the data can promise."""
     scores, met = assured.scores(for_steps), assured.met
     m = int(np.count_nonzero(met))
-    asked = [Fraction(k, m + 1) for k in range(1, m + 1)] if rates is None else list(rates)
+    all_met = m + assured.stopped  # in the worst case (M24)
+    every = range(assured.stopped + 1, all_met + 1)
+    asked = [Fraction(k, all_met + 1) for k in every] if rates is None else list(rates)
     threshold, at_most = np.full((2, len(asked)), math.nan)
-    bounds = bounds_at_once(m, confidence) if assured.promises else np.full(m, math.nan)
+    bounds = np.full(all_met, math.nan)
+    if assured.promises:
+        bounds = bounds_at_once(all_met, confidence)
     for i, rate in enumerate(asked):
         with suppress(FewEpisodesError):
-            found = promised_threshold(scores, met, rate)
+            found = promised_threshold(scores, met, rate, stopped=assured.stopped)
             threshold[i], at_most[i] = found.value, bounds[found.k - 1]
     taus = np.unique(np.minimum(threshold[~np.isnan(threshold)], _HIGHEST))
     detection = np.full((len(asked), 3), math.nan)

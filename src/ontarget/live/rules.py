@@ -85,6 +85,11 @@ class Assured(Protocol):
         """Whether they are assure episodes; the learning episodes only measure."""
         ...
 
+    @property
+    def stopped(self) -> int:
+        """How many further episodes were cut off, so that nobody knows their outcome (M24)."""
+        ...
+
     def scores(self, for_steps: int) -> FloatArray:
         """The threshold above which each episode would have raised an alarm (M8)."""
         ...
@@ -247,7 +252,12 @@ class Promised(AlarmRule):
         if self.robust:
             scores = np.where(assured.broken.any(axis=0), 0.0, scores)
         found = promised_threshold(
-            scores, assured.met, self.rate, part=assured.part, confidence=self.confidence
+            scores,
+            assured.met,
+            self.rate,
+            part=assured.part,
+            confidence=self.confidence,
+            stopped=assured.stopped,
         )
         threshold = found.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
@@ -300,7 +310,7 @@ class RuledOut(AlarmRule):
 
     def _limit(self, assured: Assured) -> float:
         """The plausibility at which a target is ruled out with confidence: s > M_(m + 1 − j)."""
-        m = int(assured.met.size)
+        m = int(assured.met.size) + assured.stopped
         j = rank_within(self.rate, m, self.confidence)
         if j == 0:
             raise FewEpisodesError(

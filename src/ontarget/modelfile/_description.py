@@ -49,6 +49,7 @@ class Description:
     seed: int
     sizes: dict[str, int]
     roles: Roles
+    censoring: str
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Self:
@@ -80,6 +81,7 @@ class Description:
             seed=_whole("seed", header["seed"], least=-(2**63), most=None),
             sizes=_sizes(_object(header, "sizes")),
             roles=_roles(_object(header, "columns")),
+            censoring=str(_text("censoring", header["censoring"])),
         )
 
     @staticmethod
@@ -104,6 +106,7 @@ class Description:
             "seed": trained.seed,
             "sizes": dict(trained.sizes),
             "columns": asdict(trained.roles),
+            "censoring": trained.censoring,
         }
 
     @property

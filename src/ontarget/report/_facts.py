@@ -115,9 +115,9 @@ class Facts:
     def recorded_rate(self) -> float | None:
         """The share of assure episodes that met the target; None if the monitor has none."""
         fitted = self.found.fitted
-        if fitted.assure is None:
+        if fitted.observed is None:
             return None
-        return float(self.found.target.contains(fitted.assure.outcomes, fitted.grid).mean())
+        return float(self.found.target.contains(fitted.observed.outcomes, fitted.grid).mean())
 
     @cached_property
     def one_sided(self) -> OneSided | None:
@@ -158,11 +158,11 @@ def explained(error: FewEpisodesError, fitted: Fitted, target: Target) -> FewEpi
 
     If no recorded run ever met the target, neither more episodes nor a higher rate will help.
     """
-    if fitted.assure is None or target.contains(fitted.assure.outcomes, fitted.grid).any():
+    if fitted.observed is None or target.contains(fitted.observed.outcomes, fitted.grid).any():
         return error
-    outcomes = fitted.assure.outcomes
+    outcomes = fitted.observed.outcomes
     return FewEpisodesError(
-        f"none of the {len(fitted.assure):,} assure episodes met the target {target}, and a "
+        f"none of the {len(fitted.observed):,} assure episodes met the target {target}, and a "
         f"promise needs some that did; their outcomes are {outcomes.min():.4g} to "
         f"{outcomes.max():.4g}: choose a target that runs can meet"
     )
