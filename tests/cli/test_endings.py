@@ -139,9 +139,8 @@ def test_arguments_are_told_as_options_that_exist() -> None:
     for name in _OPTIONS:
         error = EpisodesError(Argument(name), " is wrong")
         assert in_options(error).split()[0] in options
-    assert "--drop-censored" in options
     for argument, spelled in [
-        (Argument("censored", "drop"), "--drop-censored"),
+        (Argument("censored", "drop"), "--censored drop"),
         (Argument("step", None), "--step none"),
         (Argument("first_step", 1), "--first-step 1"),
         (Argument("categorical", ["wind"]), "--categorical wind"),
@@ -157,5 +156,5 @@ def test_a_remedy_is_told_as_an_option(tmp_path: Path) -> None:
         tmp_path / "cut.csv"
     )
     arguments = ["fit", tmp_path / "cut.csv", "-o", tmp_path / "m.ontarget", "--horizon"]
-    assert "or pass --drop-censored to leave them out" in call([*arguments, 50]).stderr
+    assert "or --censored drop to leave them out" in call([*arguments, 50]).stderr
     assert "pass --horizon 40 or more" in call([*arguments, 30]).stderr

@@ -74,6 +74,8 @@ def test_an_alarm_that_cannot_be_promised_is_no_failure() -> None:
         (["--ruled-out", "0.1", "--for-steps", "2"], RuledOut("0.1", 2)),
         (["--alarm-below", "0.4", "--for-steps", "3"], Below(0.4, 3)),
         (["--false-alarm-rate", "0.2"], Promised("0.2")),
+        (["--false-alarm-rate", "0.2", "--confidence", "0.9"], Promised("0.2", confidence="0.9")),
+        (["--ruled-out", "0.1", "--confidence", "0.9"], RuledOut("0.1", confidence="0.9")),
     ],
 )
 def test_evaluate_judges_the_alarm_that_was_asked_for(options: list[str], rule: AlarmRule) -> None:
@@ -88,6 +90,8 @@ def test_evaluate_judges_the_alarm_that_was_asked_for(options: list[str], rule: 
     assert answer["detection_rate"] == raised.quality.detections.value
     rate = getattr(rule, "rate", None)
     assert answer["promised"] == (rate if rate is None else float(rate))
+    sure = getattr(rule, "confidence", None)
+    assert answer["confidence"] == (sure if sure is None else float(sure))
     assert f"below {rule.compared_name} = {answer['below'][0]:.3g}" in told(arguments)
 
 

@@ -185,3 +185,17 @@ def test_bounds_that_are_none_are_a_usage_mistake(bounds: str, tmp_path: Path) -
     result = call(arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert f"--reward-bounds needs LO:HI, LO: or :HI, got '{bounds}'" in result.stderr
+
+
+def test_runs_that_were_cut_off_can_count_as_the_worst_case(tmp_path: Path) -> None:
+    table = Episodes.read(river().runs).to_frame()
+    cut = pl.col("episode").hash() % 25 == 0
+    table = table.filter(~cut | (pl.col("step") < 30))
+    table.with_columns(truncated=cut & (pl.col("step") == 29)).write_parquet(tmp_path / "r.parquet")
+    model = tmp_path / "m.ontarget"
+    arguments = ["fit", tmp_path / "r.parquet", "-o", model, "--censored"]
+    text = told([*arguments, "worst-case"])
+    assert "cut off, and each counts as the worst case" in text
+    assert "of them cut off: each takes the place of one that met the target" in text
+    assert "what is promised holds whatever became of such episodes" in told(["inspect", model])
+    assert call([*arguments, "guess"]).exit_code == 1

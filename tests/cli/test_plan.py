@@ -25,7 +25,11 @@ def test_plan_counts_successes_for_alarms() -> None:
     assert answer["successes_to_promise"] == 19
     # One run in ten succeeds, and one recorded run in five assures.
     assert answer["record"] == math.ceil(expected.successes * 10 / 0.2)
-    assert "19  successful assure episodes" in told(arguments)
+    text = told(arguments)
+    assert "19  successful assure episodes" in text
+    assert "59  successful assure episodes  to promise it with confidence 0.95" in text
+    assert answer["successes_surely"] == 59
+    assert answer["coverage_surely"]["0.9"] == 29
 
 
 def test_an_impossible_plan_is_a_mistake() -> None:

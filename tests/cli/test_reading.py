@@ -199,7 +199,7 @@ def test_a_replay_of_runs_that_were_cut_off_is_refused_unless_they_are_dropped(
     table.with_columns(truncated=is_cut).write_csv(cut)
     arguments = ["watch", engines / "engines.ontarget", "--target", "32:", "--replay", cut]
     assert "1 of 40 episodes were cut off" in call(arguments).stderr
-    answers = [json.loads(line) for line in told([*arguments, "--drop-censored"]).splitlines()]
+    answers = [json.loads(line) for line in told([*arguments, "--censored", "drop"]).splitlines()]
     assert {one["agent"] for one in answers} == {str(i) for i in range(40) if i != 7}
 
 
@@ -217,4 +217,4 @@ def test_every_command_that_reads_runs_takes_the_same_options() -> None:
     ]
     panels = [text.split("╰")[0] for text in listed]
     assert len(set(panels)) == 1
-    assert "--drop-censored" in panels[0]
+    assert "--censored" in panels[0]

@@ -348,6 +348,8 @@ def test_sparkline_keeps_to_its_width() -> None:
 def test_a_rule_with_a_promise_is_titled_so() -> None:
     text = drawn(view_of(alarm=Promised("0.1", for_steps=2)), 120)
     assert "for 2 steps (false alarms: 10 %)" in text
+    text = drawn(view_of(alarm=Promised("0.2", confidence="0.9")), 120)
+    assert "(false alarms: 20 % with 90 % confidence)" in text
 
 
 def test_a_replay_answers_as_the_stream_would() -> None:

@@ -16,6 +16,8 @@ from ontarget.conformal._levels import (
     exact_level,
     floor_rank,
     needed_size,
+    needed_within,
+    rank_within,
     require_reachable,
     tail_rank,
 )
@@ -63,3 +65,35 @@ def test_needed_size_is_the_first_that_reaches_the_level(thousandths: int) -> No
 def test_level_outside_0_and_1_is_refused(level: object) -> None:
     with pytest.raises(InputError, match="strictly between 0 and 1, got"):
         exact_level(level)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 99), st.integers(1, 300), st.sampled_from(["0.5", "0.9", "0.95", "0.999"]))
+def test_a_rank_with_confidence_is_the_largest_that_keeps_it(
+    hundredths: int, n: int, confidence: str
+) -> None:
+    share, missed = Fraction(hundredths, 100), 1 - Fraction(confidence)
+    terms = [math.comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(n + 1)]
+    fits = [k for k in range(n + 1) if sum(terms[:k]) <= missed]
+    assert rank_within(share, n, confidence) == max(fits)
+    assert ceil_rank(1 - share, n, confidence) == n + 1 - max(fits)
+
+
+def test_a_tie_with_the_confidence_is_decided_in_fractions() -> None:
+    # P(Bin(1, ½) ≤ 0) is ½ exactly, and 0.1³ is 0.001 exactly, though not in floats.
+    assert rank_within(0.5, 1, 0.5) == 1
+    assert rank_within(0.9, 3, 0.999) == 1
+    assert needed_within(0.9, 0.999) == 3
+
+
+@given(st.integers(1, 60), st.sampled_from(["0.5", "0.9", "0.95", "0.999"]))
+def test_the_needed_number_is_the_first_with_a_rank(hundredths: int, confidence: str) -> None:
+    share = Fraction(hundredths, 100)
+    needed = needed_within(share, confidence)
+    assert rank_within(share, needed, confidence) == 1
+    assert needed == 1 or rank_within(share, needed - 1, confidence) == 0
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, -0.1, math.nan, "sure"])
+def test_a_confidence_outside_0_and_1_is_refused(confidence: object) -> None:
+    with pytest.raises(InputError, match="confidence needs a number strictly between 0 and 1"):
+        rank_within(0.1, 50, confidence)  # type: ignore[arg-type]

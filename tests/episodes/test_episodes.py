@@ -227,7 +227,10 @@ def test_repr_counts_in_the_singular_and_plural() -> None:
         (lambda s, r: Episodes.from_arrays(s, r, horizon=3), "horizon 3 is shorter than episode 0"),
         (lambda s, r: Episodes.from_arrays(s, r, horizon=0), "horizon needs a whole number"),
         (lambda s, r: Episodes.from_arrays(s, None), "needs its values"),
-        (lambda s, r: Episodes.from_arrays(s, r, censored="keep"), "'refuse' or 'drop'"),
+        (
+            lambda s, r: Episodes.from_arrays(s, r, censored="keep"),
+            "censored needs one of 'refuse', 'drop', 'worst-",
+        ),
         (lambda s, r: Episodes.from_arrays(s.astype(int) + 2**60, r), r"2\*\*53"),
     ],
 )

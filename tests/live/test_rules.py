@@ -13,7 +13,7 @@ from scipy import stats
 
 from ontarget import Below, Episodes, GoalMonitor, Promised, RuledOut, Status, Target
 from ontarget.episodes import PaperSplit
-from ontarget.errors import AlarmWarning, FewEpisodesError, InputError
+from ontarget.errors import AlarmWarning, CalibrationError, FewEpisodesError, InputError
 from ontarget.live.rules import rule_of
 from ontarget.models import Marginal
 from tests.walks import replay, walks
@@ -28,6 +28,7 @@ def test_shorthands_are_rules() -> None:
     assert rule_of(alarm_below=0.5, for_steps=3) == Below(0.5, 3)
     assert rule_of(false_alarm_rate="0.05", clear_above=0.5) == Promised("0.05", 1, 0.5)
     assert rule_of(RuledOut(0.1)) == RuledOut(0.1)
+    assert rule_of(false_alarm_rate=0.1, confidence=0.9) == Promised(0.1, confidence=0.9)
     for wrong, message in (
         ({"alarm": 0.5}, "alarm needs a rule such as Below"),
         ({"alarm": Below(0.5), "for_steps": 2}, "pass alarm or for_steps, not both"),
@@ -35,9 +36,48 @@ def test_shorthands_are_rules() -> None:
         ({"alarm_below": 1.5}, "from 0 to 1, got 1.5"),
         ({"false_alarm_rate": 7}, "false_alarm_rate needs a number strictly between"),
         ({"for_steps": 0}, "for_steps needs a whole number from 1"),
+        ({"confidence": 0.9}, "confidence is about a promised rate; pass false_alarm_rate=0.05"),
+        ({"false_alarm_rate": 0.1, "confidence": 95}, "confidence needs a number strictly"),
     ):
         with pytest.raises(InputError, match=message):
             rule_of(**wrong)
+
+
+def test_a_confidence_sets_the_alarm_lower_or_says_how_many_episodes_it_needs() -> None:
+    plain = MONITOR.watch(TARGET, false_alarm_rate=0.3).trigger
+    sure = MONITOR.watch(TARGET, false_alarm_rate=0.3, confidence=0.9).trigger
+    assert sure.threshold < plain.threshold
+    assert (sure.promised.confidence, plain.promised.confidence) == (0.9, None)
+    assert sure.promised.spread(0.8)[1] <= 0.3 < plain.promised.spread(0.8)[1]
+    met = int(TARGET.contains(MONITOR.fitted.assure.outcomes).sum())
+    with pytest.raises(
+        FewEpisodesError,
+        match=rf"false_alarm_rate=0.05 with confidence 0.95 needs at least 59 assure episodes that "
+        rf"met the target, has {met}; record more, or accept a higher rate or a lower confidence",
+    ):
+        MONITOR.watch(TARGET, false_alarm_rate=0.05, confidence=0.95)
+    with pytest.raises(FewEpisodesError, match="needs at least 459 assure episodes, has 60"):
+        MONITOR.watch(TARGET, alarm=RuledOut(0.01, confidence=0.99))
+    band = [MONITOR.band(0, [STATE], 0.0, 0.8, confidence=sure) for sure in (None, 0.9)]
+    assert band[1].lower[0] <= band[0].lower[0] < band[0].upper[0] <= band[1].upper[0]
+    with pytest.raises(CalibrationError, match=r"0.99 with confidence 0.95 needs at least 299"):
+        MONITOR.interval(0, [STATE], 0.0, 0.99, confidence=0.95)
+
+
+def test_learning_episodes_cannot_make_anything_sure() -> None:
+    monitor = GoalMonitor(Marginal()).fit(split=walks(100).split(assure=0), progress=False)
+    assert monitor.watch(TARGET, false_alarm_rate=0.2).trigger.measured is not None
+    with pytest.raises(FewEpisodesError, match="confidence needs assure episodes"):
+        monitor.watch(TARGET, false_alarm_rate=0.2, confidence=0.9)
+    assert np.isnan(monitor.alarm_curve(TARGET, rates=[0.2]).rate_at_most).all()
+
+
+def test_an_alarm_curve_bounds_the_rates_of_all_rows_at_once() -> None:
+    curve = MONITOR.alarm_curve(TARGET)
+    assert (curve.rate_at_most > curve.false_alarm_rate).all()
+    assert (np.diff(curve.rate_at_most) > 0).all()
+    assert (MONITOR.alarm_curve(TARGET, confidence=0.5).rate_at_most < curve.rate_at_most).all()
+    assert "surely up to: with 95 % confidence, in all rows at once" in str(curve)
 
 
 @given(st.floats(0, 1))

@@ -32,16 +32,16 @@ true_rank = pcqr.score_rank
 true_counts = Ranks.end_counts
 
 
-def one_too_low(level, n, kind, *, unbounded):
+def one_too_low(level, n, kind, *, unbounded, confidence=None):
     return max(true_rank(level, n, kind, unbounded=unbounded) - 1, 0)
 
 
-def n_for_n_plus_1(level, n, kind, *, unbounded):
+def n_for_n_plus_1(level, n, kind, *, unbounded, confidence=None):
     exact = levels.exact_level(level) * n
     return math.floor(exact) if kind == "at_most" else math.ceil(exact)
 
 
-def float_level(level, n, kind, *, unbounded):
+def float_level(level, n, kind, *, unbounded, confidence=None):
     share = (1.0 - (1.0 - float(Fraction(level)))) * (n + 1)
     return math.floor(share) if kind == "at_most" else min(math.ceil(share), n)
 
@@ -84,7 +84,7 @@ def test_interpolated_quantile_of_the_scores_is_caught(monkeypatch: pytest.Monke
 
 def test_promise_one_rank_too_high_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     true_tail = pcqr.tail_rank
-    monkeypatch.setattr(pcqr, "tail_rank", lambda level, n: min(true_tail(level, n) + 1, n))
+    monkeypatch.setattr(pcqr, "tail_rank", lambda level, n, _: min(true_tail(level, n) + 1, n))
     with caught:
         check_promise_identity(Uniform(), DISTINCT, "0.8", ties=False)
     with caught:

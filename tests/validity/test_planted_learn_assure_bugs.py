@@ -102,10 +102,10 @@ def test_n_for_n_plus_1_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pcqr, "score_rank", n_for_n_plus_1)
     with caught:
         check_intervals(world, turns)
-    monkeypatch.setattr(pcqr, "tail_rank", lambda level, n: math.floor((1 - level) * n))
+    monkeypatch.setattr(pcqr, "tail_rank", lambda level, n, _: math.floor((1 - level) * n))
     with caught:
         check_promises(world, turns)
-    monkeypatch.setattr(guarantee, "ceil_rank", lambda level, n: math.ceil(level * n))
+    monkeypatch.setattr(guarantee, "ceil_rank", lambda level, n, _: math.ceil(level * n))
     with caught:
         check_ruled_out(world, turns)
 

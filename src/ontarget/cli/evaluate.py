@@ -19,6 +19,7 @@ from ontarget.cli.options import (
     AsJson,
     CalibrationOption,
     Columns,
+    Confidence,
     FalseAlarmRate,
     ForSteps,
     Model,
@@ -39,6 +40,15 @@ if TYPE_CHECKING:
     from ontarget import AlarmRule, Evaluation
 
 __all__ = ["evaluate", "inspect", "reliability_table"]
+
+
+# How episodes that were cut off were treated (M24).
+_CENSORED = {
+    "drop": "such episodes were left out, so the others are a selection",
+    "worst-case": "what is promised holds whatever became of such episodes",
+    "weights": "such episodes were left out, and others by lot to make up for it",
+    "horizon": "episodes were followed up to the horizon, if not to be cut off earlier",
+}
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
@@ -66,6 +76,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "features": listed(features),
         "behavior": plain(found["behavior"]),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
+        "cut off": _CENSORED.get(found["censoring"], "no episode was, as far as is known"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "p": _p(found["mapped_from"]),
         "alarms": _alarms(dict(sizes)),
@@ -108,6 +119,7 @@ def evaluate(
     false_alarm_rate: FalseAlarmRate = None,
     alarm_below: AlarmBelow = None,
     ruled_out: RuledOutRate = None,
+    confidence: Confidence = None,
     for_steps: ForSteps = 1,
     calibration: CalibrationOption = "target",
     beside: Annotated[
@@ -137,6 +149,7 @@ def evaluate(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
         ruled_out=ruled_out,
+        confidence=confidence,
         for_steps=for_steps,
     )
     if report is not None:
@@ -206,10 +219,12 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         raised = found.alarms(rule)
     except FewEpisodesError as error:
         return measures | {"alarm": None, "alarm_reason": str(error)}
-    quality, rate = raised.quality, getattr(rule, "rate", None)
+    quality = raised.quality
+    rate, sure = getattr(rule, "rate", None), getattr(rule, "confidence", None)
     return measures | {
         "alarm": {
             "promised": None if rate is None or raised.measured else float(rate),
+            "confidence": None if sure is None else float(sure),
             "measured": float(rate) if rate is not None and raised.measured else None,
             "compared": rule.compared_name,
             "below": [trigger.threshold for trigger in raised.triggers],

@@ -17,6 +17,7 @@ from ontarget.cli.options import (
     AsJson,
     CalibrationOption,
     Columns,
+    Confidence,
     FalseAlarmRate,
     ForSteps,
     Model,
@@ -47,6 +48,7 @@ def watch(
     alarm_below: AlarmBelow = None,
     false_alarm_rate: FalseAlarmRate = None,
     ruled_out: RuledOutRate = None,
+    confidence: Confidence = None,
     for_steps: ForSteps = 1,
     clear_above: Annotated[
         float | None,
@@ -119,6 +121,7 @@ def watch(
             alarm_below=alarm_below,
             false_alarm_rate=false_alarm_rate,
             ruled_out=ruled_out,
+            confidence=confidence,
             for_steps=for_steps,
             clear_above=clear_above,
         )

@@ -164,7 +164,9 @@ class LiveView:
         if trigger.for_steps > 1:
             text.append(f" for {trigger.for_steps} steps")
         if trigger.promised is not None:
-            text.append(f" (false alarms: {100 * trigger.promised.rate:.3g} %)", style="dim")
+            rate, sure = f"{100 * trigger.promised.rate:.3g} %", trigger.promised.confidence
+            more = "" if sure is None else f" with {100 * sure:g} % confidence"
+            text.append(f" (false alarms: {rate}{more})", style="dim")
         if trigger.measured is not None:
             rate = f"{100 * trigger.measured.rate:.3g} %"
             text.append(f" (false alarms: {rate}, measured, not promised)", style="dim")

@@ -37,9 +37,14 @@ _OPTIONS: Final = frozenset(
             "group",
             "truncated",
             "terminated",
+            "censored",
+            "stop_probability",
+            "stop_bound",
+            "cutoff",
             "horizon",
             "alarm_below",
             "false_alarm_rate",
+            "confidence",
             "for_steps",
             "clear_above",
         ),
@@ -154,15 +159,13 @@ def in_options(error: OntargetError) -> str:
     >>> from ontarget.errors import Argument, EpisodesError, Placeholder
     >>> reward, censored = Argument("reward", Placeholder("NAME")), Argument("censored", "drop")
     >>> in_options(EpisodesError("pass ", reward, " or ", censored))
-    'pass --reward NAME or --drop-censored'
+    'pass --reward NAME or --censored drop'
     """
     return " ".join(error.told(_option).split())
 
 
 def _option(argument: Argument) -> str:
     name, value = argument.name, argument.value
-    if (name, value) == ("censored", "drop"):
-        return "--drop-censored"
     if name not in _OPTIONS:
         return str(argument)
     option = f"--{name.replace('_', '-')}"

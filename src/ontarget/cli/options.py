@@ -19,6 +19,7 @@ __all__ = [
     "AsJson",
     "CalibrationOption",
     "Columns",
+    "Confidence",
     "FalseAlarmRate",
     "ForSteps",
     "Model",
@@ -97,6 +98,14 @@ RuledOutRate: TypeAlias = Annotated[
         metavar="RATE",
     ),
 ]
+Confidence: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="How sure to be that the alarm's rate holds for this very model; by default it holds "
+        "on average over recordings.",
+        metavar="LEVEL",
+    ),
+]
 
 
 def alarm_rule(
@@ -104,6 +113,7 @@ def alarm_rule(
     alarm_below: float | None = None,
     false_alarm_rate: str | None = None,
     ruled_out: str | None = None,
+    confidence: str | None = None,
     for_steps: int = 1,
     clear_above: float | None = None,
 ) -> AlarmRule:
@@ -120,6 +130,7 @@ def alarm_rule(
         return rule_of(
             alarm_below=alarm_below,
             false_alarm_rate=false_alarm_rate if chosen else "0.05",
+            confidence=confidence,
             for_steps=for_steps,
             clear_above=clear_above,
         )
@@ -128,7 +139,7 @@ def alarm_rule(
         if value is not None:
             raise typer.BadParameter(f"pass --ruled-out or {name}, not both")
     exact_level(ruled_out, name="ruled_out", hint="0.05 allows one run in twenty")
-    return RuledOut(ruled_out, for_steps)
+    return RuledOut(ruled_out, for_steps, confidence)
 
 
 def calibration_of(name: str) -> Literal["target", "common"]:
@@ -153,17 +164,15 @@ def bounds_of(text: str | None) -> tuple[float | None, float | None] | None:
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:
     """A parameter of a command that says how to read recorded episodes."""
-    is_flag = kind is bool
     option = typer.Option(
-        False if is_flag else None,
+        None,
         f"--{name.replace('_', '-')}",
         help=text,
         metavar=metavar,
         rich_help_panel="How to read RUNS",
         **more,
     )
-    annotation = kind if is_flag else kind | None
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
 
 
 _READING: Final = (
@@ -190,8 +199,27 @@ _READING: Final = (
     _reading("truncated", str, "Column that is true where an episode was cut off, or none."),
     _reading("terminated", str, "Column that is true where an episode ended by itself, or none."),
     _reading("horizon", int, "The most steps that an episode can have.", "N", min=1),
-    # Newer versions of typer show the type of a flag, unless it has an empty name.
-    _reading("drop_censored", bool, "Leave out the episodes that were cut off.", ""),
+    _reading(
+        "censored",
+        str,
+        "What to do with episodes that were cut off: refuse, drop, worst-case, weights or horizon.",
+        "HOW",
+        show_default="refuse",
+    ),
+    _reading(
+        "stop_probability",
+        str,
+        "For weights: column with the probability that the run was stopped at this step.",
+    ),
+    _reading(
+        "stop_bound",
+        float,
+        "For weights: a bound on the product of 1 / (1 - stop probability) over a run.",
+        "B",
+    ),
+    _reading(
+        "cutoff", str, "For horizon: column with the number of steps at which a run is cut off."
+    ),
 )
 
 
@@ -217,8 +245,6 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
 def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `Episodes.read` that were given; the word none stands for no column."""
     found = {name: value for name, value in given.items() if value is not None}
-    if found.pop("drop_censored", False):
-        found["censored"] = "drop"
     for name in ("features", "categorical"):
         if name in found:
             found[name] = [part.strip() for part in found[name].split(",")]

@@ -92,12 +92,22 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
             assure,
             f"for what {percent(asked, 0, fixed=True)} intervals really cover",
         )
+    table.add_row(
+        f"{found.coverage_surely[0.9]:,}",
+        assure,
+        f"for 90 % intervals that hold with confidence {found.level:.4g} at all",
+    )
     if found.successes is not None:
         rate = found.false_alarm_rate
         table.add_row(
             f"{found.successes_to_promise:,}",
             "successful assure episodes",
-            f"to promise a false-alarm rate of {rate:.3g} at all",
+            f"to promise a false-alarm rate of {rate:.3g} at all, on average",
+        )
+        table.add_row(
+            f"{found.successes_surely:,}",
+            "successful assure episodes",
+            f"to promise it with confidence {found.level:.4g} (--confidence)",
         )
         table.add_row(
             f"{found.successes:,}",

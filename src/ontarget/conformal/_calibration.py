@@ -171,13 +171,15 @@ def checked_kind(kind: str) -> Kind:
     return kind  # type: ignore[return-value]
 
 
-def score_rank(level: Level, n: int, kind: str, *, unbounded: bool) -> int:
+def score_rank(
+    level: Level, n: int, kind: str, *, unbounded: bool, confidence: Level | None = None
+) -> int:
     """Which order statistic of n scores bounds an interval of this level and kind (M5).
 
     0 stands for the empty interval and n + 1 for the whole line; the latter has to be asked for.
     """
     if checked_kind(kind) == "at_most":
-        return floor_rank(level, n)
+        return floor_rank(level, n, confidence)
     if not unbounded:
-        require_reachable(level, n)
-    return ceil_rank(level, n)
+        require_reachable(level, n, confidence)
+    return ceil_rank(level, n, confidence)

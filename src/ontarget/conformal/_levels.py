@@ -12,15 +12,20 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
+from scipy.special import bdtr
+
 from ontarget.errors import Argument, CalibrationError, InputError
 
 __all__ = [
     "Level",
     "ceil_rank",
+    "exact_confidence",
     "exact_level",
     "exact_rate",
     "floor_rank",
     "needed_size",
+    "needed_within",
+    "rank_within",
     "require_reachable",
     "tail_rank",
 ]
@@ -61,22 +66,82 @@ def _fraction(text: str) -> Fraction:
         return Fraction(0)
 
 
-def ceil_rank(level: Level, n: int) -> int:
-    """k⁺ = ⌈level (n + 1)⌉, from 1 to n + 1: the order statistic covers at least the level."""
-    return math.ceil(exact_level(level) * (n + 1))
+def exact_confidence(confidence: Level) -> Fraction:
+    """A confidence as an exact fraction, strictly between 0 and 1."""
+    return exact_level(
+        confidence, name="confidence", hint="0.95 holds for 95 in 100 sets of episodes"
+    )
 
 
-def floor_rank(level: Level, n: int) -> int:
-    """k⁻ = ⌊level (n + 1)⌋, from 0 to n: the order statistic covers at most the level."""
-    return math.floor(exact_level(level) * (n + 1))
+def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
+    """The largest k, from 0 to n, whose order statistic leaves at most this share below it.
+
+    Without a confidence it does so on average over sets of n episodes: k = ⌊share (n + 1)⌋ (M5).
+    With one, it does so for this share of the sets: the largest k with
+    P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (M20).
+
+    Examples
+    --------
+    >>> rank_within(0.05, 200), rank_within(0.05, 200, confidence=0.95)
+    (10, 5)
+    """
+    exact = exact_level(share)
+    if confidence is None:
+        return math.floor(exact * (n + 1))
+    missed = 1 - exact_confidence(confidence)
+    low, high = 0, n + 1  # low is small enough, high is not
+    while high - low > 1:
+        k = (low + high) // 2
+        low, high = (k, high) if _at_most(k - 1, n, exact, missed) else (low, k)
+    return low
 
 
-def tail_rank(level: Level, n: int) -> int:
-    """⌊(1 − level)(n + 1)⌋, from 0 to n: what a one-sided promise may leave below itself."""
-    return math.floor((1 - exact_level(level)) * (n + 1))
+def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
+    """The fewest episodes whose order statistic of this rank leaves at most this share below it.
+
+    Examples
+    --------
+    >>> needed_within(0.05), needed_within(0.05, confidence=0.95)
+    (19, 59)
+    """
+    exact = exact_level(share)
+    if confidence is None:
+        return math.ceil(rank / exact) - 1
+    low, high = 0, 1
+    while rank_within(exact, high, confidence) < rank:
+        low, high = high, 2 * high
+    while high - low > 1:
+        n = (low + high) // 2
+        low, high = (n, high) if rank_within(exact, n, confidence) < rank else (low, n)
+    return high
 
 
-def needed_size(level: Level) -> int:
+def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
+    """Whether P(Bin(n, share) ≤ count) is at most the limit; in fractions where floats are near."""
+    found, bound = float(bdtr(count, n, float(share))), float(limit)
+    if abs(found - bound) > 1e-9 * bound:
+        return found < bound
+    a, b = share.numerator, share.denominator
+    exact = sum(math.comb(n, j) * a**j * (b - a) ** (n - j) for j in range(count + 1))
+    return bool(exact * limit.denominator <= limit.numerator * b**n)
+
+
+def ceil_rank(level: Level, n: int, confidence: Level | None = None) -> int:
+    """k⁺, from 1 to n + 1: the order statistic covers at least the level; ⌈level (n + 1)⌉."""
+    return n + 1 - tail_rank(level, n, confidence)
+
+
+def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
+    """k⁻, from 0 to n: the order statistic covers at most the level; ⌊level (n + 1)⌋."""
+    return rank_within(level, n, confidence)
+
+
+def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
+    """What a one-sided promise may leave below itself, from 0 to n; ⌊(1 − level)(n + 1)⌋."""
+    return rank_within(1 - exact_level(level), n, confidence)
+
+
+def needed_size(level: Level, confidence: Level | None = None) -> int:
     """The fewest calibration episodes with which the level can be attained by a finite bound.
 
     Examples
@@ -84,18 +149,28 @@ def needed_size(level: Level) -> int:
     >>> needed_size(0.95)
     19
     """
-    return math.ceil(1 / (1 - exact_level(level))) - 1
+    return needed_within(1 - exact_level(level), confidence)
 
 
-def require_reachable(level: Level, n: int, *, asked: Level | None = None) -> None:
+def require_reachable(
+    level: Level,
+    n: int,
+    confidence: Level | None = None,
+    *,
+    asked: Level | None = None,
+    stopped: int = 0,
+) -> None:
     """Refuse a level that n calibration episodes can attain only by an infinite bound.
 
-    ``asked`` is what the user typed, where the level to attain was derived from that.
+    ``asked`` is what the user typed, where the level to attain was derived from that. ``stopped``
+    of the episodes were cut off, and none is where it should be in the worst case (M24).
     """
-    needed = needed_size(level)
-    if n < needed:
+    if tail_rank(level, n, confidence) <= stopped:
+        needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)
+        sure = "" if confidence is None else f" with confidence {confidence}"
+        cut = f", {stopped:,} of them cut off" if stopped else ""
         raise CalibrationError(
-            f"level {level if asked is None else asked} needs at least {needed} calibration "
-            f"episodes for a finite bound, has {n}; calibrate with more, lower the level, or pass "
-            "unbounded=True to get an infinite bound"
+            f"level {level if asked is None else asked}{sure} needs at least {needed} calibration "
+            f"episodes for a finite bound, has {n}{cut}; calibrate with more, lower the level, or "
+            "pass unbounded=True to get an infinite bound"
         )

@@ -139,11 +139,12 @@ class GroupedPCQR:
         *,
         groups: ArrayLike,
         unbounded: bool = False,
+        confidence: Level | None = None,
     ) -> Interval:
         """An interval per row that holds its level within the row's group."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> Interval:
-            return pcqr.interval(rows, level, kind, unbounded=unbounded)
+            return pcqr.interval(rows, level, kind, unbounded=unbounded, confidence=confidence)
 
         return Interval(*self._by_group(X, groups, ask))
 
@@ -155,11 +156,12 @@ class GroupedPCQR:
         *,
         groups: ArrayLike,
         unbounded: bool = False,
+        confidence: Level | None = None,
     ) -> FloatArray:
         """The best one-sided bound per row that can be promised within the row's group."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> tuple[FloatArray]:
-            return (pcqr.promise(rows, level, side, unbounded=unbounded),)
+            return (pcqr.promise(rows, level, side, unbounded=unbounded, confidence=confidence),)
 
         return self._by_group(X, groups, ask)[0]
 

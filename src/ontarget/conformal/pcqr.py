@@ -66,17 +66,28 @@ class PCQR(Calibrator):
     _asks: ClassVar[tuple[str, ...]] = ("cdf_limits", "quantile")
     model: ConditionalDistribution
 
+    _stopped = 0
+
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
         left, right = self.model.cdf_limits(rows.X, rows.y)
         self._ranks = Ranks.of(draw_ranks(left, right, rows.keys, seed=seed, step=step))
 
     @classmethod
     def from_ranks(
-        cls, model: ConditionalDistribution, ranks: Ranks, *, grid: float | None = None
+        cls,
+        model: ConditionalDistribution,
+        ranks: Ranks,
+        *,
+        grid: float | None = None,
+        stopped: int = 0,
     ) -> Self:
-        """A calibrated PCQR whose ranks are already known."""
+        """A calibrated PCQR whose ranks are already known.
+
+        Beside them, ``stopped`` episodes were cut off and have no rank. In the worst case none of
+        their outcomes is where an interval or a promise puts it (M24).
+        """
         pcqr = cls(model, grid=grid)
-        pcqr._ranks, pcqr._n = ranks, ranks.n
+        pcqr._ranks, pcqr._n, pcqr._stopped = ranks, ranks.n + stopped, stopped
         return pcqr
 
     @property
@@ -136,7 +147,13 @@ class PCQR(Calibrator):
         return ranks.bounds(np.where(infinite, values, limit))
 
     def interval(
-        self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
+        self,
+        X: ArrayLike,
+        level: Level,
+        kind: Kind = "at_least",
+        *,
+        unbounded: bool = False,
+        confidence: Level | None = None,
     ) -> Interval:
         """An interval per row that covers the outcome with at least, or at most, the level (M5).
 
@@ -145,19 +162,26 @@ class PCQR(Calibrator):
         X
             One row per query.
         level
-            The confidence, strictly between 0 and 1, taken as the decimal you typed.
+            The coverage, strictly between 0 and 1, taken as the decimal you typed.
         kind
             ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
             open ones whose coverage is at most the level; empty where lower >= upper.
         unbounded
             Whether a level that n episodes cannot reach gives the whole line instead of an error.
+        confidence
+            By default the level holds on average over calibration sets. With 0.95 it holds for 95
+            in 100 of them, if their episodes are independent (M20).
         """
         n = self.n_calibration
         rows = n_rows(X)
-        k = score_rank(level, n, kind, unbounded=unbounded)
+        k = score_rank(level, n, kind, unbounded=unbounded, confidence=confidence)
+        if kind == "at_most":
+            k = max(0, k - self._stopped)
         if k == 0:
             return Interval(np.full(rows, math.inf), np.full(rows, -math.inf))
-        if k == n + 1:
+        if k > n - self._stopped:
+            if not unbounded and kind == "at_least":
+                require_reachable(level, n, confidence, stopped=self._stopped)
             return Interval(np.full(rows, -math.inf), np.full(rows, math.inf))
         tail = self._ranks.depth(k)
         if kind == "at_most":
@@ -177,24 +201,26 @@ class PCQR(Calibrator):
         side: Literal["lower", "upper"] = "lower",
         *,
         unbounded: bool = False,
+        confidence: Level | None = None,
     ) -> FloatArray:
         """The best one-sided bound per row that can be promised at the level (M5).
 
         ``side="lower"`` gives the largest v such that "Y >= v" holds with at least the level, and
         ``side="upper"`` the smallest v such that "Y <= v" does. With `unbounded`, a level that n
-        episodes cannot reach gives ∓infinity instead of an error.
+        episodes cannot reach gives ∓infinity instead of an error. `confidence` is as for
+        `interval`.
         """
         if side not in ("lower", "upper"):
             raise InputError(f"side needs lower or upper, got {side!r}")
         n = self.n_calibration
         if not unbounded:
-            require_reachable(level, n)
-        k = tail_rank(level, n)
-        if k == 0:
+            require_reachable(level, n, confidence, stopped=self._stopped)
+        k = tail_rank(level, n, confidence) - self._stopped
+        if k <= 0:
             return np.full(n_rows(X), -math.inf if side == "lower" else math.inf)
         if side == "lower":
             return self.model.quantile(X, self._ranks.order(k), side="left")
-        return self.model.quantile(X, self._ranks.order(n + 1 - k), side="right")
+        return self.model.quantile(X, self._ranks.order(self._ranks.n + 1 - k), side="right")
 
 
 def _one_minus(tail: float, *, up: bool) -> float:

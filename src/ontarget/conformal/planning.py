@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import betainc, betaincinv
 
 from ontarget._arguments import whole_number
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._levels import Level, exact_level, exact_rate, needed_size
+from ontarget.conformal._levels import Level, exact_level, exact_rate, needed_size, needed_within
 from ontarget.errors import Argument, InputError
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
 Side: TypeAlias = Literal["least", "most"]  # k = ⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋
 
 _MOST = 20_000_000
+_COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 
 def uniform_margin(n: int, level: Level = 0.95) -> float:
@@ -136,15 +137,17 @@ def needed_for_coverage(
     return least
 
 
-def needed_successes(false_alarm_rate: Level) -> int:
+def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
     """The fewest successful assure episodes with which a false-alarm rate can be promised (M8).
+
+    With a confidence, the promise is for this very recording and not on average (M20).
 
     Examples
     --------
-    >>> needed_successes(0.05)
-    19
+    >>> needed_successes(0.05), needed_successes(0.05, confidence=0.95)
+    (19, 59)
     """
-    return math.ceil(1 / exact_rate(false_alarm_rate)) - 1
+    return needed_within(exact_rate(false_alarm_rate), confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +162,12 @@ class SizePlan:
         The same for all thresholds at once; a target with two ends is within twice the accuracy.
     coverage
         Episodes for what intervals really cover, by the coverage asked for.
-    successes_to_promise, successes
-        Successful assure episodes to promise the false-alarm rate at all, and to have it within
-        the accuracy; None where no rate was asked for.
+    coverage_surely
+        Episodes for such intervals at all, if their coverage is to hold with the confidence `level`
+        and not on average (M20).
+    successes_to_promise, successes_surely, successes
+        Successful assure episodes to promise the false-alarm rate at all, to promise it with the
+        confidence `level`, and to have it within the accuracy; None where no rate was asked for.
     """
 
     accuracy: float
@@ -169,8 +175,10 @@ class SizePlan:
     at_one_threshold: int
     at_all_thresholds: int
     coverage: dict[float, int]
+    coverage_surely: dict[float, int]
     false_alarm_rate: float | None = None
     successes_to_promise: int | None = None
+    successes_surely: int | None = None
     successes: int | None = None
 
 
@@ -184,24 +192,26 @@ def plan_sizes(
     >>> plan = plan_sizes(0.02, 0.95, false_alarm_rate=0.05)
     >>> plan.at_one_threshold, plan.at_all_thresholds, plan.successes_to_promise
     (2399, 4612, 19)
+    >>> plan.successes_surely
+    59
     """
-    rate = None if false_alarm_rate is None else float(exact_rate(false_alarm_rate))
+    alarms: dict[str, Any] = {}
+    if false_alarm_rate is not None:
+        alarms = {
+            "false_alarm_rate": float(exact_rate(false_alarm_rate)),
+            "successes_to_promise": needed_successes(false_alarm_rate),
+            "successes_surely": needed_successes(false_alarm_rate, level),
+            "successes": needed_for_coverage(false_alarm_rate, accuracy, level, side="most"),
+        }
     return SizePlan(
         accuracy=_accuracy(accuracy),
         level=float(exact_level(level)),
         # A share of one half has the widest spread of all.
         at_one_threshold=needed_for_coverage(0.5, accuracy, level),
         at_all_thresholds=needed_for_cdf(accuracy, level),
-        coverage={
-            asked: needed_for_coverage(asked, accuracy, level) for asked in (0.8, 0.9, 0.95, 0.99)
-        },
-        false_alarm_rate=rate,
-        successes_to_promise=None
-        if false_alarm_rate is None
-        else needed_successes(false_alarm_rate),
-        successes=None
-        if false_alarm_rate is None
-        else needed_for_coverage(false_alarm_rate, accuracy, level, side="most"),
+        coverage={asked: needed_for_coverage(asked, accuracy, level) for asked in _COVERAGES},
+        coverage_surely={asked: needed_size(asked, level) for asked in _COVERAGES},
+        **alarms,
     )
 
 

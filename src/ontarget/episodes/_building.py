@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
+from ontarget.episodes._censoring import (
+    CENSORED,
+    Censored,
+    needs,
+    run_products,
+    settle_censored,
+)
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes._walk import walk
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
-from ontarget.errors import Argument, CensoredError, EpisodesError
+from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
 
-__all__ = ["Censored", "RawEpisodes", "build", "remarked"]
-
-Censored: TypeAlias = Literal["refuse", "drop"]
+__all__ = ["RawEpisodes", "build", "remarked"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class RawEpisodes:
     behavior_values: FloatArray | None
     remarks: tuple[str, ...] = ()
     unseen: int = 0
+    stop_probability: FloatArray | None = None  # one per row: that the run was stopped there
+    cutoff: FloatArray | None = None  # one per episode: after how many steps it is cut off
 
     def where(self, row: int) -> str:
         """The episode and step of a row, as the user numbers them."""
@@ -48,18 +54,27 @@ class RawEpisodes:
 
 
 def build(
-    recording: RawEpisodes, *, horizon: int | None, censored: Censored, declared: bool = True
+    recording: RawEpisodes,
+    *,
+    horizon: int | None,
+    censored: Censored,
+    declared: bool = True,
+    stop_bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
     """The checked store, and the positions of the episodes to keep; None keeps all of them.
 
     ``declared`` is False if the horizon was inferred from the longest run of other episodes; a run
     may then be longer.
     """
-    if censored not in ("refuse", "drop"):
-        raise EpisodesError(f"censored needs 'refuse' or 'drop', got {censored!r}")
+    if censored not in CENSORED:
+        known = ", ".join(map(repr, CENSORED))
+        raise EpisodesError(Argument("censored"), f" needs one of {known}, got {censored!r}")
     with remarked(recording.remarks):
+        if censored == "horizon":
+            return _cut_at_horizon(recording, horizon)
         store = _checked_store(recording, horizon=horizon, declared=declared)
-        return _settle_censored(store, censored)
+        going_on = _going_on(recording) if censored == "weights" else None
+        return settle_censored(store, censored, going_on=going_on, bound=stop_bound)
 
 
 @contextmanager
@@ -165,27 +180,87 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
     return asked
 
 
-def _settle_censored(store: Store, censored: Censored) -> tuple[Store, IndexArray | None]:
-    """Refuse or leave out episodes whose outcome is unknown, and count them (M1)."""
-    cut = int(np.count_nonzero(store.censored))
-    if not cut:
-        return store, None
-    n = store.lengths.size
-    first = int(np.argmax(store.censored))
-    if censored == "refuse":
-        raise CensoredError(
-            f"{cut:,} of {n:,} episodes were cut off before their end and before the horizon "
-            f"{store.horizon} (first: episode {store.ids[first]!s} after {store.lengths[first]} "
-            "steps), so their outcome is unknown; record them to the end, or pass ",
-            Argument("censored", "drop"),
-            " to leave them out (what remains is then a selection)",
+def _going_on(recording: RawEpisodes) -> FloatArray | None:
+    """For each episode ∏ 1/(1 − q): 1 over the probability that nobody stopped it (M24)."""
+    q = recording.stop_probability
+    if q is None:
+        return None
+    bad = ~((q >= 0.0) & (q < 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise EpisodesError(
+            Argument("stop_probability"),
+            f" needs numbers from 0 to below 1, got {q[row]:g} at {recording.where(row)}; a run "
+            "that is stopped for certain says nothing about runs that are left alone",
         )
-    kept = np.flatnonzero(~store.censored)
+    arrangement = recording.arrangement
+    return run_products(1.0 / (1.0 - q), arrangement.lengths, arrangement.offsets)
+
+
+def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:
+    """Every run up to the horizon alone, of those whose cut-off does not come earlier (M24).
+
+    Which runs these are depends on the cut-off only, never on how a run went.
+    """
+    cutoff = recording.cutoff
+    needs(
+        "horizon",
+        cutoff is not None and horizon is not None,
+        Argument("cutoff", Placeholder("NAME")),
+        Argument("horizon", Placeholder("N")),
+    )
+    assert cutoff is not None
+    most = whole_number("horizon", horizon, least=1, error=EpisodesError)
+    _check_cutoffs(recording, cutoff)
+    kept = np.flatnonzero(cutoff >= most)
     if not kept.size:
         raise CensoredError(
-            f"all {n:,} episodes were cut off before the horizon {store.horizon}, so none is left "
-            "after ",
-            Argument("censored", "drop"),
-            "; record episodes to their end, or pass the horizon they reach",
+            f"no episode has a cut-off of {most} steps or more, the latest is {cutoff.max():g}; "
+            "pass a shorter ",
+            Argument("horizon"),
         )
-    return replace(store, dropped=cut), kept
+    steps = min(most, recording.arrangement.offsets.size - 1)
+    rows = int(recording.arrangement.offsets[steps])
+
+    def own(values: FloatArray | None) -> FloatArray | None:
+        return None if values is None else values[:rows]
+
+    short = replace(
+        recording,
+        arrangement=replace(
+            recording.arrangement,
+            lengths=np.minimum(recording.arrangement.lengths, most),
+            offsets=recording.arrangement.offsets[: steps + 1],
+        ),
+        states=recording.states[:, :rows],
+        rewards=own(recording.rewards),
+        behavior_values=own(recording.behavior_values),
+    )
+    store = _checked_store(short, horizon=most, declared=True)
+    return replace(store, dropped=cutoff.size - kept.size, censoring="horizon"), kept
+
+
+def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
+    """Refuse cut-offs that are no numbers of steps, or that a run did not keep to."""
+    lengths, name = recording.arrangement.lengths, Argument("cutoff")
+    bad = ~(cutoff >= lengths)  # NaN too
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise EpisodesError(
+            name,
+            f" needs the number of steps after which a run is cut off, got {cutoff[i]:g} for "
+            f"episode {recording.ids[i]!s}, which has {lengths[i]}",
+        )
+    ended, cut = recording.terminated, recording.truncated
+    flagged = cut if ended is None else ~ended
+    if flagged is None:
+        return
+    early = np.flatnonzero(flagged & (cutoff > lengths))
+    if early.size:
+        i = int(early[0])
+        raise CensoredError(
+            f"episode {recording.ids[i]!s} was cut off after {lengths[i]} steps, before its ",
+            name,
+            f" of {cutoff[i]:g}; a cut-off must not depend on how a run goes, so record it to its "
+            "end, or to its cut-off",
+        )

@@ -87,16 +87,24 @@ def _follows(one: Feature, other: Feature) -> bool:
 
 
 def _ends(episodes: Recorded) -> str:
-    early = int(np.count_nonzero(episodes.lengths < episodes.horizon))
+    early = int(np.count_nonzero((episodes.lengths < episodes.horizon) & ~episodes.cut_off))
     if not early:
         text = "all reached the horizon"
     elif episodes.truncated is None and episodes.terminated is None:
         text = f"{early:,} ended early, all taken as terminations: no column flags a cut-off"
     else:
         text = f"{early:,} terminated early"
-    if episodes.dropped:
-        s = "s" * (episodes.dropped != 1)
-        text += f"; {episodes.dropped:,} cut-off episode{s} left out, outcome unknown"
+    n, how = episodes.dropped, episodes.censoring
+    s = "s" * (n != 1)
+    if how == "drop":
+        text += f"; {n:,} cut-off episode{s} left out, outcome unknown"
+    elif how == "weights":
+        text += f"; {n:,} left out: those that were stopped, and others by lot to make up for it"
+    elif how == "horizon":
+        text += f"; {n:,} with an earlier cut-off left out, and none is followed any further"
+    elif how == "worst-case":
+        cut = int(np.count_nonzero(episodes.cut_off))
+        text += f"; {cut:,} cut off, and each counts as the worst case in what is promised"
     return text
 
 

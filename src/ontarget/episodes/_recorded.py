@@ -64,8 +64,22 @@ class Recorded:
 
     @property
     def dropped(self) -> int:
-        """How many censored episodes were left out when these were built."""
+        """How many episodes were left out when these were built, because of cut-offs."""
         return self._store.dropped
+
+    @property
+    def censoring(self) -> str:
+        """How cut-off episodes were treated (``censored=``); empty if there were none."""
+        return self._store.censoring
+
+    @cached_property
+    def cut_off(self) -> BoolArray:
+        """Which episodes were cut off before their end: their outcome is unknown.
+
+        There are some only with ``censored="worst-case"``. What `outcomes` says of them is what
+        they had achieved by then.
+        """
+        return self._own(self._store.censored)
 
     @property
     def remarks(self) -> tuple[str, ...]:

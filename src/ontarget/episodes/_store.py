@@ -54,6 +54,7 @@ class Store:
     ahead: FloatArray | None = None  # for a maximum or minimum: that of each row and all later ones
     horizon_declared: bool = False
     dropped: int = 0
+    censoring: str = ""  # how cut-off episodes were treated, if there were any (M24)
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
     unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
 

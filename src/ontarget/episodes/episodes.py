@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 import numpy as np
 
 from ontarget._grid import grid_of
-from ontarget._typing import ArrayLike
-from ontarget.episodes._building import Censored, RawEpisodes, build
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.episodes._building import RawEpisodes, build
+from ontarget.episodes._censoring import Censored, chosen_by_lot
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, asked_parts, divide
@@ -80,6 +81,9 @@ class Episodes(Recorded):
         features: Sequence[str] | None = None,
         categorical: Sequence[str] = (),
         censored: Censored = "refuse",
+        stop_probability: ArrayLike | Sequence[ArrayLike] | None = None,
+        stop_bound: float | None = None,
+        cutoff: ArrayLike | None = None,
     ) -> Episodes:
         """Episodes from arrays, rectangular or one array per episode.
 
@@ -107,8 +111,19 @@ class Episodes(Recorded):
         categorical
             Features whose numbers stand for categories.
         censored
-            What to do with episodes that were cut off before the horizon, whose outcome is unknown:
-            ``"refuse"`` or ``"drop"`` them.
+            What to do with episodes that were cut off before the horizon, whose outcome is unknown
+            (M24). ``"refuse"`` them. ``"drop"`` them: what remains is a selection. ``"worst-case"``
+            keeps them, and a monitor promises what holds whatever became of them. ``"weights"``
+            draws from the others, so that these are like runs that nobody stops. ``"horizon"``
+            follows runs up to the horizon alone, if they were not to be cut off earlier.
+        stop_probability, stop_bound
+            For ``"weights"``: the probability, given what was recorded by then, that the run was
+            stopped at each step, in the shape of ``rewards``; and a bound on the product of
+            1/(1 − stop_probability) over a run, known beforehand. A run is drawn with the
+            probability product / bound.
+        cutoff
+            For ``"horizon"``: after how many steps each run was to be cut off, also for those that
+            ended before. It must not depend on how a run went.
         """
         from ontarget.episodes.reading._arrays import record_arrays
 
@@ -122,8 +137,10 @@ class Episodes(Recorded):
             behavior_values=behavior_values,
             features=features,
             categorical=categorical,
+            stop_probability=stop_probability,
+            cutoff=cutoff,
         )
-        return cls(*build(recording, horizon=horizon, censored=censored))
+        return cls(*build(recording, horizon=horizon, censored=censored, stop_bound=stop_bound))
 
     @classmethod
     def from_frame(cls, frame: Any, **options: Unpack[FrameOptions]) -> Episodes:
@@ -148,8 +165,10 @@ class Episodes(Recorded):
             The names of the columns that flag a cut-off or an end, and of the group column. By
             default they are found by their names, if they exist. None means that there is no such
             column.
-        horizon, categorical, censored
+        horizon, categorical, censored, stop_bound
             As for `from_arrays`.
+        stop_probability, cutoff
+            The names of the columns with what `from_arrays` takes by these names.
         first_step
             The number of the first step; by default the smallest in the table.
         like
@@ -198,6 +217,7 @@ class Episodes(Recorded):
                 horizon=layout.horizon,
                 declared=layout.declared,
                 censored=layout.censored,
+                stop_bound=layout.stop_bound,
             ),
             grid=None if layout.like is None else layout.like.grid,
         )
@@ -241,6 +261,70 @@ class Episodes(Recorded):
             raise InputError("index needs different positions: an episode counts once")
         index = chosen if self._index is None else self._index[chosen]
         return Episodes(self._store, index, grid=self.grid)
+
+    def thinned(
+        self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
+    ) -> Episodes:
+        """Episodes drawn by lot so that they are like runs of another policy (M25).
+
+        Parameters
+        ----------
+        ratios
+            How much more likely each action of a run was under the new policy than under the
+            recorded one: (n, H), or a list of (T_i,). Or one number per episode, their product.
+        bound
+            A bound on that product, known beforehand. An episode is drawn with the probability
+            product / bound; a product above the bound is refused.
+        seed
+            With the id, it determines which episodes are drawn.
+
+        Notes
+        -----
+        The drawn episodes follow the law of the new policy, so everything that holds for recorded
+        runs holds for its runs. About one in ``bound`` is drawn; a policy that differs much
+        leaves few.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays(np.zeros((400, 2, 1)), np.ones((400, 2)))
+        >>> len(walks.thinned(np.full((400, 2), 1.0), bound=4.0))
+        107
+        """
+        weights = self._products(ratios)
+        bad = ~(np.isfinite(weights) & (weights >= 0.0))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InputError(
+                f"ratios need finite numbers from 0 up, got a product of {weights[i]} for episode "
+                f"{self.ids[i]!s}"
+            )
+        lots = chosen_by_lot(weights, bound, keys=self.keys, ids=self.ids, name="bound", seed=seed)
+        if not lots.size:
+            raise EpisodesError(
+                f"none of the {len(self):,} episodes was drawn; record more, or choose a policy "
+                "closer to the recorded one"
+            )
+        return self.take(lots)
+
+    def _products(self, ratios: Any) -> FloatArray:
+        """One number per episode: as given, or the product over its steps."""
+        n = len(self)
+        if isinstance(ratios, np.ndarray) and ratios.shape == (n,) and ratios.dtype != np.object_:
+            return ratios.astype(np.float64)
+        rows = [np.asarray(one, dtype=np.float64) for one in ratios]
+        if len(rows) != n:
+            raise InputError(f"ratios need one entry for each of {n} episodes, got {len(rows)}")
+        for i, (own, length) in enumerate(zip(rows, self.lengths.tolist(), strict=True)):
+            if own.shape not in ((), (length,)):
+                raise InputError(
+                    f"ratios of episode {self.ids[i]!s} need one for each of its {length} steps, "
+                    f"got shape {own.shape}"
+                )
+            if np.any(own < 0.0):
+                raise InputError(
+                    f"ratios need numbers from 0 up, got {own.min()} for episode {self.ids[i]!s}"
+                )
+        return np.array([own.prod() for own in rows])
 
     def recoded(self, schema: Schema) -> Episodes:
         """The same episodes, with text features coded by another schema's dictionaries."""

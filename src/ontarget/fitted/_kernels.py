@@ -254,22 +254,29 @@ def _calibrate(
     a_plus: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write p, its bounds and its spread; ``out`` holds the law's own probability already."""
-    ranks, _, envelope, curve, bounds, own_map = stored
+    """Write p, its bounds and its spread; ``out`` holds the law's own probability already.
+
+    Of runs that were stopped nobody knows whether they would have ended in the target: for low and
+    the lower end of the spread none of them did, for high and the upper end all of them (M24).
+    """
+    ranks, excess, envelope, curve, bounds, own_map = stored
+    stopped = 0
+    if excess.size > 0 and excess[-1] == np.inf:
+        stopped = excess.size - np.searchsorted(excess, 1.0)
     if envelope.shape[1] > 0:
         _venn_abers(envelope, out[RAW], out)
     else:
-        whole = ranks.size + 1
+        whole = ranks.size + stopped + 1
         low, mid, high = target_row(ranks, a_minus, a_plus)
         out[P] = _estimate(curve, a_minus, a_plus) if curve.size > 0 else mid / (2 * whole)
         if own_map.size > 0:
             out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
         out[LOW] = low / whole
-        out[HIGH] = high / whole
+        out[HIGH] = (high + stopped) / whole
     share = share_inside(ranks, a_minus, a_plus)
-    least, most = spread_of_share(bounds, share)
-    out[SPREAD_LOW] = min(least, out[P])
-    out[SPREAD_HIGH] = max(most, out[P])
+    known = ranks.size / max(1, ranks.size + stopped)
+    out[SPREAD_LOW] = min(spread_of_share(bounds, share * known)[0], out[P])
+    out[SPREAD_HIGH] = max(spread_of_share(bounds, 1.0 - (1.0 - share) * known)[1], out[P])
 
 
 @inner_kernel
@@ -324,10 +331,10 @@ def outlook_of_row(
     Parameters
     ----------
     stored
-        Sorted ranks of the step, sorted excesses of the assure episodes, the target's own envelopes
-        (3, entries), the step's curve, the bounds of a share of its ranks (2, entries), and the
-        target's own map at the knots. Without envelopes p comes from the curve and, if there is
-        one, the map; without a curve it is PCQR's.
+        Sorted ranks of the step, sorted excesses of the assure episodes (+inf for those that were
+        stopped), the target's own envelopes (3, entries), the step's curve, the bounds of a share
+        of its ranks (2, entries), and the target's own map at the knots. Without envelopes p comes
+        from the curve and, if there is one, the map; without a curve it is PCQR's.
     limits
         Left and right limits of the law at each finite end.
     target

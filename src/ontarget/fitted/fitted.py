@@ -15,7 +15,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
 from ontarget.episodes._store import Roles
-from ontarget.errors import EpisodesError, GroupError, InputError
+from ontarget.errors import CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
@@ -52,6 +52,7 @@ class Trained:
     roles: Roles
     fingerprints: KeyArray
     chosen: Choices = field(default_factory=Choices)
+    censoring: str = ""  # how episodes that were cut off were treated (M24)
 
     @property
     def in_words(self) -> str:
@@ -91,7 +92,7 @@ class Fitted:
     min_calibration: int
     may_miss: BoolArray  # features that were missing in training, so that NaN is a reading
     assure: Episodes | None
-    excess: FloatArray  # M_i, one per assure episode (M9)
+    excess: FloatArray  # M_i, one per assure episode (M9); +inf for one that was cut off (M24)
     trained: Trained
     pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # without mass, ascending
@@ -166,6 +167,7 @@ class Fitted:
             ahead=(least, most),
             moved=self.pace * t,
             impossible=self.impossible,
+            stopped=self.stopped[group],
         )
         return step if calibration is None else calibration.at(step, group)
 
@@ -250,6 +252,12 @@ class Fitted:
 
         A category that no training episode had is a missing value, or refused (M18).
         """
+        cut = int(np.count_nonzero(episodes.cut_off))
+        if cut:
+            raise CensoredError(
+                f"{cut:,} of these {len(episodes):,} episodes were cut off, so their outcome is "
+                "unknown; leave them out: episodes.take(~episodes.cut_off)"
+            )
         # Two longest runs need not agree: neither is a limit (M18).
         inferred = not (self.horizon_declared or episodes.horizon_declared)
         if not (any_horizon or inferred or episodes.horizon == self.horizon):
@@ -316,6 +324,23 @@ class Fitted:
         if self.assure is None:
             return np.empty(0, dtype=np.intp)
         return self.groups_in(self.assure)
+
+    @cached_property
+    def known_outcomes(self) -> IndexArray:
+        """The positions of the assure episodes that were not cut off."""
+        return np.flatnonzero(np.isfinite(self.excess))
+
+    @cached_property
+    def observed(self) -> Episodes | None:
+        """The assure episodes whose outcome is known: all but those that were cut off (M24)."""
+        if self.assure is None or self.known_outcomes.size == self.excess.size:
+            return self.assure
+        return self.assure.take(self.known_outcomes)
+
+    @cached_property
+    def stopped(self) -> tuple[int, ...]:
+        """How many assure episodes of each group were cut off (M24)."""
+        return tuple(int(np.count_nonzero(np.isinf(own))) for own in self.sorted_excess)
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:

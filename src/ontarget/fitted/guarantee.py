@@ -9,7 +9,14 @@ import numpy as np
 from scipy.special import betaincinv
 
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.conformal._levels import Level, ceil_rank, exact_rate
+from ontarget.conformal._levels import (
+    Level,
+    ceil_rank,
+    exact_confidence,
+    exact_rate,
+    needed_within,
+    rank_within,
+)
 from ontarget.conformal.results import Interval
 from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
@@ -26,12 +33,17 @@ class Threshold:
 
     Over assure sets like this one, a run that meets its target raises any alarm with probability at
     most ``rate``. Given this very set, the rate is Beta(k, m + 1 − k) at most: `spread` shows it.
+    With a ``confidence``, it is at most ``rate`` for this share of the sets, not on average (M20).
+    The m episodes are those that met the target and those that were ``stopped``, each of which
+    counts as one that met it and would have raised an alarm (M24).
     """
 
     value: float
     rate: float
     k: int
     m: int
+    confidence: float | None = None
+    stopped: int = 0
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
         """The central range of the false-alarm rate given this assure set."""
@@ -65,32 +77,50 @@ def alarm_scores(
 
 
 def promised_threshold(
-    scores: FloatArray, met: BoolArray, rate: Level, *, part: str = "assure"
+    scores: FloatArray,
+    met: BoolArray,
+    rate: Level,
+    *,
+    part: str = "assure",
+    confidence: Level | None = None,
+    stopped: int = 0,
 ) -> Threshold:
-    """The highest threshold whose false-alarm rate is at most the promised one (M8).
+    """The highest threshold whose false-alarm rate is at most the promised one (M8, M20).
 
-    ``part`` is what the episodes are called. Scores of learning episodes promise nothing: the
-    threshold is set by the same rule, and its rate is only measured (M16).
+    ``part`` is what the episodes are called. Beside them, ``stopped`` others were cut off: in the
+    worst case each would have met the target and raised an alarm (M24). Scores of learning episodes
+    promise nothing: the threshold is set by the same rule, and its rate is only measured (M16).
     """
     exact = exact_rate(rate)
     kept = np.sort(scores[met])
-    m = int(kept.size)
-    k = math.floor(exact * (m + 1))
-    if k == 0:
+    m = int(kept.size) + stopped
+    k = rank_within(exact, m, confidence)
+    if k <= stopped:
+        sure = "" if confidence is None else f" with confidence {confidence}"
+        less = "" if confidence is None else " or a lower confidence"
+        beside = f" beside {stopped:,} that were cut off" if stopped else ""
+        needed = needed_within(exact, confidence, rank=stopped + 1) - stopped
         raise FewEpisodesError(
             Argument("false_alarm_rate", float(exact)),
-            f" needs at least {math.ceil(1 / exact) - 1} {part} "
-            f"episodes that met the target, has {m}; record more, or accept a higher rate",
+            f"{sure} needs at least {needed} {part} episodes that met the target{beside}, has "
+            f"{kept.size}; record more, or accept a higher rate{less}",
         )
-    return Threshold(value=float(kept[k - 1]), rate=float(exact), k=k, m=m)
+    return Threshold(
+        value=float(kept[k - stopped - 1]),
+        rate=float(exact),
+        k=k,
+        m=m,
+        confidence=None if confidence is None else float(exact_confidence(confidence)),
+        stopped=stopped,
+    )
 
 
-def band_depth(excess: FloatArray, level: Level) -> float:
-    """M_(k) with k = ⌈level (m + 1)⌉: how far from ½ the band at this level reaches (M9).
+def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:
+    """M_(k) with k = ⌈level (m + 1)⌉: how far from ½ the band at this level reaches (M9, M20).
 
     +inf where m assure episodes cannot attain the level: the band is then the whole line.
     """
-    k = ceil_rank(level, excess.size)
+    k = ceil_rank(level, excess.size, confidence)
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])
 
 

@@ -68,6 +68,8 @@ class StepLaw:
         The target's own calibration, if it has one (M7).
     own_map
         The target's own map at the knots of a curve, if it has one (M17).
+    stopped
+        How many further episodes were cut off, so that they have no rank (M24).
     """
 
     t: int
@@ -82,6 +84,7 @@ class StepLaw:
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
     own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
+    stopped: int = 0
 
     @property
     def scale(self) -> float:
@@ -198,7 +201,11 @@ class StepLaw:
 
     def pcqr(self) -> PCQR:
         """The step's PCQR over remainders, for intervals and promises."""
-        return PCQR.from_ranks(self, self.ranks)  # type: ignore[arg-type]  # it answers like one
+        return PCQR.from_ranks(
+            self,  # type: ignore[arg-type]  # it answers like a model
+            self.ranks,
+            stopped=self.stopped,
+        )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
         """An interval of remainders as one of outcomes (M18)."""

@@ -16,7 +16,7 @@ from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import Argument, CalibrationError, EpisodesError, GroupError
+from ontarget.errors import Argument, CalibrationError, CensoredError, EpisodesError, GroupError
 from ontarget.fitted._curves import learned_curves
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitted.choices import Choices, Trial
@@ -217,6 +217,7 @@ def fit_monitor(
             seed=recipe.seed,
             sizes={**sizes, "assure": 0 if assure is None else len(assure)},
             roles=train.roles,
+            censoring=train.censoring,
             fingerprints=read_only(
                 np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
             ),
@@ -228,9 +229,21 @@ def fit_monitor(
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     """The parts of a split that have episodes, by name; the first is what models are fitted on."""
-    return {
+    named = {
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
+    cut = [name for name, part in named.items() if part.cut_off.any()]
+    if not cut:
+        return named
+    if not isinstance(split, Split):
+        raise CensoredError(
+            Argument("censored", "worst-case"),
+            f" needs learn and assure, got the paper's parts with cut-off episodes in {cut[0]}; "
+            "split with split(learn=0.8, assure=0.2), or leave them out",
+        )
+    # What is estimated needs outcomes; what is promised counts those that are missing (M24).
+    first = next(iter(named))
+    return {**named, first: named[first].take(~named[first].cut_off)}
 
 
 def _chosen_spacing(recipe: Recipe, learn: Episodes) -> tuple[int, tuple[Trial, ...]]:

@@ -33,8 +33,10 @@ class Part:
     may_miss: BoolArray
 
     def good(self, t: int) -> BoolArray:
-        """Which of the episodes alive at step t have a good reading there."""
-        return ~bad_readings(self.episodes.at(t).states, self.may_miss)
+        """Which of the episodes alive at step t have a good reading there, and a known outcome."""
+        rows = self.episodes.at(t)
+        cut: BoolArray = self.episodes.cut_off[rows.index]
+        return ~bad_readings(rows.states, self.may_miss) & ~cut
 
 
 def blended_limits(
@@ -82,7 +84,10 @@ def whole_run_excess(
     ranks: RankTable,
     curves: CurveTable | None,
 ) -> FloatArray:
-    """M_i: the farthest that each episode's outcome ever lay from the middle of its law (M9)."""
+    """M_i: the farthest that each episode's outcome ever lay from the middle of its law (M9).
+
+    +inf for an episode that was cut off: in the worst case it ends as far out as can be (M24).
+    """
     excess = np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():
         rows, groups = part.episodes.at(t), part.groups
@@ -95,4 +100,5 @@ def whole_run_excess(
             excess_of_rows(ranks.at(t, g).values, curve, left[own], right[own], found)
             distance[own] = found
         excess[rows.index] = np.maximum(excess[rows.index], distance)
+    excess[part.episodes.cut_off] = np.inf
     return read_only(excess)

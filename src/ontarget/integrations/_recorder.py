@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.episodes import Behavior, Episodes, behavior_of
-from ontarget.episodes._building import Censored
+from ontarget.episodes._censoring import Censored
 from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import EpisodesError, InputError
 

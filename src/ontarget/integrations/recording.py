@@ -11,7 +11,7 @@ from ontarget._arguments import whole_number
 from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget.episodes import Behavior, Episodes
-from ontarget.episodes._building import Censored
+from ontarget.episodes._censoring import Censored
 from ontarget.errors import InputError
 from ontarget.integrations._horizons import time_limit, warn_of_no_limit
 from ontarget.integrations._observations import layout_of

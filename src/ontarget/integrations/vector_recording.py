@@ -11,7 +11,7 @@ from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Behavior, Episodes
-from ontarget.episodes._building import Censored
+from ontarget.episodes._censoring import Censored
 from ontarget.integrations._autoreset import Autoreset
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of

@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from ontarget._typing import FloatArray
-from ontarget.conformal._levels import Level
+from ontarget.conformal._confidence import bounds_at_once
+from ontarget.conformal._levels import Level, exact_confidence
 from ontarget.errors import AlarmWarning, FewEpisodesError
 from ontarget.evaluation import alarm_curve, sustained
 from ontarget.fitted._kernels import DECIDED
@@ -39,6 +40,12 @@ class PromisedAlarms:
         The rates, ascending.
     threshold
         The threshold that each promise gives; NaN where there are too few successes for it.
+    rate_at_most
+        With the confidence, the rate of false alarms given this very assure set is at most this,
+        in all rows at once: it holds for a rate that was chosen after looking (M20). NaN where
+        nothing is promised.
+    confidence
+        The confidence of that.
     detection_rate, detection_interval
         The share of failing episodes that raise an alarm, with its exact interval (rates, 2).
     lead_steps
@@ -52,6 +59,8 @@ class PromisedAlarms:
     promised: bool
     false_alarm_rate: FloatArray
     threshold: FloatArray
+    rate_at_most: FloatArray
+    confidence: float
     detection_rate: FloatArray
     detection_interval: FloatArray
     lead_steps: FloatArray
@@ -73,10 +82,17 @@ class PromisedAlarms:
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
         decided = "" if self._ends_decide else ", before it was decided"
         head = (
-            f"{'promised' if self.promised else 'measured'}   alarm below   failures caught   "
+            f"{'promised' if self.promised else 'measured'}   "
+            f"{'surely up to   ' * self.promised}alarm below   failures caught   "
             f"steps before the end (quartiles){decided}"
         )
-        return "\n".join([head, *(self._row(int(i)) for i in shown)])
+        lines = [head, *(self._row(int(i)) for i in shown)]
+        if self.promised:
+            lines.append(
+                f"surely up to: with {100 * self.confidence:g} % confidence, in all rows at once; "
+                "choose a rate by this column"
+            )
+        return "\n".join(lines)
 
     @property
     def _ends_decide(self) -> bool:
@@ -87,6 +103,8 @@ class PromisedAlarms:
         rate = f"{100 * self.false_alarm_rate[i]:6.1f} %"
         if math.isnan(self.threshold[i]):
             return f"{rate}   too few of the {self.n_met:,} episodes that met the target"
+        if self.promised:
+            rate += f"   {100 * self.rate_at_most[i]:10.1f} %"
         if math.isnan(self.detection_rate[i]):
             return f"{rate}   {self.threshold[i]:11.3f}   none of the episodes failed"
         caught = f"{100 * self.detection_rate[i]:13.1f} %"
@@ -97,16 +115,26 @@ class PromisedAlarms:
 
 
 def promised_alarms(
-    assured: Answers, *, rates: Sequence[Level] | None = None, for_steps: int = 1
+    assured: Answers,
+    *,
+    rates: Sequence[Level] | None = None,
+    for_steps: int = 1,
+    confidence: Level = 0.95,
 ) -> PromisedAlarms:
     """What each promised rate buys; by default every rate that the data can promise."""
     scores, met = assured.scores(for_steps), assured.met
     m = int(np.count_nonzero(met))
-    asked = [Fraction(k, m + 1) for k in range(1, m + 1)] if rates is None else list(rates)
-    threshold = np.full(len(asked), math.nan)
+    all_met = m + assured.stopped  # in the worst case (M24)
+    every = range(assured.stopped + 1, all_met + 1)
+    asked = [Fraction(k, all_met + 1) for k in every] if rates is None else list(rates)
+    threshold, at_most = np.full((2, len(asked)), math.nan)
+    bounds = np.full(all_met, math.nan)
+    if assured.promises:
+        bounds = bounds_at_once(all_met, confidence)
     for i, rate in enumerate(asked):
         with suppress(FewEpisodesError):
-            threshold[i] = promised_threshold(scores, met, rate).value
+            found = promised_threshold(scores, met, rate, stopped=assured.stopped)
+            threshold[i], at_most[i] = found.value, bounds[found.k - 1]
     taus = np.unique(np.minimum(threshold[~np.isnan(threshold)], _HIGHEST))
     detection = np.full((len(asked), 3), math.nan)
     lead = np.full((len(asked), 6), math.nan)
@@ -127,6 +155,8 @@ def promised_alarms(
         promised=assured.promises,
         false_alarm_rate=np.array([float(Fraction(str(rate))) for rate in asked]),
         threshold=threshold,
+        rate_at_most=at_most,
+        confidence=float(exact_confidence(confidence)),
         detection_rate=detection[:, 0],
         detection_interval=detection[:, 1:],
         lead_steps=lead[:, :3],

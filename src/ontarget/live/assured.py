@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -72,15 +73,15 @@ class Contracts:
         fitted = self.fitted
 
         def answers() -> Answers:
-            if fitted.assure is None:
+            if fitted.observed is None:
                 return rehearsed_answers(fitted, target, calibration=calibration)
-            return answer_episodes(fitted, fitted.assure, target, calibration=calibration)
+            return answer_episodes(fitted, fitted.observed, target, calibration=calibration)
 
         found = self._kept(self._answers, (target, calibration), _MOST_TARGETS, answers)
-        groups = fitted.assure_groups
         if fitted.only_measures and fitted.rehearsal is not None:
-            groups = fitted.rehearsal.groups
-        return found.take(np.flatnonzero(groups == group))
+            return found.take(np.flatnonzero(fitted.rehearsal.groups == group))
+        own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == group)
+        return replace(found.take(own), stopped=fitted.stopped[group])
 
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
@@ -118,12 +119,15 @@ class Contracts:
     def _is_heard(self, contract: Contract) -> bool:
         """Whether a few failed assure episodes set the rule off, or none failed at all."""
         fitted, target = self.fitted, contract.target
-        if fitted.assure is None:
+        if fitted.observed is None:
             return False
-        missed = np.flatnonzero(~target.contains(fitted.assure.outcomes, fitted.grid))
+        missed = np.flatnonzero(~target.contains(fitted.observed.outcomes, fitted.grid))
         for few in _A_FEW if missed.size else ():
             some = answer_episodes(
-                fitted, fitted.assure.take(missed[:few]), target, calibration=contract.calibration
+                fitted,
+                fitted.observed.take(missed[:few]),
+                target,
+                calibration=contract.calibration,
             )
             if np.any(some.first_alarms(contract.rule, contract.triggers[0]) >= 0):
                 return True

@@ -55,6 +55,8 @@ class Answers:
         How many steps each has.
     promises
         Whether nothing was learned from them, so that what they say of an alarm is a promise.
+    stopped
+        How many further episodes were cut off: there is nothing to say about these (M24).
     """
 
     numbers: FloatArray
@@ -63,6 +65,7 @@ class Answers:
     met: BoolArray
     lengths: IndexArray
     promises: bool = True
+    stopped: int = 0
 
     @property
     def part(self) -> str:

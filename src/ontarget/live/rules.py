@@ -10,7 +10,14 @@ import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.conformal._levels import Level, exact_level, exact_rate
+from ontarget.conformal._levels import (
+    Level,
+    exact_confidence,
+    exact_level,
+    exact_rate,
+    needed_within,
+    rank_within,
+)
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.fitted.guarantee import Threshold, promised_threshold
@@ -34,6 +41,11 @@ _NOTHING_RULED_OUT = (
     "that has some, or set an alarm by ",
     Argument("false_alarm_rate"),
 )
+_NOTHING_SURE = (
+    Argument("confidence"),
+    " needs assure episodes, and this monitor has none; fit with a split that has some, or leave "
+    "it out: the rate is then measured, not promised",
+)
 # How far above its threshold p must rise before an alarm clears by itself.
 _HYSTERESIS = 0.05
 # A live p may lie one rounding error below the p that the threshold was taken from (M8).
@@ -45,6 +57,7 @@ class RuleOptions(TypedDict, total=False):
 
     alarm_below: float | None
     false_alarm_rate: Level | None
+    confidence: Level | None
     for_steps: int | None
     clear_above: float | None
 
@@ -70,6 +83,11 @@ class Assured(Protocol):
     @property
     def promises(self) -> bool:
         """Whether they are assure episodes; the learning episodes only measure."""
+        ...
+
+    @property
+    def stopped(self) -> int:
+        """How many further episodes were cut off, so that nobody knows their outcome (M24)."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
@@ -207,26 +225,40 @@ class Promised(AlarmRule):
         passed over, live and on the assure episodes alike, so readings must fail live as they did
         there. The robust threshold counts an assure episode with any bad reading as one that would
         have raised an alarm; with many of those little power is left.
+    confidence
+        By default the rate holds on average over assure sets. With 0.95 it holds for 95 in 100 of
+        them, if their episodes are independent, and the alarm is set lower (M20).
     """
 
     rate: Level = 0.05
     for_steps: int = 1
     clear_above: float | None = None
     robust: bool = False
+    confidence: Level | None = None
     needs_assure: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         exact_rate(self.rate)
         _check_steps(self.for_steps)
+        _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data: the threshold that these episodes promise, or measure."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
+        if self.confidence is not None and not assured.promises:
+            raise FewEpisodesError(*_NOTHING_SURE)
         scores = assured.scores(self.for_steps)
         if self.robust:
             scores = np.where(assured.broken.any(axis=0), 0.0, scores)
-        found = promised_threshold(scores, assured.met, self.rate, part=assured.part)
+        found = promised_threshold(
+            scores,
+            assured.met,
+            self.rate,
+            part=assured.part,
+            confidence=self.confidence,
+            stopped=assured.stopped,
+        )
         threshold = found.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
         if clear < threshold:
@@ -248,10 +280,15 @@ class RuledOut(AlarmRule):
         The error rate per run.
     for_steps
         For this many consecutive known steps.
+    confidence
+        By default the rate holds on average over assure sets. With 0.95 it holds for 95 in 100 of
+        them, if their episodes are independent: a target is ruled out at a lower plausibility, so
+        that it is for good reason at all steps and for all targets together (M20).
     """
 
     rate: Level = 0.05
     for_steps: int = 1
+    confidence: Level | None = None
     compared_name: ClassVar[str] = "plausibility"
     relation: ClassVar[str] = "at or below"
     needs_assure: ClassVar[bool] = True
@@ -259,6 +296,7 @@ class RuledOut(AlarmRule):
     def __post_init__(self) -> None:
         exact_level(self.rate, name="rate", hint="0.05 allows one run in twenty")
         _check_steps(self.for_steps)
+        _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data; it needs assure episodes, but not what they say of this target."""
@@ -266,10 +304,21 @@ class RuledOut(AlarmRule):
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
             raise FewEpisodesError(*_NOTHING_RULED_OUT)
-        just_above = math.nextafter(float(exact_level(self.rate)), math.inf)
-        return Trigger(
-            PLAUSIBILITY, just_above, math.inf, self.for_steps, float(exact_level(self.rate))
-        )
+        limit = float(exact_level(self.rate)) if self.confidence is None else self._limit(assured)
+        just_above = math.nextafter(limit, math.inf)
+        return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, limit)
+
+    def _limit(self, assured: Assured) -> float:
+        """The plausibility at which a target is ruled out with confidence: s > M_(m + 1 − j)."""
+        m = int(assured.met.size) + assured.stopped
+        j = rank_within(self.rate, m, self.confidence)
+        if j == 0:
+            raise FewEpisodesError(
+                f"ruling a target out at a rate of {self.rate} with confidence {self.confidence} "
+                f"needs at least {needed_within(self.rate, self.confidence)} assure episodes, has "
+                f"{m}; record more, or accept a higher rate or a lower confidence"
+            )
+        return j / (m + 1)
 
 
 def rule_of(
@@ -277,6 +326,7 @@ def rule_of(
     *,
     alarm_below: float | None = None,
     false_alarm_rate: Level | None = None,
+    confidence: Level | None = None,
     for_steps: int | None = None,
     clear_above: float | None = None,
 ) -> AlarmRule:
@@ -284,6 +334,7 @@ def rule_of(
     shorthands = {
         "alarm_below": alarm_below,
         "false_alarm_rate": false_alarm_rate,
+        "confidence": confidence,
         "for_steps": for_steps,
         "clear_above": clear_above,
     }
@@ -309,7 +360,14 @@ def rule_of(
         )
     steps = 1 if for_steps is None else for_steps
     if false_alarm_rate is not None:
-        return Promised(false_alarm_rate, steps, clear_above)
+        return Promised(false_alarm_rate, steps, clear_above, confidence=confidence)
+    if confidence is not None:
+        raise InputError(
+            Argument("confidence"),
+            " is about a promised rate; pass ",
+            Argument("false_alarm_rate", 0.05),
+            " with it",
+        )
     return Below(0.9 if alarm_below is None else alarm_below, steps, clear_above)
 
 
@@ -326,3 +384,8 @@ def _clear_at(threshold: float) -> float:
 
 def _check_steps(for_steps: object) -> None:
     whole_number("for_steps", for_steps, least=1)
+
+
+def _check_confidence(confidence: Level | None) -> None:
+    if confidence is not None:
+        exact_confidence(confidence)

@@ -54,6 +54,7 @@ class Description:
     sizes: dict[str, int]
     roles: Roles
     chosen: Choices
+    censoring: str
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Self:
@@ -87,6 +88,7 @@ class Description:
             sizes=_sizes(_object(header, "sizes")),
             roles=_roles(_object(header, "columns")),
             chosen=Choices.from_json(_object(header, "chosen")),
+            censoring=str(_text("censoring", header["censoring"])),
         )
 
     @staticmethod
@@ -113,6 +115,7 @@ class Description:
             "sizes": dict(trained.sizes),
             "columns": asdict(trained.roles),
             "chosen": trained.chosen.to_json(),
+            "censoring": trained.censoring,
         }
 
     @property

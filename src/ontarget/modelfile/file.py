@@ -181,6 +181,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
                 seed=about.seed,
                 sizes=about.sizes,
                 roles=about.roles,
+                censoring=about.censoring,
                 fingerprints=_fingerprints(sections["episodes"], about.sizes),
                 chosen=about.chosen,
             ),
@@ -280,8 +281,8 @@ def _assure(fitted: Fitted) -> dict[str, AnyArray]:
 
 def _excess(arrays: Mapping[str, AnyArray]) -> FloatArray:
     excess = flat_array(arrays, "excess", np.float64)
-    if not np.all((excess >= 0.0) & (excess <= 0.5)):
-        raise ModelFileError("excess needs numbers from 0 to 0.5")
+    if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
+        raise ModelFileError("excess needs numbers from 0 to 0.5, or infinity for a cut-off run")
     if "lengths" not in arrays and excess.size:
         raise ModelFileError("excess needs assure episodes")
     return excess
@@ -319,7 +320,7 @@ def _episodes(
         roles=Roles(reward=None),
         ids=np.arange(n),
         groups=None if about.groups is None else np.array(about.groups)[codes],
-        truncated=None,
+        truncated=np.isinf(arrays["excess"]),
         terminated=None,
         lengths=lengths.astype(np.intp),
         offsets=offsets,

@@ -160,15 +160,23 @@ class Asked:
         return calibrate_target(self.fitted, target, episodes)
 
     def interval(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        groups: Any = None,
+        confidence: Level | None = None,
     ) -> Interval:
         """One interval per run that contains its outcome with at least this level (M5).
 
-        The guarantee is for this one step. Use `band` if you look at several.
+        The guarantee is for this one step. Use `band` if you look at several. It is an average over
+        assure sets; with ``confidence=0.95`` it holds for 95 in 100 of them (M20).
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
-            return step.pcqr().interval(X, level)
+            return step.pcqr().interval(X, level, confidence=confidence)
 
         return self._outcomes(t, states, behavior, groups, find)
 
@@ -181,25 +189,37 @@ class Asked:
         *,
         side: Literal["lower", "upper"] = "lower",
         groups: Any = None,
+        confidence: Level | None = None,
     ) -> FloatArray:
         """The best one-sided bound on each run's outcome that can be promised at this level (M5).
 
-        The guarantee needs a level and a step that were fixed beforehand.
+        The guarantee needs a level and a step that were fixed beforehand. `confidence` is as for
+        `interval`.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
-            bound = step.pcqr().promise(X, level, side)
+            bound = step.pcqr().promise(X, level, side, confidence=confidence)
             return Interval(bound, bound)
 
         return self._outcomes(t, states, behavior, groups, find).lower
 
     def band(
-        self, t: int, states: ArrayLike, behavior: ArrayLike, level: Level, *, groups: Any = None
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        groups: Any = None,
+        confidence: Level | None = None,
     ) -> Interval:
-        """One range of outcomes per run that holds at **all** steps together, at the level (M9)."""
+        """One range of outcomes per run that holds at **all** steps together, at the level (M9).
+
+        `confidence` is as for `interval`.
+        """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
-            depth = band_depth(self.fitted.sorted_excess[group], level)
+            depth = band_depth(self.fitted.sorted_excess[group], level, confidence)
             return band_interval(step, X, depth)
 
         return self._outcomes(t, states, behavior, groups, find)
@@ -229,6 +249,8 @@ class Asked:
             or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
             default); ``false_alarm_rate``, the promised probability that a successful run raises
             any alarm (M8), in a monitor without assure episodes measured, not promised;
+            ``confidence``, with which that rate holds for this very monitor and not on average
+            (M20);
             ``for_steps``, how many steps in a row p must stay below the threshold; and
             ``clear_above``, where an alarm ends.
 
@@ -301,18 +323,20 @@ class Asked:
         *,
         rates: Sequence[Level] | None = None,
         for_steps: int = 1,
+        confidence: Level = 0.95,
         group: Any = None,
         calibration: Calibration = "target",
     ) -> PromisedAlarms:
         """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
 
-        Fix the rate before you look: a rate that was picked from this table is slightly optimistic,
-        because the same assure episodes chose it. Without assure episodes the learning episodes
+        A rate that was picked from this table is optimistic, because the same assure episodes chose
+        it. ``rate_at_most`` is not: with the confidence, it bounds the rates of all rows at once
+        (M20). Without assure episodes the learning episodes
         stand in for them, and the rates are measured, not promised.
         """
         own = self._calibration(target, calibration)
         assured = self._kept.assured(target, own, self.fitted.group_of(group))
-        return promised_alarms(assured, rates=rates, for_steps=for_steps)
+        return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
 
     def evaluate(
         self,

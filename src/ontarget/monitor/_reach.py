@@ -54,6 +54,12 @@ def _promises(fitted: Fitted) -> str:
         )
     counts = [own.size for own in fitted.sorted_excess]
     there = f"{min(counts):,}" + " in the smallest group" * (len(counts) > 1)
+    if any(fitted.stopped):
+        cut = sum(fitted.stopped)
+        return (
+            f"by {there} assure episodes, {cut:,} of them cut off: each takes the place of one "
+            "that met the target and raised an alarm"
+        )
     lacking = [rate for rate in _RATES if needed_successes(rate) > min(counts)]
     if not lacking:
         return f"an alarm with at most 1 % false alarms is within reach of {there} assure episodes"

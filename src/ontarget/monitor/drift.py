@@ -15,7 +15,13 @@ from ontarget._typing import ArrayLike
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
-from ontarget.errors import CalibrationError, FewEpisodesError, GroupError, InputError
+from ontarget.errors import (
+    CalibrationError,
+    CensoredError,
+    FewEpisodesError,
+    GroupError,
+    InputError,
+)
 from ontarget.fitted.fitted import Fitted
 
 __all__ = ["DriftBet", "DriftGuard", "DriftReading", "guard_of"]
@@ -247,6 +253,11 @@ def guard_of(fitted: Fitted, *, t: int, level: Level, group: int) -> DriftGuard:
     ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
+    if fitted.stopped[group]:
+        raise CensoredError(
+            f"{fitted.stopped[group]:,} assure episodes were cut off, so the others are a "
+            "selection that new runs differ from; a drift guard needs episodes that all ended"
+        )
     if not ranks.n:
         raise FewEpisodesError(
             f"a drift guard needs assure episodes that reach step {t}, and this monitor has none; "

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._grid import snap
-from ontarget.conformal._levels import exact_rate
+from ontarget.conformal._levels import exact_confidence, exact_rate
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM
@@ -88,6 +88,12 @@ class Facts:
         return None if self.only_measured else self.asked_rate
 
     @property
+    def confidence(self) -> float | None:
+        """The confidence with which the rate is promised; None if it is promised on average."""
+        asked = getattr(self.rule, "confidence", None)
+        return None if asked is None else float(exact_confidence(asked))
+
+    @property
     def only_measured(self) -> bool:
         """Whether the learning episodes set the alarm, for want of assure episodes (M16)."""
         return self.alarms is not None and self.alarms.measured
@@ -110,9 +116,9 @@ class Facts:
     def recorded_rate(self) -> float | None:
         """The share of assure episodes that met the target; None if the monitor has none."""
         fitted = self.found.fitted
-        if fitted.assure is None:
+        if fitted.observed is None:
             return None
-        return float(self.found.target.contains(fitted.assure.outcomes, fitted.grid).mean())
+        return float(self.found.target.contains(fitted.observed.outcomes, fitted.grid).mean())
 
     @cached_property
     def one_sided(self) -> OneSided | None:
@@ -165,11 +171,11 @@ def explained(error: FewEpisodesError, fitted: Fitted, target: Target) -> FewEpi
 
     If no recorded run ever met the target, neither more episodes nor a higher rate will help.
     """
-    if fitted.assure is None or target.contains(fitted.assure.outcomes, fitted.grid).any():
+    if fitted.observed is None or target.contains(fitted.observed.outcomes, fitted.grid).any():
         return error
-    outcomes = fitted.assure.outcomes
+    outcomes = fitted.observed.outcomes
     return FewEpisodesError(
-        f"none of the {len(fitted.assure):,} assure episodes met the target {target}, and a "
+        f"none of the {len(fitted.observed):,} assure episodes met the target {target}, and a "
         f"promise needs some that did; their outcomes are {outcomes.min():.4g} to "
         f"{outcomes.max():.4g}: choose a target that runs can meet"
     )

@@ -100,7 +100,8 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
         return [f"alarm      none: {told(facts.no_alarms)}"]
     quality, rule, rate = facts.alarms.quality, facts.rule, facts.promised_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in facts.alarms.triggers)
-    promised = "" if rate is None else f" (promised {_percent(rate)})"
+    sure = "" if facts.confidence is None else f" with {_percent(facts.confidence)} confidence"
+    promised = "" if rate is None else f" (promised {_percent(rate)}{sure})"
     if facts.only_measured and facts.asked_rate is not None:
         promised = f" (set for {_percent(facts.asked_rate)}: measured, not promised)"
     lines = [

@@ -183,7 +183,7 @@ def guaranteed(facts: Facts) -> list[str]:
         items.insert(
             1,
             f"At most {percent(facts.promised_rate)} of the runs that meet the target raise any "
-            "alarm, on average over recordings like the one that set the threshold. "
+            f"alarm, {_how_sure(facts.confidence)}. "
             f"Here: {quality.count:,} of {quality.n:,}.",
         )
     return items
@@ -363,10 +363,17 @@ def _assured(facts: Facts) -> str:
         low, high = promised.spread()
         parts.append(
             f"{promised.m:,} of them met the target and set the alarm: promised "
-            f"{percent(promised.rate)} false alarms on average over such sets; given this very "
-            f"set, {_between(low, high)} (90\u00a0%)"
+            f"{percent(promised.rate)} false alarms {_how_sure(promised.confidence)}; given this "
+            f"very set, {_between(low, high)} (90\u00a0%)"
         )
     return "; ".join(parts) or "stand behind what is ruled out and assured"
+
+
+def _how_sure(confidence: float | None) -> str:
+    """What a promised rate is to be read as."""
+    if confidence is None:
+        return "on average over recordings like the one that set the threshold"
+    return f"with {percent(confidence)} confidence for this very recording"
 
 
 def _between(low: float, high: float) -> str:

@@ -30,6 +30,8 @@ def record_arrays(
     behavior_values: Any,
     features: Sequence[str] | None,
     categorical: Sequence[str],
+    stop_probability: Any = None,
+    cutoff: ArrayLike | None = None,
 ) -> RawEpisodes:
     """The unchecked episodes in these arrays; see `Episodes.from_arrays`."""
     judged = _judged(behavior, told=behavior_values is not None)
@@ -73,6 +75,8 @@ def record_arrays(
         states=columns,
         rewards=rows(rewards, "rewards"),
         behavior_values=rows(behavior_values, "behavior_values") if judged.told else None,
+        stop_probability=rows(stop_probability, "stop_probability"),
+        cutoff=None if cutoff is None else _cutoffs(cutoff, n),
     )
 
 
@@ -177,6 +181,12 @@ def _ids(ids: ArrayLike | None, n: int) -> AnyArray:
     if found.size != n:
         raise EpisodesError(f"ids need to differ, got {found[np.argmax(counts)]!s} twice")
     return array
+
+
+def _cutoffs(values: ArrayLike, n: int) -> FloatArray:
+    array = _per_episode(values, n, "cutoff")
+    _check_numeric(array, "cutoff")
+    return array.astype(np.float64)
 
 
 def _flags(values: ArrayLike, n: int) -> BoolArray:

@@ -88,7 +88,8 @@ def _recording(
         raise EpisodesError("the table has no row; record at least one episode")
     steps, first_step, parts = read_steps(parts, layout, ids.codes, read)
     late = {parts.reward, parts.truncated, parts.terminated, behavior.column}
-    names = feature_names(layout, columns, {parts.episode, parts.step, parts.group}, late)
+    early = {parts.episode, parts.step, parts.group, layout.stop_probability, layout.cutoff}
+    names = feature_names(layout, columns, early, late)
     arrangement = arrange(ids.codes, steps, first_step=first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
     del ids, steps
@@ -110,6 +111,8 @@ def _recording(
         behavior_values=reader.per_row(behavior.column, "behavior"),
         remarks=(*parts.remarks, *notes),
         unseen=unseen,
+        stop_probability=reader.per_row(layout.stop_probability, "stop_probability"),
+        cutoff=reader.at_start(layout.cutoff, "cutoff"),
     )
 
 
@@ -147,6 +150,11 @@ class _Reader:
             return None
         values = numbers(self.read(name), f"{what} (column {name!r})", self.where)
         return self.arrangement.place(values)
+
+    def at_start(self, name: str | None, what: str) -> FloatArray | None:
+        """The number in each episode's first row."""
+        values = self.per_row(name, what)
+        return None if values is None else values[: self.arrangement.lengths.size]
 
     def per_episode(self, name: str) -> AnyArray:
         """One label per episode; refused unless it is the same in all rows of an episode."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from types import EllipsisType
 from typing import Protocol, TypeAlias, TypedDict
 
-from ontarget.episodes._building import Censored
+from ontarget.episodes._censoring import Censored
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
@@ -69,6 +69,9 @@ class FrameOptions(TypedDict, total=False):
     censored: Censored
     first_step: int | None
     like: Alike | None
+    stop_probability: str | None
+    stop_bound: float | None
+    cutoff: str | None
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,9 @@ class Layout:
     censored: Censored = "refuse"
     first_step: int | None = None
     like: Alike | None = None
+    stop_probability: str | None = None
+    stop_bound: float | None = None
+    cutoff: str | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None
     # Whether the horizon was declared, rather than taken from the longest episode.

@@ -1,0 +1,123 @@
+"""Runs that were stopped or cut off: refused, left out, kept as such, or made up for (M24)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from ontarget._keyed import keyed_uniform
+from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes._store import Store
+from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
+
+__all__ = ["CENSORED", "Censored", "chosen_by_lot", "needs", "run_products", "settle_censored"]
+
+Censored: TypeAlias = Literal["refuse", "drop", "worst-case", "weights", "horizon"]
+CENSORED: Final = get_args(Censored)
+
+
+def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
+    """Refuse a way to treat cut-off episodes that lacks what it rests on."""
+    if not given:
+        listed: list[str | Argument] = []
+        for one in arguments:
+            listed += [", " * bool(listed), one]
+        raise CensoredError(Argument("censored", censored), " needs ", *listed, " too")
+
+
+def settle_censored(
+    store: Store,
+    censored: Censored,
+    *,
+    going_on: FloatArray | None = None,
+    bound: float | None = None,
+) -> tuple[Store, IndexArray | None]:
+    """The store and the episodes to keep, after those that were cut off were dealt with (M1, M24).
+
+    ``going_on`` is ∏ 1/(1 − q) of each episode: 1 over the probability that nobody stopped it.
+    """
+    cut = int(np.count_nonzero(store.censored))
+    if censored == "weights":
+        return _drawn(store, going_on, bound)
+    if not cut:
+        return store, None
+    n, first = store.lengths.size, int(np.argmax(store.censored))
+    if censored == "refuse":
+        raise CensoredError(
+            f"{cut:,} of {n:,} episodes were cut off before their end and before the horizon "
+            f"{store.horizon} (first: episode {store.ids[first]!s} after {store.lengths[first]} "
+            "steps), so their outcome is unknown; record them to the end, pass ",
+            Argument("censored", "worst-case"),
+            " to promise only what holds whatever became of them, or ",
+            Argument("censored", "drop"),
+            " to leave them out (what remains is then a selection)",
+        )
+    kept = np.flatnonzero(~store.censored)
+    if not kept.size:
+        raise CensoredError(
+            f"all {n:,} episodes were cut off before the horizon {store.horizon}, so none is left "
+            "after ",
+            Argument("censored", censored),
+            "; record episodes to their end, or pass the horizon they reach",
+        )
+    if censored == "worst-case":
+        return replace(store, censoring=censored), None
+    return replace(store, dropped=cut, censoring=censored), kept
+
+
+def _drawn(
+    store: Store, going_on: FloatArray | None, bound: float | None
+) -> tuple[Store, IndexArray]:
+    """Episodes that nobody stopped, drawn so that they are like runs that are left alone."""
+    needs(
+        "weights",
+        going_on is not None and bound is not None,
+        Argument("stop_probability", Placeholder("NAME")),
+        Argument("stop_bound", Placeholder("B")),
+    )
+    assert going_on is not None
+    assert bound is not None
+    ended = np.flatnonzero(~store.censored)
+    lots = chosen_by_lot(
+        going_on[ended], bound, keys=store.keys[ended], ids=store.ids[ended], name="stop_bound"
+    )
+    kept = ended[lots]
+    if not kept.size:
+        raise CensoredError(
+            f"of {store.lengths.size:,} episodes, {ended.size:,} were not stopped, and none of "
+            "these was drawn; record more, or pass a lower ",
+            Argument("stop_bound"),
+        )
+    return replace(store, dropped=store.lengths.size - kept.size, censoring="weights"), kept
+
+
+def chosen_by_lot(
+    weights: FloatArray, bound: float, *, keys: KeyArray, ids: AnyArray, name: str, seed: int = 0
+) -> IndexArray:
+    """Positions drawn with the probability weight / bound each, by seed and id.
+
+    ``name`` is what the bound is called. A weight above it is refused: nothing can be drawn with a
+    probability above 1, and a bound that is raised after looking depends on what was seen.
+    """
+    if not (np.isfinite(bound) and bound > 0.0):
+        raise EpisodesError(Argument(name), f" needs a number above 0, got {bound!r}")
+    above = weights > bound
+    if above.any():
+        i = int(np.argmax(weights))
+        raise EpisodesError(
+            Argument(name),
+            f" needs to be at least every run's weight, got {bound:g} and a weight of "
+            f"{weights[i]:.4g} for episode {ids[i]!s}; choose a bound that holds for every "
+            "possible run, before you look at them",
+        )
+    return np.flatnonzero(keyed_uniform(keys, seed, "by lot", name) < weights / bound)
+
+
+def run_products(rows: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
+    """The product of each episode's numbers, which are in time-major order."""
+    products = np.ones(lengths.size)
+    for t in range(offsets.size - 1):
+        products[lengths > t] *= rows[offsets[t] : offsets[t + 1]]
+    return products

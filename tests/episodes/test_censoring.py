@@ -1,0 +1,203 @@
+"""Cut-off episodes: kept apart, drawn by lot, or followed up to a horizon; and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.errors import CensoredError, EpisodesError, InputError, ModelFileError
+from ontarget.models import Marginal
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+
+TARGET = Target.at_least(0.0)
+
+
+def arrays(n: int = 200, seed: int = 0) -> tuple[list, list, np.ndarray]:
+    """Walks of four steps, every twentieth of which is cut off after two."""
+    rng = np.random.default_rng(seed)
+    cut = np.arange(n) % 20 == 7
+    lengths = np.where(cut, 2, 4).tolist()
+    states = [rng.normal(size=(length, 1)) for length in lengths]
+    return states, [rng.normal(size=length) for length in lengths], cut
+
+
+def worst_case(n: int = 200) -> Episodes:
+    states, rewards, cut = arrays(n)
+    return Episodes.from_arrays(states, rewards, truncated=cut, censored="worst-case")
+
+
+def test_cut_off_episodes_are_kept_apart_and_said() -> None:
+    episodes = worst_case()
+    assert (len(episodes), episodes.cut_off.sum(), episodes.dropped) == (200, 10, 0)
+    assert episodes.take([0, 7]).cut_off.tolist() == [False, True]
+    text = "10 cut off, and each counts as the worst case in what is promised"
+    assert text in episodes.describe()
+    assert episodes.censoring == "worst-case"
+
+
+def test_a_worst_case_monitor_is_saved_and_loaded_alike(tmp_path) -> None:
+    monitor = GoalMonitor(Marginal(), min_calibration=5).fit(worst_case(), progress=False)
+    fitted = monitor.fitted
+    assert fitted.trained.sizes["learn"] + fitted.trained.sizes["assure"] < 200
+    assert fitted.stopped[0] == np.isinf(fitted.excess).sum() > 0
+    monitor.save(tmp_path / "m.ontarget")
+    loaded = GoalMonitor.load(tmp_path / "m.ontarget")
+    assert loaded.fitted.stopped == fitted.stopped
+    assert loaded.fitted.trained.censoring == "worst-case"
+    for found in (monitor, loaded):
+        watch = found.watch(TARGET, false_alarm_rate=0.5)
+        assert watch.trigger.promised.stopped == fitted.stopped[0]
+        one = watch.step([0.0])
+        many = found.outlook(0, [[0.0]], 0.0, TARGET)
+        assert (one.low, one.high, one.plausibility) == (
+            many.low[0],
+            many.high[0],
+            many.plausibility[0],
+        )
+    loaded.save(tmp_path / "again.ontarget")
+    same = (tmp_path / "m.ontarget").read_bytes() == (tmp_path / "again.ontarget").read_bytes()
+    assert same
+
+
+def test_a_stopped_run_widens_the_bounds_by_its_share() -> None:
+    monitor = GoalMonitor(Marginal(), min_calibration=5).fit(worst_case(), progress=False)
+    fitted = monitor.fitted
+    n, c = fitted.ranks.at(0, 0).n, fitted.stopped[0]
+    found = monitor.outlook(0, [[0.0]], 0.0, TARGET)
+    assert found.high[0] - found.low[0] == pytest.approx((c + 2 - 1) / (n + c + 1))
+    assert found.spread[0, 0] < found.p[0] < found.spread[0, 1]
+
+
+def test_what_needs_outcomes_refuses_cut_off_episodes() -> None:
+    monitor = GoalMonitor(Marginal(), min_calibration=5).fit(worst_case(), progress=False)
+    for ask in (
+        lambda: monitor.evaluate(worst_case(100), TARGET, resamples=2),
+        lambda: monitor.calibrate_target(TARGET, worst_case(100)),
+    ):
+        with pytest.raises(CensoredError, match=r"5 of these 100 episodes were cut off.*take\(~"):
+            ask()
+    with pytest.raises(CensoredError, match="a drift guard needs episodes that all ended"):
+        monitor.drift_guard()
+    parts = worst_case().split(train=0.4, calibrate=0.4, assure=0.2)
+    with pytest.raises(CensoredError, match="'worst-case' needs learn and assure"):
+        GoalMonitor(Marginal()).fit(split=parts, progress=False)
+
+
+def test_levels_out_of_reach_count_the_stopped_runs() -> None:
+    from ontarget.errors import CalibrationError
+
+    monitor = GoalMonitor(Marginal(), min_calibration=5).fit(worst_case(), progress=False)
+    for ask in (monitor.interval, monitor.promise):
+        with pytest.raises(CalibrationError, match=r"has \d+, \d of them cut off"):
+            ask(0, [[0.0]], 0.0, 0.97)
+    band = monitor.band(0, [[0.0]], 0.0, 0.97)
+    assert np.isinf(band.lower[0])
+    assert np.isinf(band.upper[0])
+
+
+def frame(**columns: object) -> pl.DataFrame:
+    table = {
+        "episode": [1, 1, 1, 2, 2, 3, 3, 3],
+        "step": [0, 1, 2, 0, 1, 0, 1, 2],
+        "x": [0.0] * 8,
+        "reward": [1.0] * 8,
+        "truncated": [0, 0, 0, 0, 1, 0, 0, 0],
+    }
+    return pl.DataFrame(table | columns)
+
+
+def test_columns_of_a_log_say_how_runs_were_stopped() -> None:
+    q = [0.0, 0.5, 0.0, 0.0, 0.5, 0.0, 0.5, 0.0]
+    options = {"censored": "weights", "stop_probability": "q"}
+    episodes = Episodes.from_frame(frame(q=q), **options, stop_bound=2.0)
+    assert episodes.schema.names == ("x",)
+    assert episodes.ids.tolist() == [1, 3]
+    assert "1 left out: those that were stopped, and others by lot" in episodes.describe()
+    due = [3, 3, 3, 2, 2, 5, 5, 5]
+    episodes = Episodes.from_frame(frame(due=due), censored="horizon", cutoff="due", horizon=3)
+    assert (episodes.ids.tolist(), episodes.horizon) == ([1, 3], 3)
+    short = Episodes.from_frame(frame(due=due), censored="horizon", cutoff="due", horizon=2)
+    assert short.outcomes.tolist() == [2.0, 2.0, 2.0]
+    assert "with an earlier cut-off left out" in episodes.describe()
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.0, 1.5, float("nan")])
+def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
+    q = [0.0] * 6 + [wrong, 0.0]
+    with pytest.raises(
+        EpisodesError, match=r"stop_probability .*got (-0.1|1|1.5|nan) at episode 3, step 1"
+    ):
+        Episodes.from_frame(frame(q=q), censored="weights", stop_probability="q", stop_bound=2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"censored": "weights"}, "censored='weights' needs stop_probability=NAME, stop_bound=B"),
+        ({"censored": "horizon", "horizon": 2}, "censored='horizon' needs cutoff=NAME, horizon=N"),
+        ({"censored": "horizon", "cutoff": "due"}, "censored='horizon' needs cutoff=NAME"),
+        (
+            {"censored": "horizon", "cutoff": "due", "horizon": 9},
+            "no episode has a cut-off of 9 steps or more, the latest is 5",
+        ),
+        (
+            {"censored": "weights", "stop_probability": "q", "stop_bound": 1.5},
+            "stop_bound needs to be at least every run's weight, got 1.5 and a weight of 2 for",
+        ),
+        (
+            {"censored": "weights", "stop_probability": "q", "stop_bound": -1.0},
+            "stop_bound needs a number above 0, got -1.0",
+        ),
+        ({"censored": "keep"}, "censored needs one of 'refuse', 'drop', 'worst-case'"),
+    ],
+)
+def test_a_way_that_lacks_something_says_what(options: dict, message: str) -> None:
+    q = [0.0, 0.5, 0.0, 0.0, 0.5, 0.0, 0.5, 0.0]
+    table = frame(q=q, due=[3, 3, 3, 2, 2, 5, 5, 5])
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(table, **options)
+
+
+def test_a_cut_off_that_a_run_did_not_keep_to_is_refused() -> None:
+    for due, message in (
+        ([2] * 8, "got 2 for episode 1, which has 3"),
+        ([9] * 8, "episode 2 was cut off after 2 steps, before its cutoff of 9"),
+    ):
+        with pytest.raises(EpisodesError, match=message):
+            Episodes.from_frame(frame(due=due), censored="horizon", cutoff="due", horizon=2)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "bound", "message"),
+    [
+        (np.full((4, 2), 3.0), 8.0, "bound needs to be at least every run's weight, got 8 and a"),
+        (np.full((4, 2), -1.0), 8.0, "ratios need numbers from 0 up, got -1.0 for episode 0"),
+        (np.full(4, -1.0), 8.0, "got a product of -1.0 for episode 0"),
+        (np.full(4, np.inf), 8.0, "got a product of inf for episode 0"),
+        (np.full(4, np.nan), 8.0, "got a product of nan for episode 0"),
+        (np.ones((3, 2)), 8.0, "one entry for each of 4 episodes, got 3"),
+        (np.ones((4, 3)), 8.0, "one for each of its 2 steps, got shape"),
+        (np.ones(4), 0.0, "bound needs a number above 0, got 0.0"),
+        (np.ones(4), np.inf, "bound needs a number above 0, got inf"),
+        (np.zeros(4), 1.0, "none of the 4 episodes was drawn"),
+    ],
+)
+def test_thinning_says_what_is_wrong(ratios: np.ndarray, bound: float, message: str) -> None:
+    episodes = Episodes.from_arrays(np.zeros((4, 2, 1)), np.ones((4, 2)))
+    with pytest.raises((InputError, EpisodesError), match=message):
+        episodes.thinned(ratios, bound)
+
+
+def test_a_forged_excess_is_refused(tmp_path) -> None:
+    from dataclasses import replace
+
+    from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
+
+    fitted = GoalMonitor(Marginal()).fit(worst_case(), progress=False).fitted
+    for wrong in (-np.inf, np.nan, 0.7):
+        forged = replace(fitted, excess=np.where(np.isinf(fitted.excess), wrong, fitted.excess))
+        with pytest.raises(ModelFileError, match=r"excess needs numbers from 0 to 0\.5"):
+            fitted_from_bytes(fitted_bytes(forged))
