@@ -51,6 +51,8 @@ def logs(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, Any]]:
         options["first_step"] = draw(st.just(first) | st.integers(-1, 3))
     if draw(st.booleans()):
         options["features"] = ["x"]
+    if draw(st.booleans()):
+        options["drop"] = [draw(st.sampled_from([*columns, "score"]))]
     return pl.DataFrame(columns)[list(order)], options
 
 

@@ -181,3 +181,30 @@ def test_a_log_is_read_alike_under_any_common_names_and_first_step(
     assert_frame_equal(back, in_time_order(moved, names["episode"], names["step"]))
     assert runs.outcomes.tolist() == expected.outcomes.tolist()
     assert runs.schema == expected.schema
+
+
+def test_a_dropped_column_plays_no_part() -> None:
+    frame = table("run", "t", "gain", "cost", "x", "y")
+    runs = Episodes.from_frame(frame, drop=["cost", "y"])  # else: gain or cost?
+    assert (runs.roles.reward, runs.schema.names) == ("gain", ("x",))
+    with pytest.raises(EpisodesError, match=r"^no column 'z' to drop among run, t, gain"):
+        Episodes.from_frame(frame, drop=["z"])
+    with pytest.raises(EpisodesError, match="drop needs a list of columns, got the text 'y'"):
+        Episodes.from_frame(frame, drop="y")
+
+
+def test_a_written_file_is_read_without_a_column(tmp_path) -> None:
+    frame = table("run", "t", "gain", "x", "y", mode=["on", "off", "on", "on"])
+    runs = Episodes.from_frame(frame, categorical=["x"])
+    runs.write(tmp_path / "runs.parquet")
+    kept = Episodes.read(tmp_path / "runs.parquet", drop=["y"]).schema
+    assert kept.names == ("x", "mode")
+    assert kept.categorical == (0, 1)
+
+
+def test_a_time_as_a_feature_is_refused_with_the_way_out() -> None:
+    at = pl.Series("at", [0, 1, 2, 3], dtype=pl.Datetime)
+    frame = table("run", "step", "reward", "x").with_columns(at)
+    with pytest.raises(EpisodesError, match=r"feature 'at' .*pass drop=\['at'\] to leave it out"):
+        Episodes.from_frame(frame)
+    assert Episodes.from_frame(frame, drop=["at"]).schema.names == ("x",)

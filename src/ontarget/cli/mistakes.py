@@ -32,8 +32,9 @@ _CAUTIONS = (AlarmWarning, EpisodesWarning)
 # Arguments of the library that are also options of the command line.
 _OPTIONS: Final = frozenset(
     (
-        *("episode", "step", "first_step", "reward", "features", "categorical", "behavior"),
+        *("episode", "step", "first_step", "reward", "features", "drop", "categorical"),
         *(
+            "behavior",
             "group",
             "truncated",
             "terminated",

@@ -137,6 +137,7 @@ _READING: Final = (
     _reading(
         "features", str, "Feature columns, separated by commas; by default the rest.", "NAMES"
     ),
+    _reading("drop", str, "Columns to leave out, separated by commas.", "NAMES"),
     _reading(
         "categorical",
         str,
@@ -182,7 +183,7 @@ def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in given.items() if value is not None}
     if found.pop("drop_censored", False):
         found["censored"] = "drop"
-    for name in ("features", "categorical"):
+    for name in ("features", "categorical", "drop"):
         if name in found:
             found[name] = [part.strip() for part in found[name].split(",")]
     for name in ("step", "reward", "group", "truncated", "terminated"):

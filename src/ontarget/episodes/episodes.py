@@ -141,6 +141,8 @@ class Episodes(Recorded):
         features
             The feature columns; by default all columns without another role. Text becomes
             categories.
+        drop
+            Columns to leave out; they are read for nothing.
         behavior
             What an episode is judged by: the name of a behavior, or of a column that holds its
             value after each row.

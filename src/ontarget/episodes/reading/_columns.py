@@ -12,7 +12,7 @@ import polars as pl
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes.schema import Feature
-from ontarget.errors import Argument, CategoryError, EpisodesError, Placeholder
+from ontarget.errors import Argument, CategoryError, EpisodesError
 
 __all__ = [
     "Labels",
@@ -55,8 +55,8 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         raise EpisodesError(
             f"{what} needs numbers, got the type {column.dtype}; turn it into a number that is "
             "known at each step (such as the hours since the start), or pass ",
-            Argument("features", Placeholder("NAMES")),
-            " with the other features",
+            Argument("drop", [column.name]),
+            " to leave it out",
         )
     _refuse_inexact(column, what, where)
     values: FloatArray = column.cast(pl.Float64).to_numpy()

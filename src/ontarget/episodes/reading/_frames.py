@@ -24,7 +24,7 @@ from ontarget.episodes.reading._columns import (
     number_feature,
     numbers,
 )
-from ontarget.episodes.reading._layout import Layout, feature_names
+from ontarget.episodes.reading._layout import Layout, feature_names, kept_columns
 from ontarget.episodes.reading._parts import Parts, find_parts
 from ontarget.episodes.reading._steps import read_steps
 from ontarget.episodes.schema import Feature, Schema
@@ -66,7 +66,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 
 def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
     """The unchecked episodes in a table, of which a few columns are read at a time."""
-    columns = tuple(table.collect_schema().names())
+    columns = kept_columns(layout, table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
 
     read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)

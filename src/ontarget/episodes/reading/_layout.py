@@ -13,7 +13,7 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "layout_of"]
+__all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "kept_columns", "layout_of"]
 
 # The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
@@ -60,6 +60,7 @@ class FrameOptions(TypedDict, total=False):
     step: str | None
     reward: str | None
     features: Sequence[str] | None
+    drop: Sequence[str]
     behavior: str | Behavior
     truncated: str | None
     terminated: str | None
@@ -79,6 +80,7 @@ class Layout:
     step: _Part = ...
     reward: _Part = ...
     features: Sequence[str] | None = None
+    drop: Sequence[str] = ()
     behavior: str | Behavior = "sum"
     truncated: _Part = ...
     terminated: _Part = ...
@@ -120,6 +122,9 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
         )
     elif "features" in options or "categorical" in options:
         layout = replace(layout, schema=None)
+    elif layout.drop and layout.schema is not None:
+        kept = tuple(one for one in layout.schema.features if one.name not in layout.drop)
+        layout = replace(layout, schema=Schema(kept), features=tuple(one.name for one in kept))
     return replace(layout, declared=layout.declared or "horizon" in options)
 
 
@@ -140,6 +145,18 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
             " must be the same as in the episodes of the fit "
             f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
+
+
+def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns without those to drop, each of which must be there."""
+    if isinstance(layout.drop, str):
+        raise EpisodesError(
+            Argument("drop"), f" needs a list of columns, got the text {layout.drop!r}"
+        )
+    unknown = [name for name in layout.drop if name not in columns]
+    if unknown:
+        raise EpisodesError(f"no column {unknown[0]!r} to drop among {', '.join(columns)}")
+    return tuple(name for name in columns if name not in set(layout.drop))
 
 
 def feature_names(
