@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from ontarget._plain import plain
 from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 
-__all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
+__all__ = ["Exit", "PlainCommand", "PlainGroup", "as_option", "in_options"]
 
 _DEBUG = "--debug"
 _CAUTIONS = (AlarmWarning, EpisodesWarning)
@@ -157,10 +157,11 @@ def in_options(error: OntargetError) -> str:
     >>> in_options(EpisodesError("pass ", reward, " or ", censored))
     'pass --reward NAME or --drop-censored'
     """
-    return " ".join(error.told(_option).split())
+    return " ".join(error.told(as_option).split())
 
 
-def _option(argument: Argument) -> str:
+def as_option(argument: Argument) -> str:
+    """An argument of the library as this program's option."""
     name, value = argument.name, argument.value
     if (name, value) == ("censored", "drop"):
         return "--drop-censored"

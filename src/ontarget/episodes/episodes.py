@@ -18,9 +18,12 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, InputError
+from ontarget.target import Target
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ontarget.episodes.look import Look
 
 __all__ = ["Episodes", "PaperSplit", "Split"]
 
@@ -337,6 +340,33 @@ class Episodes(Recorded):
         from ontarget.episodes._description import describe
 
         return describe(self)
+
+    def look(self, target: Target | None = None) -> Look:
+        """What these episodes hold and what to clear up before a fit; print the result.
+
+        It shows lengths, outcomes, gaps, constant columns, rare categories and the order of the
+        file. Above all it looks for leaks: features that hold what nobody can know yet, such as the
+        outcome, the steps left, or the reward of their own row. Each caution says what was found,
+        where, why it matters and what to do. A leak that only several columns make together can
+        escape, as can one that is weak.
+
+        Parameters
+        ----------
+        target
+            Also count the episodes that met this target, and look for columns that tell it.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> rewards = rng.normal(size=(100, 3))
+        >>> leak = np.repeat(rewards.sum(axis=1), 3).reshape(100, 3, 1)
+        >>> runs = Episodes.from_arrays(leak, rewards, features=["final_score"])
+        >>> [caution.kind for caution in runs.look().cautions]
+        ['outcome']
+        """
+        from ontarget.episodes.look import look_at
+
+        return look_at(self, target)
 
     def __repr__(self) -> str:
         longest = int(self.lengths.max())
