@@ -49,6 +49,9 @@ def logs(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, Any]]:
     options: dict[str, Any] = {part: name for part, name in named.items() if draw(st.booleans())}
     if draw(st.booleans()):
         options["first_step"] = draw(st.just(first) | st.integers(-1, 3))
+    for part in ("episode", "step"):
+        if draw(st.booleans()):
+            options[part] = [named[part], draw(st.sampled_from(["x", *named.values()]))]
     if draw(st.booleans()):
         options["features"] = ["x"]
     if draw(st.booleans()):

@@ -172,6 +172,8 @@ def as_option(argument: Argument) -> str:
         return option
     if name == "reward_bounds" and isinstance(value, tuple):
         return f"{option} {':'.join(f'{end:g}' if math.isfinite(end) else '' for end in value)}"
+    if name == "step" and isinstance(value, list) and len(value) == 1:
+        return f"{option} {value[0]},"  # one column that only sorts the rows
     several = value if isinstance(value, list | tuple) else [value]
     return f"{option} {','.join('none' if one is None else str(one) for one in several)}"
 

@@ -130,8 +130,13 @@ def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: An
 
 
 _READING: Final = (
-    _reading("episode", str, "Column of episode ids."),
-    _reading("step", str, "Column of step numbers; 'none' takes the rows in their order."),
+    _reading("episode", str, "Column of episode ids, or several joined by commas."),
+    _reading(
+        "step",
+        str,
+        "Column of step numbers or of times; several joined by commas sort the rows; 'none' takes "
+        "the rows in their order.",
+    ),
     _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
     _reading("reward", str, "Column of rewards, or none."),
     _reading(

@@ -139,8 +139,10 @@ class Episodes(Recorded):
         episode, step, reward
             The names of these columns. By default, the columns of ``like`` are used, then columns
             with these names, then the only column with another common name, such as ``run``, ``t``
-            or ``gain``. With ``step=None``, each episode's rows are taken in the order of the
-            table.
+            or ``gain``. Several columns can name an episode together,
+            ``episode=["home", "season"]``. A step is a whole number, or a time, which only sorts
+            the rows of an episode. Several columns sort them too: ``step=["over", "ball"]``. With
+            ``step=None``, each episode's rows are taken in the order of the table.
         features
             The feature columns; by default all columns without another role. Text becomes
             categories.

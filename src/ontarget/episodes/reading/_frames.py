@@ -20,6 +20,7 @@ from ontarget.episodes.reading._columns import (
     encoded,
     feature_of,
     flags,
+    joined_labels,
     labels,
     number_feature,
     numbers,
@@ -83,12 +84,13 @@ def _recording(
     behavior: Behavior,
     parts: Parts,
 ) -> RawEpisodes:
-    ids = labels(read(parts.episode), f"episode (column {parts.episode!r})")
+    ids = joined_labels([read(name) for name in parts.episode_columns], "episode")
     if not ids.codes.size:
         raise EpisodesError("the table has no row; record at least one episode")
-    steps, first_step, parts = read_steps(parts, layout, ids.codes, read)
+    steps, first_step, parts = read_steps(parts, layout, ids, read)
     late = {parts.reward, parts.truncated, parts.terminated, behavior.column}
-    names = feature_names(layout, columns, {parts.episode, parts.step, parts.group}, late)
+    early = {*parts.episode_columns, *parts.step_columns, parts.group}
+    names = feature_names(layout, columns, early, late)
     arrangement = arrange(ids.codes, steps, first_step=first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
     del ids, steps

@@ -17,6 +17,7 @@ __all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "kept_columns", "
 
 # The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
+_Parts: TypeAlias = _Part | Sequence[str]
 
 
 class Alike(Protocol):
@@ -56,8 +57,8 @@ class Alike(Protocol):
 class FrameOptions(TypedDict, total=False):
     """The options of `Episodes.from_frame` and `Episodes.read`."""
 
-    episode: str
-    step: str | None
+    episode: str | Sequence[str]
+    step: str | Sequence[str] | None
     reward: str | None
     features: Sequence[str] | None
     drop: Sequence[str]
@@ -76,8 +77,8 @@ class FrameOptions(TypedDict, total=False):
 class Layout:
     """The options of `FrameOptions`, with defaults for those not given."""
 
-    episode: _Part = ...
-    step: _Part = ...
+    episode: _Parts = ...
+    step: _Parts = ...
     reward: _Part = ...
     features: Sequence[str] | None = None
     drop: Sequence[str] = ()
