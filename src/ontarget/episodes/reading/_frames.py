@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -65,13 +65,20 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     return pl.Series(column.name, values)
 
 
-def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
-    """The unchecked episodes in a table, of which a few columns are read at a time."""
+def record_frame(
+    table: pl.LazyFrame | pl.DataFrame, layout: Layout, notes: Sequence[str] = ()
+) -> RawEpisodes:
+    """The unchecked episodes in a table, of which a few columns are read at a time.
+
+    ``notes`` are what a user should know about how the table itself was read.
+    """
     columns = kept_columns(layout, table.collect_schema().names())
     behavior = behavior_of(layout.behavior, columns=columns)
 
     read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
-    parts = find_parts(layout, columns, behavior, read)
+    with remarked(notes):
+        parts = find_parts(layout, columns, behavior, read)
+    parts = replace(parts, notes=(*notes, *parts.notes))
     with remarked(parts.remarks):
         return _recording(read, columns, layout, behavior=behavior, parts=parts)
 
