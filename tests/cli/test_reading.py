@@ -21,8 +21,8 @@ from ontarget.errors import OntargetError
 from .river import call, river, told
 
 NAMES = {
-    "episode": ["episode", "run", "Episode ID", "id", "lap"],
-    "step": ["step", "t", "Tick", "time", "second"],
+    "episode": ["episode", "run", "Episode ID", "id", "Case ID", "lap"],
+    "step": ["step", "t", "Tick", "time", "seq", "second"],
     "reward": ["reward", "gain", "R", "euros"],
 }
 

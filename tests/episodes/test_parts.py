@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
-from ontarget.episodes.reading._parts import _NAMES
+from ontarget.episodes.reading._parts import _LESS_COMMON, _NAMES
 from ontarget.errors import EpisodesError
 
 from .recordings import FEATURES, in_time_order, recordings
@@ -60,6 +60,19 @@ def test_what_is_passed_is_not_guessed() -> None:
     )
     told = Episodes.from_frame(frame, episode="run", step=None, reward="gain")
     assert (told.remarks, told.schema.names) == ((), ("t", "reward"))
+
+
+def test_less_common_names_count_only_if_no_common_one_is_there() -> None:
+    frame = table("unit", "cycle", "x", "points")
+    runs = Episodes.from_frame(frame)
+    assert runs.remarks == ("guessed by name: episode = unit, step = cycle, reward = points",)
+    common = table("run", "t", "gain", "match", "seq", "points")
+    runs = Episodes.from_frame(common)
+    assert runs.schema.names == ("match", "seq", "points")
+    judged = Episodes.from_frame(table("unit", "seq", "h", "points"), behavior="h")
+    assert (judged.roles.step, judged.schema.names) == ("seq", ("points",))
+    with pytest.raises(EpisodesError, match="episode, 'unit' or 'match'; pass episode=NAME"):
+        Episodes.from_frame(table("unit", "t", "gain", "match"))
 
 
 def test_another_candidate_beside_the_usual_name_is_remarked() -> None:
@@ -165,7 +178,10 @@ SPELLED = st.sampled_from([str.lower, str.upper, str.title, "_{}".format, "{} ".
 @given(
     frame=recordings(),
     names=st.fixed_dictionaries(
-        {part: st.sampled_from(_NAMES[part]) for part in ("episode", "step", "reward")}
+        {
+            part: st.sampled_from([*_NAMES[part], *_LESS_COMMON[part]])
+            for part in ("episode", "step", "reward")
+        }
     ),
     spelled=SPELLED,
     first_step=st.integers(-3, 7),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,16 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "truncated": ("truncated", "truncation", "timeout", "timeouts", "cutoff"),
     "terminated": ("terminated", "termination", "terminal", "terminals", "done", "dones"),
     "group": ("group",),
+}
+# Names that mean other things too: they count only if no column has one of the names above.
+_LESS_COMMON: Final[Mapping[str, Sequence[str]]] = {
+    "episode": (
+        *("unit", "unitid", "unitnumber", "unitnr", "case", "caseid", "caseconceptname", "match"),
+        *("matchid", "ticket", "ticketid", "trip", "tripid", "flight", "flightid", "job", "jobid"),
+        *("engine", "engineid", "machine", "machineid", "patient", "patientid", "order", "orderid"),
+    ),
+    "step": ("timestamp", "datetime", "timetimestamp", "seq", "sequence", "eventnumber"),
+    "reward": ("payoff", "points", "utility", "income"),
 }
 _HOLDS: Final = {"truncated": "flags a cut-off", "terminated": "flags an end"}
 _NAME: Final = Placeholder("NAME")
@@ -103,8 +113,8 @@ def find_parts(
         if part in found:
             continue
         free = [name for name in columns if name not in spent]
-        candidates = list(_candidates(part, free, layout, read))
         needed = _is_needed(part, behavior)
+        candidates = _candidates(part, free, layout, read, needed=needed)
         chosen = _chosen(part, candidates, needed=needed)
         if chosen is None and needed:
             raise EpisodesError(*_cannot_tell(part, columns))
@@ -177,19 +187,29 @@ def _several(name: str | None, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _candidates(
-    part: str, columns: Sequence[str], layout: Layout, read: Callable[[str], pl.Series]
-) -> Iterator[str]:
+    part: str,
+    columns: Sequence[str],
+    layout: Layout,
+    read: Callable[[str], pl.Series],
+    *,
+    needed: bool,
+) -> list[str]:
     """The columns whose names fit a role, the most likely first."""
     listed = set(layout.features or ())
     if part == "step" and layout.like is not None:
         listed = set()  # times that only order the rows were a feature at the fit as well
     is_flag = part in _HOLDS
-    for known in _NAMES[part]:
-        for name in columns:
-            if _plain(name) != known:
-                continue
-            if name == part or (name not in listed and (not is_flag or _holds_flags(read(name)))):
-                yield name
+    less_common = _LESS_COMMON[part] if needed or part == "step" else ()
+    for names in (_NAMES[part], less_common):
+        fit = [name for known in names for name in columns if _plain(name) == known]
+        fit = [
+            name
+            for name in fit
+            if name == part or (name not in listed and (not is_flag or _holds_flags(read(name))))
+        ]
+        if fit:
+            return fit
+    return []
 
 
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
