@@ -128,6 +128,23 @@ def test_a_log_gives_the_same_episodes_in_the_library_and_on_the_command_line(
         assert all(remark in result.output for remark in expected.remarks)
 
 
+def test_times_a_clock_and_an_outcome_are_options_too(tmp_path: Path) -> None:
+    at = pl.datetime_range(
+        pl.datetime(2026, 1, 1), pl.datetime(2026, 1, 3, 11), "1h", eager=True
+    ).alias("at")
+    frame = pl.DataFrame({"run": np.repeat(np.arange(10), 6), "x": np.arange(60.0)}).with_columns(
+        at, result=pl.col("run") % 3
+    )
+    frame.write_csv(tmp_path / "log.csv")
+    options = ["--step", "at", "--every", "2h", "--times", "at", "--outcome", "result", "--json"]
+    found = json.loads(told(["look", tmp_path / "log.csv", *options]))
+    assert found["lengths"]["most"] == 3.0
+    assert [one["name"] for one in found["columns"]][:2] == ["x", "at_elapsed_h"]
+    assert found["outcomes"]["most"] == 2.0
+    bad = call(["look", tmp_path / "log.csv", "--step", "at", "--every", "2"])
+    assert bad.stderr.startswith("ontarget: --every needs a time such as 30s")
+
+
 def test_a_csv_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.csv"
     Episodes.read(river().runs).take(range(60)).to_frame().write_csv(path)

@@ -222,7 +222,7 @@ def test_a_written_file_is_read_without_a_column(tmp_path) -> None:
 def test_a_time_as_a_feature_is_refused_with_the_way_out() -> None:
     at = pl.Series("at", [0, 1, 2, 3], dtype=pl.Datetime)
     frame = table("run", "step", "reward", "x").with_columns(at)
-    with pytest.raises(EpisodesError, match=r"feature 'at' .*pass drop=\['at'\] to leave it out"):
+    with pytest.raises(EpisodesError, match=r"feature 'at' .* or drop=\['at'\] to leave it out"):
         Episodes.from_frame(frame)
     assert Episodes.from_frame(frame, drop=["at"]).schema.names == ("x",)
 

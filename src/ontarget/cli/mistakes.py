@@ -33,6 +33,7 @@ _CAUTIONS = (AlarmWarning, EpisodesWarning)
 _OPTIONS: Final = frozenset(
     (
         *("episode", "step", "first_step", "reward", "features", "drop", "categorical"),
+        *("times", "every", "outcome"),
         *(
             "behavior",
             "group",

@@ -142,6 +142,14 @@ _READING: Final = (
     _reading(
         "features", str, "Feature columns, separated by commas; by default the rest.", "NAMES"
     ),
+    _reading(
+        "times",
+        str,
+        "Columns of dates or times to make features of: hours since the start, hour, weekday.",
+        "NAMES",
+    ),
+    _reading("every", str, "Put the rows on a clock by their times: 30s, 15m, 1h, 1d.", "TIME"),
+    _reading("outcome", str, "Column of a run's result, known when it ends."),
     _reading("drop", str, "Columns to leave out, separated by commas.", "NAMES"),
     _reading(
         "categorical",
@@ -188,7 +196,7 @@ def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in given.items() if value is not None}
     if found.pop("drop_censored", False):
         found["censored"] = "drop"
-    for name in ("features", "categorical", "drop"):
+    for name in ("features", "categorical", "drop", "times"):
         if name in found:
             found[name] = [part.strip() for part in found[name].split(",")]
     for name in ("step", "reward", "group", "truncated", "terminated"):

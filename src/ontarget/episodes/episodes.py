@@ -148,6 +148,17 @@ class Episodes(Recorded):
             categories.
         drop
             Columns to leave out; they are read for nothing.
+        times
+            Columns of dates or times to make features of: the hours since the run's first row
+            (``NAME_elapsed_h``), the hour of the day (``NAME_hour``) and the weekday
+            (``NAME_weekday``, Monday is 1).
+        every
+            Put the rows on a clock, such as ``"15m"`` or ``"1h"``: one step for each tick since the
+            run's first row. A step's state is the last row up to its tick, and its reward all that
+            is earned until the next tick. The step must be a column of times.
+        outcome
+            A column that holds a run's result, the same in all of its rows or in the last one
+            alone. It is earned in the last step and is no feature.
         behavior
             What an episode is judged by: the name of a behavior, or of a column that holds its
             value after each row.

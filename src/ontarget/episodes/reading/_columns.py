@@ -55,8 +55,9 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
-            f"{what} needs numbers, got the type {column.dtype}; turn it into a number that is "
-            "known at each step (such as the hours since the start), or pass ",
+            f"{what} needs numbers, got the type {column.dtype}; pass ",
+            Argument("times", [column.name]),
+            " to make numbers of dates and times, or ",
             Argument("drop", [column.name]),
             " to leave it out",
         )

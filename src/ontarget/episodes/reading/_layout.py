@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from types import EllipsisType
-from typing import Protocol, TypeAlias, TypedDict
+from typing import Final, Protocol, TypeAlias, TypedDict
 
 from ontarget.episodes._building import Censored
 from ontarget.episodes._store import Roles
@@ -13,7 +13,20 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "kept_columns", "layout_of"]
+__all__ = [
+    "AN_OUTCOME",
+    "ON_CLOCK",
+    "Alike",
+    "FrameOptions",
+    "Layout",
+    "feature_names",
+    "kept_columns",
+    "layout_of",
+]
+
+# How roles tell that steps are ticks of a clock (time@1h), and rewards an outcome (outcome:result).
+ON_CLOCK: Final = "@"
+AN_OUTCOME: Final = "outcome:"
 
 # The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
@@ -62,6 +75,9 @@ class FrameOptions(TypedDict, total=False):
     reward: str | None
     features: Sequence[str] | None
     drop: Sequence[str]
+    times: Sequence[str]
+    every: str | None
+    outcome: str | None
     behavior: str | Behavior
     truncated: str | None
     terminated: str | None
@@ -82,6 +98,9 @@ class Layout:
     reward: _Part = ...
     features: Sequence[str] | None = None
     drop: Sequence[str] = ()
+    times: Sequence[str] = ()
+    every: str | None = None
+    outcome: str | None = None
     behavior: str | Behavior = "sum"
     truncated: _Part = ...
     terminated: _Part = ...
@@ -115,6 +134,8 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
         _refuse_unlike(options, like.schema)
         layout = replace(
             layout,
+            every=_every_alike(options, like.roles),
+            outcome=_outcome_alike(options, like.roles),
             schema=like.schema,
             features=like.schema.names,
             behavior=options.get("behavior", like.behavior),
@@ -146,6 +167,27 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
             " must be the same as in the episodes of the fit "
             f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
+
+
+def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
+    """The clock of ``like``, which these episodes must be on too."""
+    step, sign, every = roles.step.rpartition(ON_CLOCK)
+    theirs = every if sign and step else None
+    passed = options.get("every", theirs)
+    if passed != theirs:
+        told = f"on a clock of {theirs}" if theirs else "not on a clock"
+        raise EpisodesError(
+            Argument("every"), f" must be as in the episodes of the fit, {told}; leave it out"
+        )
+    return theirs
+
+
+def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
+    """The column of outcomes that ``like`` has, unless the user passes other columns."""
+    if "outcome" in options or "reward" in options or "behavior" in options:
+        return options.get("outcome")
+    named = roles.reward is not None and roles.reward.startswith(AN_OUTCOME)
+    return str(roles.reward).removeprefix(AN_OUTCOME) if named else None
 
 
 def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.reading._layout import Layout
+from ontarget.episodes.reading._layout import ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["Parts", "find_parts"]
@@ -157,6 +157,8 @@ def _named_alike(
     if layout.like is None:
         return {}
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
+    if layout.every is not None and theirs["step"] not in columns:
+        theirs["step"] = theirs["step"].removesuffix(f"{ON_CLOCK}{layout.every}")
     found = {
         part: name
         for part, name in theirs.items()
@@ -234,7 +236,8 @@ def _cannot_tell(part: str, columns: Sequence[str]) -> tuple[str | Argument, ...
     if part == "episode":
         return message, Argument(part, _NAME)
     judged = (" or ", Argument("behavior", _NAME), " with the column that a run is judged by")
-    return message, Argument(part, _NAME), *judged
+    known = (", or ", Argument("outcome", _NAME), " with one that holds its result")
+    return message, Argument(part, _NAME), *judged, *known
 
 
 def _is_needed(part: str, behavior: Behavior) -> bool:

@@ -16,7 +16,7 @@ from ontarget.episodes.reading._parts import Parts
 from ontarget.episodes.reading._times import is_times, times_of
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Steps", "read_steps"]
+__all__ = ["Steps", "read_steps", "sortable"]
 
 
 class Steps(NamedTuple):
@@ -67,7 +67,7 @@ def read_steps(
 
 def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
     """Each row's place in its episode, once the rows are sorted by these columns."""
-    keys = [_sortable(column) for column in columns]
+    keys = [sortable(column) for column in columns]
     order = np.lexsort((*reversed(keys), ids.codes))
     same = np.diff(ids.codes[order]) == 0
     equal = same & np.all([np.diff(key[order]) == 0 for key in keys], axis=0)
@@ -89,7 +89,7 @@ def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
     return places
 
 
-def _sortable(column: pl.Series) -> AnyArray:
+def sortable(column: pl.Series) -> AnyArray:
     """The column as numbers to sort by."""
     what = f"step (column {column.name!r})"
     if is_times(column):
