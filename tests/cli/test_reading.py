@@ -141,7 +141,8 @@ def test_times_a_clock_and_an_outcome_are_options_too(tmp_path: Path) -> None:
     assert found["lengths"]["most"] == 3.0
     assert [one["name"] for one in found["columns"]][:2] == ["x", "at_elapsed_h"]
     assert found["outcomes"]["most"] == 2.0
-    bad = call(["look", tmp_path / "log.csv", "--step", "at", "--every", "2"])
+    options[3] = "2"
+    bad = call(["look", tmp_path / "log.csv", *options])
     assert bad.stderr.startswith("ontarget: --every needs a time such as 30s")
 
 
