@@ -21,8 +21,8 @@ from ontarget.errors import OntargetError
 from .river import call, river, told
 
 NAMES = {
-    "episode": ["episode", "run", "Episode ID", "id", "lap"],
-    "step": ["step", "t", "Tick", "time", "second"],
+    "episode": ["episode", "run", "Episode ID", "id", "Case ID", "lap"],
+    "step": ["step", "t", "Tick", "time", "seq", "second"],
     "reward": ["reward", "gain", "R", "euros"],
 }
 
@@ -49,8 +49,13 @@ def logs(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, Any]]:
     options: dict[str, Any] = {part: name for part, name in named.items() if draw(st.booleans())}
     if draw(st.booleans()):
         options["first_step"] = draw(st.just(first) | st.integers(-1, 3))
+    for part in ("episode", "step"):
+        if draw(st.booleans()):
+            options[part] = [named[part], draw(st.sampled_from(["x", *named.values()]))]
     if draw(st.booleans()):
         options["features"] = ["x"]
+    if draw(st.booleans()):
+        options["drop"] = [draw(st.sampled_from([*columns, "score"]))]
     return pl.DataFrame(columns)[list(order)], options
 
 
@@ -78,6 +83,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # What each command hands the episodes to that it has read.
 TAKERS = {
+    "look": ("ontarget.Episodes.look", ["LOG"]),
     "fit": ("ontarget.GoalMonitor.fit", ["LOG", "-o", "NEW"]),
     "evaluate": ("ontarget.GoalMonitor.evaluate", ["MODEL", "LOG", "--target", "0:"]),
     "watch": ("ontarget.cli.replay.Replay", ["MODEL", "--replay", "LOG", "--target", "0:"]),
@@ -108,7 +114,7 @@ def test_a_log_gives_the_same_episodes_in_the_library_and_on_the_command_line(
     monkeypatch.setattr(taker, keep)
     files = {"LOG": path, "MODEL": monitor, "NEW": tmp_path / "new.ontarget"}
     result = call([command, *(files.get(one, one) for one in arguments), *words(options)])
-    if command != "fit":
+    if command in ("evaluate", "watch"):
         options["like"] = GoalMonitor.load(monitor)
     if result.exit_code:
         with pytest.raises(OntargetError) as refused:
@@ -118,8 +124,26 @@ def test_a_log_gives_the_same_episodes_in_the_library_and_on_the_command_line(
     expected = Episodes.read(path, **options)
     assert_frame_equal(seen[0].to_frame(), expected.to_frame())
     assert (seen[0].roles, seen[0].remarks) == (expected.roles, expected.remarks)
-    if command != "evaluate":  # it says so beside the figures
+    if command in ("fit", "watch"):  # the others say so beside what they found
         assert all(remark in result.output for remark in expected.remarks)
+
+
+def test_times_a_clock_and_an_outcome_are_options_too(tmp_path: Path) -> None:
+    at = pl.datetime_range(
+        pl.datetime(2026, 1, 1), pl.datetime(2026, 1, 3, 11), "1h", eager=True
+    ).alias("at")
+    frame = pl.DataFrame({"run": np.repeat(np.arange(10), 6), "x": np.arange(60.0)}).with_columns(
+        at, result=pl.col("run") % 3
+    )
+    frame.write_csv(tmp_path / "log.csv")
+    options = ["--step", "at", "--every", "2h", "--times", "at", "--outcome", "result", "--json"]
+    found = json.loads(told(["look", tmp_path / "log.csv", *options]))
+    assert found["lengths"]["most"] == 3.0
+    assert [one["name"] for one in found["columns"]][:2] == ["x", "at_elapsed_h"]
+    assert found["outcomes"]["most"] == 2.0
+    options[3] = "2"
+    bad = call(["look", tmp_path / "log.csv", *options])
+    assert bad.stderr.startswith("ontarget: --every needs a time such as 30s")
 
 
 def test_a_csv_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +237,7 @@ def test_columns_are_named_for_a_replay_only() -> None:
 def test_every_command_that_reads_runs_takes_the_same_options() -> None:
     listed = [
         told([command, "--help"], env={"COLUMNS": "100"}).split("How to read RUNS")[1]
-        for command in ("fit", "evaluate", "study", "watch")
+        for command in ("look", "fit", "evaluate", "study", "watch")
     ]
     panels = [text.split("╰")[0] for text in listed]
     assert len(set(panels)) == 1

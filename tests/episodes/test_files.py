@@ -158,7 +158,15 @@ def write_csv(tmp_path: Path, text: str) -> Path:
             r"columns in its first line, got the numbers 1, 0, 1.5",
         ),
         ("1,1,0.5\n1,2,2.5\n", r"got the numbers 1, 1, 0.5; add a header"),
-        ("episode;step;reward\n1;0;1.0\n", r"has one column, 'episode;step;reward'; separate col"),
+        ("episode:step:reward\n1:0:1.0\n", r"has one column, 'episode:step:reward'; separate col"),
+        (
+            " 1 1  -0.0007 100.0 \n 1 2  0.0019 99.5 \n",
+            r"got the numbers 1, 1, -0.0007, 100.0; add",
+        ),
+        ("FD001;1;0.5\nFD001;2;0.7\n", r"got the numbers 1, 0.5; add a header"),
+        ("episode;step;reward\n1;0;1.0\n1;1\n", r"line 3: 2 fields where the header has 3: '1;1'"),
+        ("episode;step;reward\n1;0;1.0\n1;1;2;7\n", r"line 3: 4 fields where the header has 3"),
+        ("a;b\n1;0\n", r"the episode among a, b; pass episode=NAME \(columns are separated by se"),
         ("a,step,reward\n1,0,1.0\n", "cannot tell which column holds the episode among a, step"),
     ],
 )
@@ -194,3 +202,39 @@ def test_a_damaged_description_is_refused(tmp_path: Path, text: str) -> None:
     pl.read_parquet(path).lazy().sink_parquet(path, metadata={"ontarget": text})
     with pytest.raises(EpisodesFileError, match=r"damaged|another version"):
         Episodes.read(path)
+
+
+ROWS = [["episode", "step", "größe", "reward"], ["a", "0", "1.5", "1"], ["a", "1", "2.5", "-1"]]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", " ", "   "])
+def test_a_text_table_is_read_whatever_its_signs(
+    tmp_path: Path, encoding: str, separator: str
+) -> None:
+    text = "\r\n".join(separator.join(row) for row in ROWS)
+    (tmp_path / "runs.csv").write_bytes(f"{text}\r\n".encode(encoding))
+    runs = Episodes.read(tmp_path / "runs.csv")
+    assert runs.schema.names == ("größe",)
+    assert runs.at(1).states.tolist() == [[2.5]]
+    signs = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", "   ": "spaces"}
+    told = {"utf-16": "UTF-16", "latin-1": "not UTF-8", "cp1252": "not UTF-8"}
+    assert len(runs.remarks) == (separator in signs) + (encoding in told)
+    assert signs.get(separator, "") in "".join(runs.remarks)
+    assert told.get(encoding, "") in "".join(runs.remarks)
+
+
+def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
+    text = "episode;step;reward;note\n1;0;0,5;a,b\n1;1;-1,25;c\n"
+    runs = Episodes.read(write_csv(tmp_path, text))
+    assert runs.outcomes.tolist() == [-0.75]
+    assert runs.remarks[-1] == "numbers have decimal commas"
+    assert runs.schema.features[0].categories == ("a,b", "c")
+
+
+def test_tabs_need_no_other_ending_and_quoted_signs_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "runs.tsv").write_text("episode\tstep\treward\n1\t0\t2\n")
+    assert Episodes.read(tmp_path / "runs.tsv").outcomes.tolist() == [2.0]
+    text = 'episode;step;"reward, in euros"\n1;0;2.5\n'
+    runs = Episodes.read(write_csv(tmp_path, text), reward="reward, in euros")
+    assert runs.outcomes.tolist() == [2.5]

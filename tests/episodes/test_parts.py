@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -7,10 +8,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
-from ontarget.episodes.reading._parts import _NAMES
+from ontarget.episodes.reading._parts import _LESS_COMMON, _NAMES
 from ontarget.errors import EpisodesError
 
-from .recordings import in_time_order, recordings
+from .recordings import FEATURES, in_time_order, recordings
 
 
 def table(*columns: str, **more: list[object]) -> pl.DataFrame:
@@ -59,6 +60,19 @@ def test_what_is_passed_is_not_guessed() -> None:
     )
     told = Episodes.from_frame(frame, episode="run", step=None, reward="gain")
     assert (told.remarks, told.schema.names) == ((), ("t", "reward"))
+
+
+def test_less_common_names_count_only_if_no_common_one_is_there() -> None:
+    frame = table("unit", "cycle", "x", "points")
+    runs = Episodes.from_frame(frame)
+    assert runs.remarks == ("guessed by name: episode = unit, step = cycle, reward = points",)
+    common = table("run", "t", "gain", "match", "seq", "points")
+    runs = Episodes.from_frame(common)
+    assert runs.schema.names == ("match", "seq", "points")
+    judged = Episodes.from_frame(table("unit", "seq", "h", "points"), behavior="h")
+    assert (judged.roles.step, judged.schema.names) == ("seq", ("points",))
+    with pytest.raises(EpisodesError, match="episode, 'unit' or 'match'; pass episode=NAME"):
+        Episodes.from_frame(table("unit", "t", "gain", "match"))
 
 
 def test_another_candidate_beside_the_usual_name_is_remarked() -> None:
@@ -164,7 +178,10 @@ SPELLED = st.sampled_from([str.lower, str.upper, str.title, "_{}".format, "{} ".
 @given(
     frame=recordings(),
     names=st.fixed_dictionaries(
-        {part: st.sampled_from(_NAMES[part]) for part in ("episode", "step", "reward")}
+        {
+            part: st.sampled_from([*_NAMES[part], *_LESS_COMMON[part]])
+            for part in ("episode", "step", "reward")
+        }
     ),
     spelled=SPELLED,
     first_step=st.integers(-3, 7),
@@ -181,3 +198,145 @@ def test_a_log_is_read_alike_under_any_common_names_and_first_step(
     assert_frame_equal(back, in_time_order(moved, names["episode"], names["step"]))
     assert runs.outcomes.tolist() == expected.outcomes.tolist()
     assert runs.schema == expected.schema
+
+
+def test_a_dropped_column_plays_no_part() -> None:
+    frame = table("run", "t", "gain", "cost", "x", "y")
+    runs = Episodes.from_frame(frame, drop=["cost", "y"])  # else: gain or cost?
+    assert (runs.roles.reward, runs.schema.names) == ("gain", ("x",))
+    with pytest.raises(EpisodesError, match=r"^no column 'z' to drop among run, t, gain"):
+        Episodes.from_frame(frame, drop=["z"])
+    with pytest.raises(EpisodesError, match="drop needs a list of columns, got the text 'y'"):
+        Episodes.from_frame(frame, drop="y")
+
+
+def test_a_written_file_is_read_without_a_column(tmp_path) -> None:
+    frame = table("run", "t", "gain", "x", "y", mode=["on", "off", "on", "on"])
+    runs = Episodes.from_frame(frame, categorical=["x"])
+    runs.write(tmp_path / "runs.parquet")
+    kept = Episodes.read(tmp_path / "runs.parquet", drop=["y"]).schema
+    assert kept.names == ("x", "mode")
+    assert kept.categorical == (0, 1)
+
+
+def test_a_time_as_a_feature_is_refused_with_the_way_out() -> None:
+    at = pl.Series("at", [0, 1, 2, 3], dtype=pl.Datetime)
+    frame = table("run", "step", "reward", "x").with_columns(at)
+    with pytest.raises(EpisodesError, match=r"feature 'at' .* or drop=\['at'\] to leave it out"):
+        Episodes.from_frame(frame)
+    assert Episodes.from_frame(frame, drop=["at"]).schema.names == ("x",)
+
+
+INNINGS = {
+    "match": ["x", "x", "x", "x", "y", "y"],
+    "inning": [1, 1, 2, 2, 1, 1],
+    "over": [0, 0, 0, 0, 1, 0],
+    "ball": [2, 1, 1, 2, 1, 3],
+    "runs": [4, 1, 0, 6, 2, 3],
+}
+
+
+def test_several_columns_name_an_episode_and_sort_its_rows() -> None:
+    frame = pl.DataFrame(INNINGS)
+    options = {"episode": ["match", "inning"], "step": ["over", "ball"], "reward": "runs"}
+    runs = Episodes.from_frame(frame, **options)
+    assert runs.ids.tolist() == ["x/1", "x/2", "y/1"]
+    assert [runs.rewards_at(t).tolist() for t in (0, 1)] == [[1, 0, 3], [4, 6, 2]]
+    assert runs.schema.names == ()
+    assert (runs.roles.episode, runs.roles.step) == ("match,inning", "over,ball")
+    joined = {name: ",".join(value) for name, value in options.items() if name != "reward"}
+    same = Episodes.from_frame(frame, **joined, reward="runs", features=["over"])
+    assert (same.ids.tolist(), same.schema.names) == (runs.ids.tolist(), ("over",))
+    again = Episodes.from_frame(frame, like=runs)
+    assert_frame_equal(again.to_frame(), runs.to_frame())
+    assert again.remarks == ()
+
+
+def test_episodes_of_several_columns_are_written_and_read(tmp_path) -> None:
+    frame = pl.DataFrame(INNINGS)
+    runs = Episodes.from_frame(frame, episode="match,inning", step="over,ball", reward="runs")
+    for ending in ("parquet", "csv"):
+        path = tmp_path / f"runs.{ending}"
+        runs.write(path)
+        again = Episodes.read(path, like=runs)
+        assert_frame_equal(again.to_frame(), runs.to_frame())
+
+
+def test_different_keys_never_make_one_episode() -> None:
+    keys = {"a": ["x/y", "x", "x\\", "x"], "b": ["z", "y/z", "z", "\\/z"]}
+    frame = pl.DataFrame({**keys, "reward": [1, 2, 3, 4]})
+    runs = Episodes.from_frame(frame, episode=["a", "b"])
+    assert runs.outcomes.tolist() == [1, 2, 3, 4]
+    assert np.unique(runs.ids).size == 4
+
+
+@given(
+    frame=recordings(),
+    cut=st.integers(1, 3),
+    order=st.randoms(use_true_random=False),
+)
+def test_sort_keys_count_the_rows_as_step_numbers_do(frame: pl.DataFrame, cut: int, order) -> None:
+    keyed = frame.with_columns(high=pl.col("step") // cut, low=pl.col("step") % cut)
+    features = [name for name in keyed.columns if name in FEATURES]
+    expected = Episodes.from_frame(keyed, features=features)
+    found = Episodes.from_frame(keyed.drop("step"), features=features, step=["high", "low"])
+    renamed = found.to_frame().rename({"high,low": "step"})
+    assert_frame_equal(renamed, expected.to_frame())
+
+
+TIMES = ["2026-03-01 10:00:00", "2026-03-01 09:59:59", "2026-03-02 00:00:00", "2026-02-28 23:00:00"]
+
+
+@pytest.mark.parametrize("kind", ["text", "T", "Datetime", "zoned", "Date", "Duration"])
+def test_times_sort_the_rows_of_an_episode(kind: str) -> None:
+    text = pl.Series("at", TIMES)
+    column = {
+        "text": lambda: text,
+        "T": lambda: text.str.replace(" ", "T") + "+02:00",
+        "Datetime": lambda: text.str.to_datetime(),
+        "zoned": lambda: text.str.to_datetime().dt.replace_time_zone("Europe/Lisbon"),
+        "Date": lambda: pl.Series("at", ["2026-03-02", "2026-03-01"] * 2).str.to_date(),
+        "Duration": lambda: text.str.to_datetime() - text.str.to_datetime().min(),
+    }[kind]()
+    frame = table("run", "x").with_columns(column, reward=pl.Series([1, 2, 3, 4]))
+    runs = Episodes.from_frame(frame, step="at")
+    assert runs.rewards_at(0).tolist() == [2.0, 4.0]
+    assert (runs.roles.step, runs.schema.names, runs.remarks[1:]) == ("at", ("x",), ())
+    assert_frame_equal(Episodes.from_frame(frame, like=runs).to_frame(), runs.to_frame())
+
+
+def test_a_time_that_is_guessed_to_be_the_step_is_remarked() -> None:
+    frame = table("run", "x", "reward").with_columns(time=pl.Series(TIMES))
+    runs = Episodes.from_frame(frame)
+    assert runs.remarks == (
+        "guessed by name: episode = run, step = time",
+        "'time' holds times: they sort the rows, which are counted as steps",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"step": ["t"]}, r"two rows of episode b have the same 't' \(0\); .*step=\['t', NAME\]"),
+        ({"step": "t,x"}, r"have the same 't' and 'x' \(0, 1\)"),
+        ({"step": ["t", "gap"]}, r"step \(column 'gap'\) needs a number in every row, got None"),
+        ({"step": ["t", "at"]}, r"needs a date or time .*\(2026-01-31 .*, got 'soon' in row 1"),
+        ({"step": ["t", "mode"]}, r"step \(column 'mode'\) needs numbers, got the text 'on'"),
+        ({"step": "half"}, r"needs whole numbers, got 0.5 .* pass step=\['half'\]"),
+        ({"episode": ["run", "z"]}, r"no episode column 'run,z' among"),
+        ({"episode": [3]}, r"episode needs the name of a column or several, got \[3\]"),
+        ({"reward": ["x"]}, r"reward needs the name of a column, got \['x'\]"),
+        ({"step": "t"}, r"pass all columns that tell the runs apart, episode=\(NAME, NAME\)"),
+    ],
+)
+def test_keys_that_do_not_sort_or_name_are_refused(options, message) -> None:
+    frame = table("run", "reward").with_columns(
+        t=pl.Series([0, 1, 0, 0]),
+        x=pl.Series([1, 1, 1, 1]),
+        gap=pl.Series([1, None, 2, 3]),
+        at=pl.Series(["2026-01-01", "soon", "2026-01-02", "2026-01-03"]),
+        mode=pl.Series(["on", "off", "on", "off"]),
+        half=pl.Series([0.5, 1.5, 0.5, 1.5]),
+    )
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.from_frame(frame, **{"reward": "reward", **options})

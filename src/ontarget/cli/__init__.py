@@ -12,6 +12,7 @@ from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.evaluate import evaluate, inspect
 from ontarget.cli.live import watch
+from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
@@ -34,6 +35,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     demo: "ontarget demo",
     plan: "ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05",
     simulate: "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet",
+    look: "ontarget look runs.parquet --target -60:",
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",

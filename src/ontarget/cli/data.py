@@ -10,6 +10,7 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget.cli.mistakes import as_option
 from ontarget.cli.options import (
     NOT_SO,
     AsJson,
@@ -130,6 +131,10 @@ def fit(
         recorded = Episodes.read(runs, **columns)
     if not as_json:
         print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
+    looked = recorded.look()
+    standing_out = looked.head(as_option)
+    if standing_out and not as_json:
+        print_facts(standing_out)
     monitor.fit(
         recorded,
         assure=assure,
@@ -146,6 +151,7 @@ def fit(
         names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
         found = {"file": str(output), "bytes": size, "columns": names}
         found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": unseen}
+        found |= {"cautions": looked.to_json()["cautions"]}
         typer.echo(json.dumps({**found, **sizes}))
         return
     told = [

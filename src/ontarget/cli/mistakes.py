@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from ontarget._plain import plain
 from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 
-__all__ = ["Exit", "PlainCommand", "PlainGroup", "in_options"]
+__all__ = ["Exit", "PlainCommand", "PlainGroup", "as_option", "in_options"]
 
 _DEBUG = "--debug"
 _CAUTIONS = (AlarmWarning, EpisodesWarning)
@@ -32,8 +32,10 @@ _CAUTIONS = (AlarmWarning, EpisodesWarning)
 # Arguments of the library that are also options of the command line.
 _OPTIONS: Final = frozenset(
     (
-        *("episode", "step", "first_step", "reward", "features", "categorical", "behavior"),
+        *("episode", "step", "first_step", "reward", "features", "drop", "categorical"),
+        *("times", "every", "outcome"),
         *(
+            "behavior",
             "group",
             "truncated",
             "terminated",
@@ -161,10 +163,11 @@ def in_options(error: OntargetError) -> str:
     >>> in_options(EpisodesError("pass ", reward, " or ", censored))
     'pass --reward NAME or --censored drop'
     """
-    return " ".join(error.told(_option).split())
+    return " ".join(error.told(as_option).split())
 
 
-def _option(argument: Argument) -> str:
+def as_option(argument: Argument) -> str:
+    """An argument of the library as this program's option."""
     name, value = argument.name, argument.value
     if name not in _OPTIONS:
         return str(argument)
@@ -173,6 +176,8 @@ def _option(argument: Argument) -> str:
         return option
     if name == "reward_bounds" and isinstance(value, tuple):
         return f"{option} {':'.join(f'{end:g}' if math.isfinite(end) else '' for end in value)}"
+    if name == "step" and isinstance(value, list) and len(value) == 1:
+        return f"{option} {value[0]},"  # one column that only sorts the rows
     several = value if isinstance(value, list | tuple) else [value]
     return f"{option} {','.join('none' if one is None else str(one) for one in several)}"
 

@@ -176,13 +176,27 @@ def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: An
 
 
 _READING: Final = (
-    _reading("episode", str, "Column of episode ids."),
-    _reading("step", str, "Column of step numbers; 'none' takes the rows in their order."),
+    _reading("episode", str, "Column of episode ids, or several joined by commas."),
+    _reading(
+        "step",
+        str,
+        "Column of step numbers or of times; several joined by commas sort the rows; 'none' takes "
+        "the rows in their order.",
+    ),
     _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
     _reading("reward", str, "Column of rewards, or none."),
     _reading(
         "features", str, "Feature columns, separated by commas; by default the rest.", "NAMES"
     ),
+    _reading(
+        "times",
+        str,
+        "Columns of dates or times to make features of: hours since the start, hour, weekday.",
+        "NAMES",
+    ),
+    _reading("every", str, "Put the rows on a clock by their times: 30s, 15m, 1h, 1d.", "TIME"),
+    _reading("outcome", str, "Column of a run's result, known when it ends."),
+    _reading("drop", str, "Columns to leave out, separated by commas.", "NAMES"),
     _reading(
         "categorical",
         str,
@@ -245,7 +259,7 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
 def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `Episodes.read` that were given; the word none stands for no column."""
     found = {name: value for name, value in given.items() if value is not None}
-    for name in ("features", "categorical"):
+    for name in ("features", "categorical", "drop", "times"):
         if name in found:
             found[name] = [part.strip() for part in found[name].split(",")]
     for name in ("step", "reward", "group", "truncated", "terminated"):

@@ -13,16 +13,21 @@ from ontarget.episodes.builtin_behaviors import (
     behavior_of,
 )
 from ontarget.episodes.episodes import Episodes, PaperSplit, Split
+from ontarget.episodes.look import Caution, ColumnFacts, FileOrder, Look
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.episodes.step import Step
 
 __all__ = [
     "Behavior",
+    "Caution",
     "Column",
+    "ColumnFacts",
     "DiscountedSum",
     "Episodes",
     "Feature",
+    "FileOrder",
     "Last",
+    "Look",
     "Max",
     "Mean",
     "Min",

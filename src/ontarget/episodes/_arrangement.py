@@ -9,10 +9,11 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from ontarget._typing import AnyArray, IndexArray
-from ontarget.errors import Argument, EpisodesError
+from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["Arrangement", "arrange"]
 
+_SEVERAL = (Placeholder("NAME"), Placeholder("NAME"))
 Values = TypeVar("Values", bound=AnyArray)
 
 
@@ -85,7 +86,11 @@ def arrange(
             step, episode = divmod(int(key[order[twice[0]]]), n)
             raise EpisodesError(
                 f"episode {name(ids[first_rows[episode]])} has step {step + first_step} twice"
-                f"{_more(twice.size, 'row')}; keep one row per episode and step"
+                f"{_more(twice.size, 'row')}; keep one row per episode and step, or pass all "
+                "columns that tell the runs apart, ",
+                Argument("episode", _SEVERAL),
+                ", or that sort their rows, ",
+                Argument("step", _SEVERAL),
             )
     alive = np.bincount(times, minlength=int(lengths.max()))
     offsets = np.concatenate([[0], np.cumsum(alive)]).astype(np.intp)

@@ -19,9 +19,12 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, InputError
+from ontarget.target import Target
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ontarget.episodes.look import Look
 
 __all__ = ["Episodes", "PaperSplit", "Split"]
 
@@ -153,11 +156,26 @@ class Episodes(Recorded):
         episode, step, reward
             The names of these columns. By default, the columns of ``like`` are used, then columns
             with these names, then the only column with another common name, such as ``run``, ``t``
-            or ``gain``. With ``step=None``, each episode's rows are taken in the order of the
-            table.
+            or ``gain``. Several columns can name an episode together,
+            ``episode=["home", "season"]``. A step is a whole number, or a time, which only sorts
+            the rows of an episode. Several columns sort them too: ``step=["over", "ball"]``. With
+            ``step=None``, each episode's rows are taken in the order of the table.
         features
             The feature columns; by default all columns without another role. Text becomes
             categories.
+        drop
+            Columns to leave out; they are read for nothing.
+        times
+            Columns of dates or times to make features of: the hours since the run's first row
+            (``NAME_elapsed_h``), the hour of the day (``NAME_hour``) and the weekday
+            (``NAME_weekday``, Monday is 1).
+        every
+            Put the rows on a clock, such as ``"15m"`` or ``"1h"``: one step for each tick since the
+            run's first row. A step's state is the last row up to its tick, and its reward all that
+            is earned until the next tick. The step must be a column of times.
+        outcome
+            A column that holds a run's result, the same in all of its rows or in the last one
+            alone. It is earned in the last step and is no feature.
         behavior
             What an episode is judged by: the name of a behavior, or of a column that holds its
             value after each row.
@@ -419,6 +437,33 @@ class Episodes(Recorded):
         from ontarget.episodes._description import describe
 
         return describe(self)
+
+    def look(self, target: Target | None = None) -> Look:
+        """What these episodes hold and what to clear up before a fit; print the result.
+
+        It shows lengths, outcomes, gaps, constant columns, rare categories and the order of the
+        file. Above all it looks for leaks: features that hold what nobody can know yet, such as the
+        outcome, the steps left, or the reward of their own row. Each caution says what was found,
+        where, why it matters and what to do. A leak that only several columns make together can
+        escape, as can one that is weak.
+
+        Parameters
+        ----------
+        target
+            Also count the episodes that met this target, and look for columns that tell it.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> rewards = rng.normal(size=(100, 3))
+        >>> leak = np.repeat(rewards.sum(axis=1), 3).reshape(100, 3, 1)
+        >>> runs = Episodes.from_arrays(leak, rewards, features=["final_score"])
+        >>> [caution.kind for caution in runs.look().cautions]
+        ['outcome']
+        """
+        from ontarget.episodes.look import look_at
+
+        return look_at(self, target)
 
     def __repr__(self) -> str:
         longest = int(self.lengths.max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ import polars as pl
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes.schema import Feature
-from ontarget.errors import Argument, CategoryError, EpisodesError, Placeholder
+from ontarget.errors import Argument, CategoryError, EpisodesError
 
 __all__ = [
     "Labels",
@@ -21,6 +21,8 @@ __all__ = [
     "encoded",
     "feature_of",
     "flags",
+    "is_text",
+    "joined_labels",
     "labels",
     "number_feature",
     "numbers",
@@ -53,10 +55,11 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
-            f"{what} needs numbers, got the type {column.dtype}; turn it into a number that is "
-            "known at each step (such as the hours since the start), or pass ",
-            Argument("features", Placeholder("NAMES")),
-            " with the other features",
+            f"{what} needs numbers, got the type {column.dtype}; pass ",
+            Argument("times", [column.name]),
+            " to make numbers of dates and times, or ",
+            Argument("drop", [column.name]),
+            " to leave it out",
         )
     _refuse_inexact(column, what, where)
     values: FloatArray = column.cast(pl.Float64).to_numpy()
@@ -73,7 +76,11 @@ def whole_numbers(column: pl.Series, what: str) -> IndexArray:
     odd = ~np.isfinite(values) | (values != np.rint(values)) | (np.abs(values) > _EXACT_INTEGERS)
     if odd.any():
         row = int(np.argmax(odd))
-        raise EpisodesError(f"{what} needs whole numbers, got {values[row]} in row {row}")
+        raise EpisodesError(
+            f"{what} needs whole numbers, got {values[row]} in row {row}; if the column only sorts "
+            "the rows, pass ",
+            Argument("step", [column.name]),
+        )
     return values.astype(np.intp)
 
 
@@ -107,6 +114,26 @@ def labels(column: pl.Series, what: str) -> Labels:
     names = text.unique(maintain_order=True)
     codes = text.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.intp)
     return Labels(codes, np.array(names.to_list(), dtype=np.dtypes.StringDType()))
+
+
+def joined_labels(columns: Sequence[pl.Series], what: str) -> Labels:
+    """The names that several columns make together, such as ``Leeds/2026``."""
+    parts = [labels(column, f"{what} (column {column.name!r})") for column in columns]
+    if len(parts) == 1:
+        return parts[0]
+    codes = np.zeros(len(columns[0]), dtype=np.intp)
+    for part in parts:
+        own, place = np.unique(part.codes, return_inverse=True)
+        codes = np.unique(codes * own.size + place, return_inverse=True)[1]
+    rows = np.unique(codes, return_index=True)[1]
+    named = zip(*(part[rows] for part in parts), strict=True)
+    names = ["/".join(map(_part_of_name, own)) for own in named]
+    return Labels(codes, np.array(names, dtype=np.dtypes.StringDType()))
+
+
+def _part_of_name(value: object) -> str:
+    """A value as a part of a name, so that different values never make the same name."""
+    return str(value).replace("\\", "\\\\").replace("/", "\\/")
 
 
 def flags(column: pl.Series, what: str) -> BoolArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from ontarget.episodes._building import RawEpisodes
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.reading._csv import read_text_table
 from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.reading._table import frame_of
@@ -43,18 +43,18 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
         raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
     with _explained(path, "read"):
-        table: pl.LazyFrame | pl.DataFrame
         if path.suffix == ".parquet":
             layout = layout_of(options, _layout_in(path, options))
             table = pl.scan_parquet(path, glob=False)
-        elif path.suffix == ".csv":
+            return record_frame(table, layout), layout
+        if path.suffix in (".csv", ".tsv"):
             layout = layout_of(options)
-            table = _read_csv(path)
-        else:
-            raise EpisodesFileError(
-                f"{path.name}: episodes come as .parquet or .csv files, or Minari dataset folders"
-            )
-        return record_frame(table, layout), layout
+            found = read_text_table(path)
+            return record_frame(found.table, layout, notes=found.notes), layout
+        raise EpisodesFileError(
+            f"{path.name}: episodes come as .parquet or .csv files (.tsv with tabs), or Minari "
+            "dataset folders"
+        )
 
 
 def write(episodes: Recorded, path: Path) -> None:
@@ -161,62 +161,6 @@ def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
         ) from error
 
 
-def _read_csv(path: Path) -> pl.DataFrame:
-    """The table in a CSV file; all rows decide the types, and uneven lines are refused."""
-    # Read whole: asked for one column, the reader does not notice fields beyond the header's.
-    table = pl.scan_csv(path, infer_schema_length=None, glob=False).collect()
-    _check_header(path, table.columns)
-    # Polars fills short lines with nulls, so each of them leaves the last column empty.
-    if table.width and table[:, -1].has_nulls():
-        _refuse_uneven_lines(path)
-    return table
-
-
-def _check_header(path: Path, columns: list[str]) -> None:
-    """Refuse a first line without commas, or with numbers instead of column names."""
-    if len(columns) == 1:
-        raise EpisodesFileError(
-            f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
-        )
-    # Polars renames a value that appears twice in the header.
-    values = [name.partition("_duplicated_")[0] for name in columns]
-    if all(_is_number(value) for value in values):
-        raise EpisodesFileError(
-            f"{path.name} needs the names of the columns in its first line, got the numbers "
-            f"{', '.join(values)[:80]}; add a header"
-        )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _refuse_uneven_lines(path: Path) -> None:
-    """Refuse a line that is not UTF-8 or has another number of fields, and give its number."""
-    with path.open(newline="", encoding="utf-8") as lines:
-        reader = csv.reader(lines)
-        try:
-            width = len(next(reader, ()))
-            for row in reader:
-                if row and len(row) != width:
-                    raise EpisodesFileError(
-                        f"{path.name}, line {reader.line_num}: {len(row)} fields where the header "
-                        f"has {width}: {','.join(row)[:80]!r}; correct or remove the line"
-                    )
-        except UnicodeDecodeError as error:
-            raise EpisodesFileError(
-                f"{path.name} is not UTF-8 text: {error.reason} {error.object[error.start]:#04x} "
-                f"soon after line {reader.line_num}; save it as UTF-8, or read it with its "
-                "encoding and pass the table: Episodes.from_frame(pandas.read_csv(…, encoding=…))"
-            ) from error
-        except csv.Error as error:
-            raise EpisodesFileError(f"{path.name}, line {reader.line_num + 1}: {error}") from error
-
-
 @contextmanager
 def _explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     """Turns what readers, writers and the system say into one message that names the file."""
@@ -229,8 +173,6 @@ def _explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     except pl.exceptions.NoDataError as error:
         raise EpisodesFileError(f"{path.name} is empty; it needs a header and rows") from error
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
-        if done == "read" and path.suffix == ".csv" and path.is_file():
-            _refuse_uneven_lines(path)
         reason = getattr(error, "strerror", None) or error
         raise EpisodesFileError(f"{path.name} cannot be {done}: {reason}") from error
     except pl.exceptions.PanicException as error:  # no Exception: polars gave up inside

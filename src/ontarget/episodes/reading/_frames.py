@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -11,24 +11,34 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement, arrange
 from ontarget.episodes._building import RawEpisodes, remarked
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.builtin_behaviors import Sum, behavior_of
+from ontarget.episodes.reading._clock import clock_of
 from ontarget.episodes.reading._columns import (
+    Labels,
     encoded,
     feature_of,
     flags,
+    joined_labels,
     labels,
     number_feature,
     numbers,
 )
-from ontarget.episodes.reading._layout import Layout, feature_names
+from ontarget.episodes.reading._layout import (
+    AN_OUTCOME,
+    ON_CLOCK,
+    Layout,
+    feature_names,
+    kept_columns,
+)
 from ontarget.episodes.reading._parts import Parts, find_parts
 from ontarget.episodes.reading._steps import read_steps
+from ontarget.episodes.reading._times import checked_times, time_features, with_time_features
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.errors import Argument, EpisodesError
+from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["record_frame", "table_of"]
 
@@ -64,50 +74,116 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     return pl.Series(column.name, values)
 
 
-def record_frame(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> RawEpisodes:
-    """The unchecked episodes in a table, of which a few columns are read at a time."""
-    columns = tuple(table.collect_schema().names())
+def record_frame(
+    table: pl.LazyFrame | pl.DataFrame, layout: Layout, notes: Sequence[str] = ()
+) -> RawEpisodes:
+    """The unchecked episodes in a table, of which a few columns are read at a time.
+
+    ``notes`` are what a user should know about how the table itself was read.
+    """
+    columns = kept_columns(layout, table.collect_schema().names())
+    layout = _with_outcome(layout, columns)
     behavior = behavior_of(layout.behavior, columns=columns)
 
     read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
-    parts = find_parts(layout, columns, behavior, read)
+    with remarked(notes):
+        parts = find_parts(layout, columns, behavior, read)
+    parts = replace(parts, notes=(*notes, *parts.notes))
     with remarked(parts.remarks):
-        return _recording(read, columns, layout, behavior=behavior, parts=parts)
+        return _recording(_rows_of(read, columns, layout, behavior, parts), layout, behavior)
 
 
-def _recording(
+def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
+    """The layout with its column of outcomes as the reward, unless rewards were made of it."""
+    name = layout.outcome
+    if name is None or (layout.like is not None and f"{AN_OUTCOME}{name}" in columns):
+        return replace(layout, outcome=None)
+    if name not in columns:
+        among = f"no outcome column {name!r} among {', '.join(columns)}; pass "
+        raise EpisodesError(among, Argument("outcome", Placeholder("NAME")))
+    if layout.reward not in (..., name) or behavior_of(layout.behavior, columns=columns) != Sum():
+        raise EpisodesError(
+            "pass ", Argument("outcome", name), " without a reward or another behavior"
+        )
+    return replace(layout, reward=name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a table, or the ticks of a clock: whose they are, and how columns are read."""
+
+    read: Callable[[str], pl.Series]
+    columns: tuple[str, ...]
+    ids: Labels
+    steps: IndexArray | None
+    first_step: int
+    parts: Parts
+
+
+def _rows_of(
     read: Callable[[str], pl.Series],
     columns: tuple[str, ...],
     layout: Layout,
-    *,
     behavior: Behavior,
     parts: Parts,
-) -> RawEpisodes:
-    ids = labels(read(parts.episode), f"episode (column {parts.episode!r})")
+) -> _Rows:
+    ids = joined_labels([read(name) for name in parts.episode_columns], "episode")
     if not ids.codes.size:
         raise EpisodesError("the table has no row; record at least one episode")
-    steps, first_step, parts = read_steps(parts, layout, ids.codes, read)
+    every = None if layout.like and parts.step == layout.like.roles.step else layout.every
+    if every is None:
+        steps, first, parts = read_steps(parts, layout, ids, read)
+    else:
+        if parts.step is None or parts.sorts:
+            needed = " needs one column of dates or times as the step; pass "
+            raise EpisodesError(Argument("every"), needed, Argument("step", Placeholder("NAME")))
+        clock = clock_of(read(parts.step), ids, every, behavior)
+        summed = None if layout.outcome else parts.reward
+        read = clock.reader(read, parts, behavior, summed=summed)
+        first = layout.first_step or 0
+        ids, steps = clock.ids, clock.steps + first
+        parts = replace(parts, step=f"{parts.step}{ON_CLOCK}{every}")
+    times = checked_times(layout, columns)
+    if times:
+        read = with_time_features(read, times, ids.codes)
+        made = [time_features(name) if name in times else (name,) for name in columns]
+        columns = tuple(feature for names in made for feature in names)
+    return _Rows(read, columns, ids, steps, first, parts)
+
+
+def _recording(rows: _Rows, layout: Layout, behavior: Behavior) -> RawEpisodes:
+    parts, ids = rows.parts, rows.ids
     late = {parts.reward, parts.truncated, parts.terminated, behavior.column}
-    early = {parts.episode, parts.step, parts.group, layout.stop_probability, layout.cutoff}
-    names = feature_names(layout, columns, early, late)
-    arrangement = arrange(ids.codes, steps, first_step=first_step, names=ids.dictionary)
+    early = {
+        *parts.episode_columns,
+        *parts.step_columns,
+        parts.group,
+        layout.stop_probability,
+        layout.cutoff,
+    }
+    names = feature_names(layout, rows.columns, early, late)
+    arrangement = arrange(ids.codes, rows.steps, first_step=rows.first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
-    del ids, steps
-    reader = _Reader(read, arrangement, own_ids, first_step)
+    reader = _Reader(rows.read, arrangement, own_ids, rows.first_step)
     groups = None if parts.group is None else reader.per_episode(parts.group)
     features, states, unseen = _states(reader, names, layout)
     notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
+    roles = parts.roles(rows.first_step)
+    rewards = reader.per_row(parts.reward, "reward")
+    if layout.outcome is not None and rewards is not None:
+        rewards = reader.at_last(rewards, layout.outcome)
+        roles = replace(roles, reward=f"{AN_OUTCOME}{layout.outcome}")
     return RawEpisodes(
         arrangement=replace(arrangement, order=None),
         schema=Schema(features),
         behavior=behavior,
-        roles=parts.roles(first_step),
+        roles=roles,
         ids=own_ids,
         groups=groups,
         truncated=reader.at_end(parts.truncated, "truncated"),
         terminated=reader.at_end(parts.terminated, "terminated"),
         states=states,
-        rewards=reader.per_row(parts.reward, "reward"),
+        rewards=rewards,
         behavior_values=reader.per_row(behavior.column, "behavior"),
         remarks=(*parts.remarks, *notes),
         unseen=unseen,
@@ -173,6 +249,28 @@ class _Reader:
                 )
         return found[self.arrangement.first_rows]
 
+    def at_last(self, values: FloatArray, name: str) -> FloatArray:
+        """Each episode's one value in its last row, and 0 before; gaps before the end are fine."""
+        last = self.arrangement.last_rows()
+        own = values[last]
+        offsets = self.arrangement.offsets
+        for t in range(offsets.size - 1):
+            alive = np.flatnonzero(self.arrangement.lengths > t)
+            there = values[offsets[t] : offsets[t + 1]]
+            other = ~np.isnan(there) & (there != own[alive])
+            if other.any():
+                episode = alive[np.argmax(other)]
+                raise EpisodesError(
+                    f"outcome (column {name!r}) needs one value per episode, got "
+                    f"{there[np.argmax(other)]:g} at step {t + self.first_step} of episode "
+                    f"{self.ids[episode]!s} and {own[episode]:g} in its last row; pass ",
+                    Argument("behavior", name),
+                    " if it changes during a run",
+                )
+        earned = np.zeros(values.size)
+        earned[last] = own
+        return earned
+
     def at_end(self, name: str | None, what: str) -> BoolArray | None:
         """The flag in each episode's last row; refused if it is set in any other row."""
         if name is None:
@@ -222,7 +320,7 @@ def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[st
     return tuple(
         f"{feature.name!r} is text with {len(feature.categories):,} different values in "
         f"{n_episodes:,} episodes. If these are times or ids, new runs bring new ones, which count "
-        "as missing: turn times into numbers, or leave the column out of the features"
+        "as missing: list times in times=, and drop ids"
         for feature in features
         if feature.categories is not None
         and len(feature.categories) > max(_FEW_CATEGORIES, n_episodes // 10)

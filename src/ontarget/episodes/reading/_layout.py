@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from types import EllipsisType
-from typing import Protocol, TypeAlias, TypedDict
+from typing import Final, Protocol, TypeAlias, TypedDict
 
 from ontarget.episodes._censoring import Censored
 from ontarget.episodes._store import Roles
@@ -13,10 +13,24 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = ["Alike", "FrameOptions", "Layout", "feature_names", "layout_of"]
+__all__ = [
+    "AN_OUTCOME",
+    "ON_CLOCK",
+    "Alike",
+    "FrameOptions",
+    "Layout",
+    "feature_names",
+    "kept_columns",
+    "layout_of",
+]
+
+# How roles tell that steps are ticks of a clock (time@1h), and rewards an outcome (outcome:result).
+ON_CLOCK: Final = "@"
+AN_OUTCOME: Final = "outcome:"
 
 # The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
+_Parts: TypeAlias = _Part | Sequence[str]
 
 
 class Alike(Protocol):
@@ -56,10 +70,14 @@ class Alike(Protocol):
 class FrameOptions(TypedDict, total=False):
     """The options of `Episodes.from_frame` and `Episodes.read`."""
 
-    episode: str
-    step: str | None
+    episode: str | Sequence[str]
+    step: str | Sequence[str] | None
     reward: str | None
     features: Sequence[str] | None
+    drop: Sequence[str]
+    times: Sequence[str]
+    every: str | None
+    outcome: str | None
     behavior: str | Behavior
     truncated: str | None
     terminated: str | None
@@ -78,10 +96,14 @@ class FrameOptions(TypedDict, total=False):
 class Layout:
     """The options of `FrameOptions`, with defaults for those not given."""
 
-    episode: _Part = ...
-    step: _Part = ...
+    episode: _Parts = ...
+    step: _Parts = ...
     reward: _Part = ...
     features: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    times: Sequence[str] = ()
+    every: str | None = None
+    outcome: str | None = None
     behavior: str | Behavior = "sum"
     truncated: _Part = ...
     terminated: _Part = ...
@@ -118,6 +140,8 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
         _refuse_unlike(options, like.schema)
         layout = replace(
             layout,
+            every=_every_alike(options, like.roles),
+            outcome=_outcome_alike(options, like.roles),
             schema=like.schema,
             features=like.schema.names,
             behavior=options.get("behavior", like.behavior),
@@ -126,6 +150,9 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
         )
     elif "features" in options or "categorical" in options:
         layout = replace(layout, schema=None)
+    elif layout.drop and layout.schema is not None:
+        kept = tuple(one for one in layout.schema.features if one.name not in layout.drop)
+        layout = replace(layout, schema=Schema(kept), features=tuple(one.name for one in kept))
     return replace(layout, declared=layout.declared or "horizon" in options)
 
 
@@ -146,6 +173,39 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
             " must be the same as in the episodes of the fit "
             f"({', '.join(names) or 'none'}), got {stray[0]!r}; leave the argument out",
         )
+
+
+def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
+    """The clock of ``like``, which these episodes must be on too."""
+    step, sign, every = roles.step.rpartition(ON_CLOCK)
+    theirs = every if sign and step else None
+    passed = options.get("every", theirs)
+    if passed != theirs:
+        told = f"on a clock of {theirs}" if theirs else "not on a clock"
+        raise EpisodesError(
+            Argument("every"), f" must be as in the episodes of the fit, {told}; leave it out"
+        )
+    return theirs
+
+
+def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
+    """The column of outcomes that ``like`` has, unless the user passes other columns."""
+    if "outcome" in options or "reward" in options or "behavior" in options:
+        return options.get("outcome")
+    named = roles.reward is not None and roles.reward.startswith(AN_OUTCOME)
+    return str(roles.reward).removeprefix(AN_OUTCOME) if named else None
+
+
+def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns without those to drop, each of which must be there."""
+    if isinstance(layout.drop, str):
+        raise EpisodesError(
+            Argument("drop"), f" needs a list of columns, got the text {layout.drop!r}"
+        )
+    unknown = [name for name in layout.drop if name not in columns]
+    if unknown:
+        raise EpisodesError(f"no column {unknown[0]!r} to drop among {', '.join(columns)}")
+    return tuple(name for name in columns if name not in set(layout.drop))
 
 
 def feature_names(

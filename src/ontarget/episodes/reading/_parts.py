@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.reading._layout import Layout
+from ontarget.episodes.reading._layout import ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["Parts", "find_parts"]
@@ -31,16 +31,28 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "terminated": ("terminated", "termination", "terminal", "terminals", "done", "dones"),
     "group": ("group",),
 }
+# Names that mean other things too: they count only if no column has one of the names above.
+_LESS_COMMON: Final[Mapping[str, Sequence[str]]] = {
+    "episode": (
+        *("unit", "unitid", "unitnumber", "unitnr", "case", "caseid", "caseconceptname", "match"),
+        *("matchid", "ticket", "ticketid", "trip", "tripid", "flight", "flightid", "job", "jobid"),
+        *("engine", "engineid", "machine", "machineid", "patient", "patientid", "order", "orderid"),
+    ),
+    "step": ("timestamp", "datetime", "timetimestamp", "seq", "sequence", "eventnumber"),
+    "reward": ("payoff", "points", "utility", "income"),
+}
 _HOLDS: Final = {"truncated": "flags a cut-off", "terminated": "flags an end"}
 _NAME: Final = Placeholder("NAME")
+_SEVERAL: Final = ("episode", "step")  # roles that several columns can play together
 
 
 @dataclass(frozen=True)
 class Parts:
     """The column for each role; None if there is none.
 
-    ``guessed`` are the roles whose column was found by another name than the usual one. ``notes``
-    tell what else a user should know about the choice.
+    An episode may be named by several columns, and rows may be sorted by several; their names are
+    then joined by commas. ``guessed`` are the roles whose column was found by another name than the
+    usual one. ``notes`` tell what else a user should know about the choice.
     """
 
     episode: str
@@ -49,8 +61,15 @@ class Parts:
     truncated: str | None
     terminated: str | None
     group: str | None
+    episode_columns: tuple[str, ...]
+    step_columns: tuple[str, ...]
     guessed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def sorts(self) -> bool:
+        """Whether the step's columns only sort the rows, which are then counted."""
+        return self.step is not None and self.step_columns != (self.step,)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -86,15 +105,16 @@ def find_parts(
     if behavior.column is not None and behavior.column not in columns:
         raise EpisodesError(*_no_column("behavior", behavior.column, columns))
     found = {**_named_alike(layout, columns, behavior), **_passed(layout, columns, behavior)}
-    spent = {*found.values(), behavior.column}
+    several = {part: _several(found.get(part), columns) for part in _SEVERAL}
+    spent = {*found.values(), *several["episode"], *several["step"], behavior.column}
     guessed: list[str] = []
     notes: list[str] = []
     for part in _NAMES:
         if part in found:
             continue
         free = [name for name in columns if name not in spent]
-        candidates = list(_candidates(part, free, layout, read))
         needed = _is_needed(part, behavior)
+        candidates = _candidates(part, free, layout, read, needed=needed)
         chosen = _chosen(part, candidates, needed=needed)
         if chosen is None and needed:
             raise EpisodesError(*_cannot_tell(part, columns))
@@ -109,14 +129,17 @@ def find_parts(
         if others and layout.features is None:
             shown = ", ".join(map(repr, others))
             notes.append(f"{shown} could also be the column that {_holds(part)}; read as a feature")
-    return Parts(**found, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
+    several = {f"{part}_columns": _several(found[part], columns) for part in _SEVERAL}
+    return Parts(**found, **several, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
 
 
 def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[str, str | None]:
     """The roles whose columns the user or the file names."""
     passed = {part: getattr(layout, part) for part in _NAMES}
-    found: dict[str, str | None] = {part: name for part, name in passed.items() if name is not ...}
+    found = {part: _joined(part, name) for part, name in passed.items() if name is not ...}
     for part, name in found.items():
+        if part in _SEVERAL and name is not None and _several(name, columns):
+            continue
         if name is None and part == "reward" and _is_needed(part, behavior):
             message = f"behavior {behavior.spec!r} needs a reward column; pass "
             raise EpisodesError(message, Argument("reward", _NAME))
@@ -134,26 +157,61 @@ def _named_alike(
     if layout.like is None:
         return {}
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
-    found = {part: name for part, name in theirs.items() if name in columns}
+    if layout.every is not None and theirs["step"] not in columns:
+        theirs["step"] = theirs["step"].removesuffix(f"{ON_CLOCK}{layout.every}")
+    found = {
+        part: name
+        for part, name in theirs.items()
+        if name in columns or (part in _SEVERAL and _several(name, columns))
+    }
     if theirs["reward"] is None and not _is_needed("reward", behavior):
         found["reward"] = None
     return found
 
 
+def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
+    """Several columns as one name, joined by commas; a single column to sort by ends in one."""
+    if name is None or isinstance(name, str):
+        return name
+    names = list(name)
+    if part not in _SEVERAL or not names or not all(isinstance(one, str) for one in names):
+        some = " or several" * (part in _SEVERAL)
+        raise EpisodesError(Argument(part), f" needs the name of a column{some}, got {name!r}")
+    return ",".join(names) + "," * (len(names) == 1 and part == "step")
+
+
+def _several(name: str | None, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of this name: one, or several that are joined by commas; empty if one lacks."""
+    if name is None or name in columns:
+        return () if name is None else (name,)
+    parts = tuple(part.strip() for part in name.removesuffix(",").split(","))
+    return parts if "," in name and all(part in columns for part in parts) else ()
+
+
 def _candidates(
-    part: str, columns: Sequence[str], layout: Layout, read: Callable[[str], pl.Series]
-) -> Iterator[str]:
+    part: str,
+    columns: Sequence[str],
+    layout: Layout,
+    read: Callable[[str], pl.Series],
+    *,
+    needed: bool,
+) -> list[str]:
     """The columns whose names fit a role, the most likely first."""
     listed = set(layout.features or ())
     if part == "step" and layout.like is not None:
         listed = set()  # times that only order the rows were a feature at the fit as well
     is_flag = part in _HOLDS
-    for known in _NAMES[part]:
-        for name in columns:
-            if _plain(name) != known:
-                continue
-            if name == part or (name not in listed and (not is_flag or _holds_flags(read(name)))):
-                yield name
+    less_common = _LESS_COMMON[part] if needed or part == "step" else ()
+    for names in (_NAMES[part], less_common):
+        fit = [name for known in names for name in columns if _plain(name) == known]
+        fit = [
+            name
+            for name in fit
+            if name == part or (name not in listed and (not is_flag or _holds_flags(read(name))))
+        ]
+        if fit:
+            return fit
+    return []
 
 
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
@@ -178,7 +236,8 @@ def _cannot_tell(part: str, columns: Sequence[str]) -> tuple[str | Argument, ...
     if part == "episode":
         return message, Argument(part, _NAME)
     judged = (" or ", Argument("behavior", _NAME), " with the column that a run is judged by")
-    return message, Argument(part, _NAME), *judged
+    known = (", or ", Argument("outcome", _NAME), " with one that holds its result")
+    return message, Argument(part, _NAME), *judged, *known
 
 
 def _is_needed(part: str, behavior: Behavior) -> bool:

@@ -1,4 +1,4 @@
-"""The step of each row, from whole numbers or from times in ascending order."""
+"""The step of each row: a whole number, or the row's place once its episode is sorted."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ontarget._typing import IndexArray
-from ontarget.episodes.reading._columns import whole_numbers
+from ontarget._typing import AnyArray, IndexArray
+from ontarget.episodes.reading._columns import Labels, numbers, whole_numbers
 from ontarget.episodes.reading._layout import Layout
 from ontarget.episodes.reading._parts import Parts
+from ontarget.episodes.reading._times import is_times, times_of
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Steps", "read_steps"]
+__all__ = ["Steps", "read_steps", "sortable"]
 
 
 class Steps(NamedTuple):
@@ -27,24 +28,33 @@ class Steps(NamedTuple):
 
 
 def read_steps(
-    parts: Parts, layout: Layout, ids: IndexArray, read: Callable[[str], pl.Series]
+    parts: Parts, layout: Layout, ids: Labels, read: Callable[[str], pl.Series]
 ) -> Steps:
     """The step of each row, counted from the first step passed, or else from the smallest.
 
-    A column that was guessed to be the step may hold times instead, such as seconds with decimals.
-    It then becomes a feature, and the roles are returned without it.
+    Times, and several columns, only sort the rows of an episode, which are then counted. A column
+    that was guessed to be the step may hold numbers with decimals. It then becomes a feature, and
+    the roles are returned without it.
     """
     name, first = parts.step, layout.first_step
-    column = None if name is None else read(name)
-    if column is not None and "step" in parts.guessed and _has_decimals(column):
-        _refuse_disorder(column, ids)
+    columns = [read(one) for one in parts.step_columns]
+    timed = any(is_times(column) for column in columns)
+    if columns and (parts.sorts or timed):
+        if "step" in parts.guessed:
+            note = f"{name!r} holds times: they sort the rows, which are counted as steps"
+            parts = replace(parts, notes=(*parts.notes, note))
+        start = 0 if first is None else int(first)
+        return Steps(_places(columns, ids) + start, start, parts)
+    if columns and "step" in parts.guessed and _has_decimals(columns[0]):
+        _refuse_disorder(columns[0], ids.codes)
         note = f"{name!r} has decimals, so it is a feature; the rows in order are the steps"
         guessed = tuple(part for part in parts.guessed if part != "step")
-        parts = replace(parts, step=None, guessed=guessed, notes=(*parts.notes, note))
-        column = None
-    if column is None:
+        notes = (*parts.notes, note)
+        parts = replace(parts, step=None, step_columns=(), guessed=guessed, notes=notes)
+        columns = []
+    if not columns:
         return Steps(None, 0 if first is None else int(first), parts)
-    values = whole_numbers(column, f"step (column {name!r})")
+    values = whole_numbers(columns[0], f"step (column {name!r})")
     if first is not None:
         return Steps(values, int(first), parts)
     smallest = int(values.min())
@@ -55,6 +65,48 @@ def read_steps(
     return Steps(values, smallest, parts)
 
 
+def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
+    """Each row's place in its episode, once the rows are sorted by these columns."""
+    keys = [sortable(column) for column in columns]
+    order = np.lexsort((*reversed(keys), ids.codes))
+    same = np.diff(ids.codes[order]) == 0
+    equal = same & np.all([np.diff(key[order]) == 0 for key in keys], axis=0)
+    if equal.any():
+        row = order[int(np.argmax(equal))]
+        names = " and ".join(repr(column.name) for column in columns)
+        more = int(np.count_nonzero(equal)) - 1
+        raise EpisodesError(
+            f"two rows of episode {ids[np.array([row])][0]!s} have the same {names} "
+            f"({', '.join(str(column[int(row)]) for column in columns)})"
+            f"{f' (and {more:,} more such pairs)' * (more > 0)}; "
+            "keep one of them, or name a further column that tells which comes first: ",
+            Argument("step", [*(column.name for column in columns), Placeholder("NAME")]),
+        )
+    starts = np.flatnonzero(np.concatenate([[True], ~same]))
+    lengths = np.diff(np.append(starts, order.size))
+    places = np.empty(order.size, dtype=np.intp)
+    places[order] = np.arange(order.size) - np.repeat(starts, lengths)
+    return places
+
+
+def sortable(column: pl.Series) -> AnyArray:
+    """The column as numbers to sort by."""
+    what = f"step (column {column.name!r})"
+    if is_times(column):
+        times = times_of(column)
+        values: AnyArray = times.cast(pl.Int64).fill_null(0).to_numpy()
+        lost = times.is_null().to_numpy()
+        rule = "a date or time in every row, year first (2026-01-31 14:05:00)"
+    else:
+        values = numbers(column, what, lambda row: f"row {row}")
+        lost = ~np.isfinite(values)
+        rule = "a number in every row"
+    if lost.any():
+        row = int(np.argmax(lost))
+        raise EpisodesError(f"{what} needs {rule}, got {column[row]!r} in row {row}")
+    return values
+
+
 def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
     """Refuse times that do not increase from one row of an episode to the next."""
     by_episode = np.argsort(ids, kind="stable")
@@ -63,7 +115,9 @@ def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
         return
     raise EpisodesError(
         f"column {times.name!r} holds numbers with decimals, and does not rise within each "
-        "episode; sort the rows by episode and time, or pass ",
+        "episode; pass ",
+        Argument("step", [times.name]),
+        " to sort the rows by it, ",
         Argument("step", Placeholder("NAME")),
         " with a column of whole numbers, or ",
         Argument("step", None),

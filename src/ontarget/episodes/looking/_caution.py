@@ -1,0 +1,50 @@
+"""`Caution`: one thing about some episodes that would make a monitor look better than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ontarget._plain import plain
+from ontarget.errors import Argument
+
+__all__ = ["Caution", "CautionKind"]
+
+CautionKind: TypeAlias = Literal[
+    "outcome", "length", "reward", "total", "last row", "together", "order", "id"
+]
+
+
+@dataclass(frozen=True)
+class Caution:
+    """One thing that a user should look into before a fit.
+
+    Attributes
+    ----------
+    kind
+        What the columns seem to give away: the ``outcome``, the ``length`` of a run, the
+        ``reward`` of the same row, a ``total`` that includes it, the outcome in the ``last row``
+        alone, the outcome by several columns ``together``; or where a result shows that should
+        not: in the ``order`` of the file, or in the ``id``.
+    columns
+        The columns concerned.
+    what, why
+        What was found and where, and why it matters; a sentence each.
+    remedy
+        What to do about it: texts, with the arguments that they name between them.
+    """
+
+    kind: CautionKind
+    columns: tuple[str, ...]
+    what: str
+    why: str
+    remedy: tuple[str | Argument, ...]
+
+    def told(self, spell: Callable[[Argument], str] = str) -> str:
+        """The caution in one line, with each argument shown as the function spells it."""
+        remedy = "".join(part if isinstance(part, str) else spell(part) for part in self.remedy)
+        return plain(f"{self.what}. {self.why}. {remedy}")
+
+    def __str__(self) -> str:
+        return self.told()

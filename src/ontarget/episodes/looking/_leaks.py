@@ -1,0 +1,198 @@
+"""Finds features that hold what nobody knows yet: the outcome, the reward of their own row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget._typing import AnyArray, BoolArray, FloatArray
+from ontarget.episodes.looking._caution import Caution, CautionKind
+from ontarget.episodes.looking._sample import LEAST, Moment, Sample
+from ontarget.episodes.looking._strength import determined, linear_share, separated
+from ontarget.errors import Argument
+from ontarget.target import Target
+
+__all__ = ["find_leaks"]
+
+_NEARLY_ALL = 0.95
+_ALL = 0.99
+_LEFT_OVER = 0.02  # of a column's variance, once what the row earned is known
+_FEW_VALUES = 2  # any two are on one line
+_PERFECT = (
+    "A monitor would look nearly perfect on this log and fail on new runs, which do not know it yet"
+)
+
+
+def find_leaks(
+    names: tuple[str, ...], sample: Sample, target: Target | None = None
+) -> list[Caution]:
+    """The features that seem to know the future; each is reported once, for its worst fault."""
+    start = sample.moments[0]
+    with np.errstate(all="ignore"):  # numbers too large to square give no strength
+        leaks = (
+            _outcome_at_start(name, start.states[j], start, target)
+            or _outcome_later(name, j, sample)
+            or _this_row(name, j, sample)
+            or _length_at_start(name, start.states[j], start)
+            or _last_row(name, j, sample)
+            for j, name in enumerate(names)
+        )
+        found = [leak for leak in leaks if leak is not None]
+        return found or list(_together(names, start))
+
+
+def _outcome_at_start(
+    name: str, x: FloatArray, start: Moment, target: Target | None
+) -> Caution | None:
+    """A feature that tells the outcome where a run begins and nothing can be known yet."""
+    y = start.outcomes
+    linear = _share(x[:, None], y)
+    strength = max(determined(x, y), linear)
+    if np.array_equal(x, y):
+        what = f"{name!r} equals the outcome from the first step on"
+    elif linear > 1.0 - 1e-9:
+        what = f"{name!r} is the outcome in another unit, from the first step on"
+    elif strength >= _NEARLY_ALL:
+        told = "all" if strength > 1.0 - 1e-9 else percent(strength)
+        what = f"{name!r} tells {told} of the differences between outcomes at the first step"
+    elif _split(x, y) >= _NEARLY_ALL:
+        what = f"each value of {name!r} stands for one range of outcomes, at the first step already"
+    elif target is not None and determined(x, target.contains(y).astype(float)) >= _NEARLY_ALL:
+        what = f"{name!r} tells at the first step whether a run will meet the target"
+    else:
+        return None
+    return _given_away("outcome", name, what, ", unless it is really known when a run begins")
+
+
+def _outcome_later(name: str, j: int, sample: Sample) -> Caution | None:
+    """A feature that equals the outcome at some step where more was still to come."""
+    for moment in sample.moments[1:]:
+        if _equal(moment.states[j], moment.outcomes, so_far=moment.after):
+            what = f"{name!r} equals the outcome at step {moment.t}, before the run is over"
+            return _given_away("outcome", name, what)
+    return None
+
+
+def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
+    """A feature that holds what its own row's action earned."""
+    judged = [
+        _earned(moment.states[j], moment, moment.lengths > moment.t + 1)
+        for moment in sample.moments
+    ]
+    tested = [one for one in judged if one is not None]
+    if not tested or np.mean([bool(one) for one in tested]) < 0.75:
+        return None
+    kind: CautionKind = "total" if "total" in tested else "reward"
+    what = (
+        f"{name!r} is a running total that includes the reward of its own row"
+        if kind == "total"
+        else f"{name!r} tells the reward of its own row"
+    )
+    why = (
+        "A state holds what is known before acting, and the reward is known only after it: live, "
+        "the monitor would get other values than it learned from"
+    )
+    remedy = (
+        "If it is logged after acting, shift the column down by one row within each run, or pass ",
+        Argument("drop", [name]),
+    )
+    return Caution(kind, (name,), what, why, remedy)
+
+
+def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | bool | None:
+    """What x tells of these rows' rewards; False for nothing, None if that cannot be judged."""
+    known = np.isfinite(x) & judged
+    if np.count_nonzero(known) < LEAST or _constant(x[known]):
+        return None
+    x, before, after = x[known], moment.before[known], moment.after[known]
+    before = before if np.isfinite(before).all() else np.zeros_like(x)
+    gains = [after - before] if moment.rewards is None else [moment.rewards[known], after - before]
+    gains = [gain for gain in gains if not _constant(gain)]
+    if not gains:
+        return None
+    for gain in gains:
+        if not _follows(x, before, gain):
+            continue
+        return "reward" if _share(gain[:, None], x) >= 1.0 - _LEFT_OVER else "total"
+    return "reward" if determined(x, gains[0]) >= _ALL else False
+
+
+def _follows(x: FloatArray, before: FloatArray, gain: FloatArray) -> bool:
+    """Whether x is a linear function of the behavior before the row and of what the row earned."""
+    without = 1.0 - _share(before[:, None], x)
+    left = 1.0 - _share(np.column_stack([before, gain]), x)
+    return without > 1e-6 and left <= _LEFT_OVER * without
+
+
+def _last_row(name: str, j: int, sample: Sample) -> Caution | None:
+    """A feature that holds the outcome, but only once it is written into the last row."""
+    last = sample.last
+    x, y = last.states[j], last.outcomes
+    exact = _equal(x, y, so_far=last.before)
+    known = np.isfinite(x) & np.isfinite(last.before)
+    gain = (y - last.before)[known]
+    enough = gain.size >= LEAST and np.unique(gain).size > _FEW_VALUES
+    if not exact and not (enough and _follows(x[known], last.before[known], gain)):
+        return None
+    what = f"{name!r} tells the outcome in the last row of each run"
+    return _given_away("last row", name, what, ", unless it is known before the last action")
+
+
+def _length_at_start(name: str, x: FloatArray, start: Moment) -> Caution | None:
+    """A feature that tells at the start how many steps a run will have."""
+    if determined(x, start.lengths) < _NEARLY_ALL:
+        return None
+    what = f"{name!r} tells at the first step how many steps a run will have"
+    return _given_away("length", name, what, ", unless the length is planned when a run begins")
+
+
+def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
+    """Features that tell the outcome at the start only together, as two final scores do."""
+    whole = [j for j, x in enumerate(start.states) if np.isfinite(x).all() and not _constant(x)]
+    X, y = start.states[whole].T, start.outcomes
+    if X.shape[0] < 10 * len(whole) or not whole or linear_share(X, y) < _ALL:
+        return
+    chosen: list[int] = []
+    while len(chosen) < len(whole) and linear_share(X[:, chosen], y) < _ALL:
+        rest = [k for k in range(len(whole)) if k not in chosen]
+        chosen.append(max(rest, key=lambda k: linear_share(X[:, [*chosen, k]], y)))
+    for one in chosen[:]:  # what was chosen first may not be needed any more
+        fewer = [k for k in chosen if k != one]
+        if linear_share(X[:, fewer], y) >= _ALL:
+            chosen = fewer
+    own = tuple(names[whole[k]] for k in sorted(chosen))
+    listed = " and ".join(filter(None, [", ".join(map(repr, own[:-1])), repr(own[-1])]))
+    what = f"{listed} together tell the outcome at the first step"
+    unless = ", unless all of them are really known when a run begins"
+    yield Caution("together", own, what, _PERFECT, ("Pass ", Argument("drop", list(own)), unless))
+
+
+def _given_away(kind: CautionKind, name: str, what: str, unless: str = "") -> Caution:
+    """A caution about a feature that a run cannot have yet."""
+    return Caution(kind, (name,), what, _PERFECT, ("Pass ", Argument("drop", [name]), unless))
+
+
+def _split(x: FloatArray, y: FloatArray) -> float:
+    """How nearly x, or only whether x is missing, divides the outcomes into blocks."""
+    gaps = np.isnan(x)
+    missing = separated(gaps.astype(np.float64), y) if gaps.any() else 0.0
+    return max(separated(x, y), missing)
+
+
+def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool:
+    """Whether x equals the outcomes y wherever it is there and the behavior was not yet that."""
+    spread = float(y.std())
+    known: BoolArray = np.isfinite(x) & ~(np.abs(y - so_far) <= 0.05 * spread)
+    if np.count_nonzero(known) < LEAST or _constant(y[known]):
+        return False
+    return float(np.mean(np.abs(x[known] - y[known]) <= 1e-3 * spread)) >= _NEARLY_ALL
+
+
+def _share(X: FloatArray, y: FloatArray) -> float:
+    return linear_share(X, y) if np.isfinite(X).all() else 0.0
+
+
+def _constant(values: AnyArray) -> bool:
+    return bool(np.all(values == values[0]))

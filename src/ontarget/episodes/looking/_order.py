@@ -1,0 +1,94 @@
+"""What the order of a file and the names of its episodes say about their results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.episodes._recorded import Recorded
+from ontarget.episodes.looking._caution import Caution
+from ontarget.episodes.looking._sample import LEAST
+from ontarget.episodes.looking._strength import determined, separated
+
+__all__ = ["FileOrder", "find_order"]
+
+_SORTED = 0.9
+_PARTS = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class FileOrder:
+    """How the episodes stand in their file.
+
+    Attributes
+    ----------
+    sorted_by
+        The features whose first readings never fall, or never rise, from one episode to the next.
+    share
+        How much of the differences between outcomes an episode's place in the file explains.
+    """
+
+    sorted_by: tuple[str, ...]
+    share: float
+
+    def __str__(self) -> str:
+        by = ", ".join(map(repr, self.sorted_by[:5])) or "no feature"
+        told = "nothing" if self.share < 0.01 else percent(self.share, 0)
+        return f"the file is sorted by {by}; an episode's place in it tells {told} of its outcome"
+
+
+def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
+    """The order of the file, and cautions if it or the ids follow the results."""
+    outcomes = episodes.outcomes
+    if len(episodes) < LEAST:
+        return FileOrder((), 0.0), []
+    share = max(determined(np.arange(len(episodes), dtype=np.float64), outcomes), 0.0)
+    states = episodes.at(0).states.T
+    names = episodes.schema.names
+    sorted_by = tuple(name for name, x in zip(names, states, strict=True) if _is_sorted(x))
+    cautions = []
+    if share >= _SORTED:
+        what = "The file is sorted by result: an episode's place in it tells its outcome"
+        why = (
+            "The split of a fit does not mind, but whatever takes runs in order does: a test on "
+            "the last rows, a drift guard, a replay"
+        )
+        remedy = "Put the runs back into the order of time in which they happened"
+        cautions.append(Caution("order", (), what, why, (remedy,)))
+    for part in _parts_of(episodes.ids):
+        if max(determined(part, outcomes), separated(part, outcomes)) >= 0.95:
+            role = episodes.roles.episode
+            what = f"The ids of the episodes ({role!r}) tell their outcomes"
+            why = (
+                "They were given after the runs were over. An id is no feature, so p does not "
+                "read it, but whoever sorts or samples by id chooses by result"
+            )
+            remedy = "Name the runs before they begin, and make no feature from the id"
+            cautions.append(Caution("id", (role,), what, why, (remedy,)))
+            break
+    return FileOrder(sorted_by, share), cautions
+
+
+def _is_sorted(x: FloatArray) -> bool:
+    steps = np.diff(x)
+    return bool(np.any(steps != 0) and (np.all(steps >= 0) or np.all(steps <= 0)))
+
+
+def _parts_of(ids: AnyArray) -> Iterator[FloatArray]:
+    """The numbers and words that ids are made of, each as a column of numbers."""
+    if ids.dtype.kind in "iu":
+        yield ids.astype(np.float64)
+        return
+    split = [_PARTS.findall(str(one)) for one in ids.tolist()]
+    width = min(map(len, split))
+    for place in range(width):
+        words = [parts[place] for parts in split]
+        try:
+            yield np.array(words, dtype=np.float64)
+        except ValueError:
+            yield np.unique(words, return_inverse=True)[1].astype(np.float64)

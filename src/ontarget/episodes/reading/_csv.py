@@ -1,0 +1,179 @@
+"""Reads a table from a text file: its encoding and separator are recognised and told."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from ontarget.errors import EpisodesFileError
+
+__all__ = ["TextTable", "read_text_table"]
+
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+_HEAD: Final = 1 << 16
+_QUOTED: Final = re.compile(r'"[^"]*"')
+_DECIMAL_COMMA: Final = re.compile(r"(?:^|;)\s*[-+]?\d+,\d+\s*(?=;|$)")
+_LATIN: Final = "the file is not UTF-8 and is read as Latin-1 (Windows-1252)"
+# Control characters that no text has; a file that holds them is not a table.
+_NO_TEXT: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table, and sentences about how its text was read, if that was not as usual."""
+
+    table: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def read_text_table(path: Path) -> TextTable:
+    """The table in a text file; all rows decide the types, and uneven lines are refused.
+
+    The file is UTF-8, or UTF-16 if it says so in its first bytes; otherwise it is read as
+    Windows-1252, which includes Latin-1, and this is noted.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    notes: list[str] = []
+    source: Path | bytes = path
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        source = _recoded(path, "utf-16")
+        notes.append("the file is UTF-16 text")
+    elif not _is_utf8(head, whole=False):
+        source = _recoded(path, "cp1252")
+        notes.append(_LATIN)
+    head = source[:_HEAD] if isinstance(source, bytes) else head
+    separator = _separator_of(head)
+    if separator != ",":
+        notes.append(f"columns are separated by {_SEPARATORS[separator]}")
+    if separator == " ":  # any number of them
+        source = re.sub(rb"[ \t]+", b" ", re.sub(rb"(?m)^[ \t]+|[ \t]+\r?$", b"", _bytes(source)))
+    decimal_comma = separator == ";" and _DECIMAL_COMMA.search(_first_rows(head)) is not None
+    if decimal_comma:
+        notes.append("numbers have decimal commas")
+    try:
+        table = _table_in(source, separator, decimal_comma=decimal_comma)
+    except pl.exceptions.ComputeError:
+        if _is_utf8(_bytes(source)):
+            _refuse_bad_lines(path, _bytes(source), separator)
+            raise
+        source = _recoded(path, "cp1252")
+        notes.append(_LATIN)
+        table = _table_in(source, separator, decimal_comma=decimal_comma)
+    _check_header(path, table.columns)
+    # Polars fills short lines with nulls, so each of them leaves the last column empty.
+    if table.width and table[:, -1].has_nulls():
+        _refuse_bad_lines(path, _bytes(source), separator)
+    return TextTable(table, tuple(notes))
+
+
+def _table_in(source: Path | bytes, separator: str, *, decimal_comma: bool) -> pl.DataFrame:
+    # Read whole: asked for one column, the reader does not notice fields beyond the header's.
+    return pl.scan_csv(
+        source,
+        separator=separator,
+        decimal_comma=decimal_comma,
+        infer_schema_length=None,
+        glob=False,
+    ).collect()
+
+
+def _separator_of(head: bytes) -> str:
+    r"""The sign between columns: a comma, unless the first line has another one and no comma.
+
+    Examples
+    --------
+    >>> _separator_of(b"run;step;reward\n1;0;0,5\n"), _separator_of(b"run,note\n1,a;b\n")
+    (';', ',')
+    """
+    lines = [_QUOTED.sub("", line) for line in _first_rows(head).split("\n") if line.strip()]
+    if not lines or "," in lines[0]:
+        return ","
+    for separator in (";", "\t", "|"):
+        if lines[0].count(separator):
+            return separator
+    widths = {len(line.split()) for line in lines}
+    return " " if len(widths) == 1 and widths != {1} else ","
+
+
+def _first_rows(head: bytes, most: int = 20) -> str:
+    """The first lines of a file, without one that is cut off."""
+    lines = head.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
+    return "\n".join((lines[:-1] or lines)[:most])
+
+
+def _recoded(path: Path, encoding: str) -> bytes:
+    """The file's text as UTF-8."""
+    try:
+        text = path.read_bytes().decode(encoding)
+        if _NO_TEXT.search(text) is None:
+            return text.encode("utf-8")
+    except UnicodeError:  # also a surrogate without its pair
+        pass
+    raise _no_text(path)
+
+
+def _bytes(source: Path | bytes) -> bytes:
+    return source if isinstance(source, bytes) else source.read_bytes()
+
+
+def _is_utf8(data: bytes, *, whole: bool = True) -> bool:
+    """Whether the bytes are UTF-8; if they are not the whole file, the last sign may be cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_header(path: Path, columns: list[str]) -> None:
+    """Refuse a table of one column, or with numbers instead of column names."""
+    if len(columns) == 1:
+        raise EpisodesFileError(
+            f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
+        )
+    # Polars renames a value that appears twice in the header.
+    values = [name.partition("_duplicated_")[0] for name in columns]
+    numbers = [value for value in values if _is_number(value)]
+    if len(numbers) == len(values) or any("." in value for value in numbers):
+        raise EpisodesFileError(
+            f"{path.name} needs the names of the columns in its first line, got the numbers "
+            f"{', '.join(numbers)[:80]}; add a header"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_bad_lines(path: Path, data: bytes, separator: str) -> None:
+    """Refuse a line with another number of fields than the header, by its number."""
+    reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=separator)
+    try:
+        width = len(next(reader, ()))
+        for row in reader:
+            if row and len(row) != width:
+                raise EpisodesFileError(
+                    f"{path.name}, line {reader.line_num}: {len(row)} fields where the header "
+                    f"has {width}: {separator.join(row)[:80]!r}; correct or remove the line"
+                )
+    except csv.Error as error:
+        raise EpisodesFileError(f"{path.name}, line {reader.line_num + 1}: {error}") from error
+
+
+def _no_text(path: Path) -> EpisodesFileError:
+    return EpisodesFileError(
+        f"{path.name} is not UTF-8 text, nor UTF-16 or Latin-1; save it as UTF-8, or read it with "
+        "its encoding and pass the table: Episodes.from_frame(pandas.read_csv(…, encoding=…))"
+    )

@@ -1,0 +1,114 @@
+"""Dates and times in a column, in a table's own type or as text, and features made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+import polars as pl
+
+from ontarget._typing import IndexArray
+from ontarget.episodes.reading._columns import is_text
+from ontarget.episodes.reading._layout import Layout
+from ontarget.errors import Argument, EpisodesError
+
+__all__ = ["checked_times", "is_times", "time_features", "times_of", "with_time_features"]
+
+_KINDS: Final = ("elapsed_h", "hour", "weekday")
+
+# Year first: whether 03/04 is in March or in April, no program can tell.
+_YEAR_FIRST: Final = re.compile(r"\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]|$)")
+
+
+def is_times(column: pl.Series) -> bool:
+    """Whether the column holds dates or times, judged by its type or its first text."""
+    if column.dtype.is_temporal():
+        return True
+    if not is_text(column) or not column.len():
+        return False
+    first = column.first(ignore_nulls=True)
+    return first is not None and _YEAR_FIRST.match(str(first)) is not None
+
+
+def times_of(column: pl.Series) -> pl.Series:
+    """The column as times without a zone (UTC), or as durations; unreadable ones become missing."""
+    if is_text(column):
+        try:
+            column = column.cast(pl.String).str.strip_chars().str.to_datetime(strict=False)
+        except pl.exceptions.PolarsError:  # no pattern fits
+            return pl.Series(column.name, [None] * column.len(), dtype=pl.Datetime("us"))
+    if column.dtype == pl.Date:
+        return column.cast(pl.Datetime("us"))
+    if isinstance(column.dtype, pl.Datetime):
+        if column.dtype.time_zone is not None:
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return column.cast(pl.Datetime("us"))
+    return column.cast(pl.Duration("us"))
+
+
+def time_features(name: str) -> tuple[str, ...]:
+    """The names of the features that a column of times is turned into.
+
+    Examples
+    --------
+    >>> time_features("opened")
+    ('opened_elapsed_h', 'opened_hour', 'opened_weekday')
+    """
+    return tuple(f"{name}_{kind}" for kind in _KINDS)
+
+
+def checked_times(layout: Layout, columns: Collection[str]) -> tuple[str, ...]:
+    """The columns of times to make features of: those asked for, or those behind ``like``'s."""
+    if isinstance(layout.times, str):
+        raise EpisodesError(
+            Argument("times"), f" needs a list of columns, got the text {layout.times!r}"
+        )
+    unknown = [name for name in layout.times if name not in columns]
+    if unknown:
+        raise EpisodesError(f"no column of times {unknown[0]!r} among {', '.join(columns)}")
+    names = () if layout.schema is None else layout.schema.names
+    lacking = {name for name in names if name not in columns}
+    behind = [name for name in columns if lacking and lacking & set(time_features(name))]
+    return tuple(dict.fromkeys([*layout.times, *behind]))
+
+
+def with_time_features(
+    read: Callable[[str], pl.Series], names: Sequence[str], episodes: IndexArray
+) -> Callable[[str], pl.Series]:
+    """A reader that also knows the features of these columns of times.
+
+    They are the hours since the episode's earliest row, the hour of the day with its minutes as a
+    fraction, and the weekday (Monday is 1). Times with a zone are taken in UTC.
+    """
+    sources = {
+        feature: (name, kind)
+        for name in names
+        for feature, kind in zip(time_features(name), _KINDS, strict=True)
+    }
+
+    def column(feature: str) -> pl.Series:
+        if feature not in sources:
+            return read(feature)
+        name, kind = sources[feature]
+        times = times_of(_checked(read(name)))
+        if kind == "elapsed_h":
+            rows = pl.DataFrame({"episode": episodes, "time": times})
+            since = pl.col("time") - pl.col("time").min().over("episode")
+            return rows.select((since.dt.total_microseconds() / 3.6e9).alias(feature)).to_series()
+        if kind == "weekday":
+            return times.dt.weekday().alias(feature)
+        return (times.dt.hour() + times.dt.minute() / 60.0).alias(feature)
+
+    return column
+
+
+def _checked(column: pl.Series) -> pl.Series:
+    """The column, refused unless it holds dates or times."""
+    if column.dtype in (pl.Duration, pl.Time) or not is_times(column):
+        raise EpisodesError(
+            Argument("times"),
+            f" needs columns of dates or times, year first (2026-01-31 14:05:00), got "
+            f"{column.name!r} of the type {column.dtype}",
+        )
+    return column
