@@ -262,7 +262,7 @@ def _calibrate(
     ranks, excess, envelope, curve, bounds, own_map = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
-        stopped = excess.size - np.searchsorted(excess, 1.0)
+        stopped = excess.size - int(np.searchsorted(excess, 1.0))
     if envelope.shape[1] > 0:
         _venn_abers(envelope, out[RAW], out)
     else:
