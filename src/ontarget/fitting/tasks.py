@@ -25,6 +25,7 @@ __all__ = [
     "fold_of",
     "honest_limits",
     "pace_of",
+    "seen_remainders",
     "step_rows",
     "thinned",
 ]
@@ -210,7 +211,7 @@ def step_rows(
             StepRows(
                 step=t,
                 X=inputs_of(step.states, so_far, t if reads_step else None),
-                y=_response(step, behavior.scale(t), pace * t, grid),
+                y=seen_remainders(step, behavior.scale(t), pace * t, grid),
                 keys=step.keys,
                 index=step.index,
             )
@@ -240,6 +241,6 @@ def pace_of(episodes: Episodes) -> float:
     return float(amounts[counts.argmax()])
 
 
-def _response(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
+def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
     """What the models learn of each row: the remainder in their units (M18)."""
     return snap(step.response + moved, grid) if moved else step.response * scale
