@@ -99,17 +99,34 @@ def test_blocks_that_change_whether_models_read_the_step(kind: str, tmp_path: Pa
 def test_a_behavior_that_changes_what_models_read(kind: str, behavior: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         header["behavior"] = behavior
-        sections["assure"]["before"][:] = 0.0  # a mean has none before its first step
+        for name in ("assure", "rehearsal"):
+            sections[name]["before"][:] = 0.0  # a mean has none before its first step
 
     refuse(kind, forge, tmp_path, "numbers of a run")
 
 
+def test_a_rehearsal_that_sets_alarms_and_lacks_a_step(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        arrays = sections["rehearsal"]
+        last = np.count_nonzero(arrays["lengths"] == arrays["steps"].size)
+        for name in ("steps", "ladder"):
+            arrays[name] = arrays[name][:-1]
+        rows = len(arrays["before"]) - last
+        for name in ("before", "ranks", "left", "right"):
+            arrays[name] = arrays[name][:rows]
+
+    refuse("rehearsed", forge, tmp_path, "a rehearsal that sets alarms needs every step")
+
+
+@pytest.mark.parametrize("section", ["assure", "rehearsal"])
 @pytest.mark.parametrize(
     ("kind", "value"), [("forest", np.nan), ("forest", np.inf), ("forest-mean", -np.inf)]
 )
-def test_a_behavior_so_far_that_no_run_has(kind: str, value: float, tmp_path: Path) -> None:
+def test_a_behavior_so_far_that_no_run_has(
+    kind: str, value: float, section: str, tmp_path: Path
+) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
-        sections["assure"]["before"][3] = value
+        sections[section]["before"][3] = value
 
     refuse(kind, forge, tmp_path, "'before' needs finite numbers")
 

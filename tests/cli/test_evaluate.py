@@ -18,7 +18,9 @@ def test_inspect_says_what_the_file_holds() -> None:
     assert "every byte checked" in text
     assert "480 learn, 120 assure" in text
     assert "the crew" in text
-    assert json.loads(told(["inspect", river().model, "--json"]))["horizon"] == 50
+    assert "each target has its own map, learned from 480 learning episodes" in text
+    found = json.loads(told(["inspect", river().model, "--json"]))
+    assert (found["horizon"], found["mapped_from"]) == (50, 480)
 
 
 def test_evaluate_measures_what_the_library_measures() -> None:
@@ -35,6 +37,19 @@ def test_evaluate_measures_what_the_library_measures() -> None:
     assert answer["alarm"]["detection_rate"] == promised.quality.detections.value
     assert answer["alarm"]["in_time_rate"] == promised.quality.in_time.value
     assert answer["verdict"]["reason"] == found.verdict(Promised("0.05")).reason
+
+
+def test_evaluate_takes_the_common_map_if_asked() -> None:
+    arguments = ["evaluate", river().model, river().new, "--target", "-60:", "--json"]
+    monitor, new = GoalMonitor.load(river().model), Episodes.read(river().new)
+    for name, words in (("common", "by one map for all targets"), ("target", "own map, from 480")):
+        answer = json.loads(told([*arguments, "--calibration", name]))
+        found = monitor.evaluate(new, Target.at_least(-60), calibration=name)
+        assert answer["brier"]["value"] == found.brier().value
+        assert words in answer["calibration"]
+    refused = call([*arguments, "--calibration", "exact"])
+    assert refused.exit_code == 2
+    assert "--calibration needs target or common, got 'exact'" in " ".join(refused.stderr.split())
 
 
 def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def slow_limits(of: RehearsedLaw, row: int, y: float) -> tuple[float, float]:
 
 
 def test_the_law_jumps_at_its_values_and_rises_evenly_between_them() -> None:
-    of, y = law(), np.array([-2.0, -1.0, -0.4, 0.0, 0.25, 0.5, 1.9, 2.0, 3.0])
+    of, y = law(), np.array([-np.inf, -2.0, -1.0, -0.4, 0.0, 0.25, 0.5, 1.9, 2.0, 3.0, np.inf])
     left, right = of.cdf_limits(np.array([[1.0], [0.0]]), np.stack([y, y]))
     for place, row in enumerate((1, 0)):
         expected = np.array([slow_limits(of, row, one) for one in y]).T

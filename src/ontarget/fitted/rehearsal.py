@@ -58,7 +58,7 @@ class RehearsedLaw:
         here, below = np.minimum(above, last), np.maximum(above - 1, 0)
         on = self.ladder[here] == y
         gap = np.where(here > below, self.ladder[here] - self.ladder[below], 1.0)
-        part = (y - self.ladder[below]) / np.where(gap > 0.0, gap, 1.0)
+        part = np.clip((y - self.ladder[below]) / np.where(gap > 0.0, gap, 1.0), 0.0, 1.0)
         low = self.right[rows, below]
         between = low + part * (self.left[rows, here] - low)
         between = np.where(above == 0, 0.0, np.where(above > last, 1.0, between))

@@ -24,7 +24,7 @@ class TargetMap(OfOneTarget):
     """The map of one target: c_t's p goes in, and the p of a watch with this target comes out.
 
     It rises with p at every step, comes from the learning episodes alone, and leaves what is
-    decided by arithmetic as it is. `Contracts.calibration` makes it.
+    decided by arithmetic as it is. `map_target` makes it.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class TargetMap(OfOneTarget):
         below = np.minimum(place.astype(np.intp), max(self.steps.size - 2, 0))
         part = (place - below).reshape(-1, *[1] * (learned.ndim - 1))
         above = np.minimum(below + 1, self.steps.size - 1)
-        # Both shares, so that two equal ends give exactly that.
+        # Between two equal numbers nothing is rounded: an identity stays one.
         found: FloatArray = np.where(
             learned[below] == learned[above],
             learned[below],

@@ -12,7 +12,7 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted.rehearsal import MOST_EPISODES, Rehearsal, as_shares
-from ontarget.fitting.tasks import StepRows, step_rows
+from ontarget.fitting.tasks import StepRows, seen_remainders
 
 __all__ = ["REHEARSAL", "Stage", "rehearsed"]
 
@@ -43,22 +43,25 @@ class Stage:
 
         If it ``sets_alarms``, it has every step; otherwise some steps suffice.
         """
-        rows = step_rows(learn, range(learn.horizon), grid=learn.grid, reads_step=False, pace=pace)
         some = range(learn.horizon) if sets_alarms else _evenly(learn.horizon, _MAP_STEPS)
-        least, greatest = min(one.y.min() for one in rows), max(one.y.max() for one in rows)
-        found = {one.step: one.y for one in rows}
         most = _ALARM_VALUES if sets_alarms else _MAP_VALUES
-        rungs = [
-            np.unique([least, *_thinned(found.get(t, np.empty(0)), most), greatest]) for t in some
-        ]
-        ladder = np.full((len(some), max(map(len, rungs))), greatest)
+        ends: list[float] = []
+        found: dict[int, FloatArray] = {}
+        sides = 1
+        for t in range(learn.horizon):
+            y = seen_remainders(learn.at(t), learn.behavior.scale(t), pace * t, learn.grid)
+            ends += [y.min(), y.max()] if y.size else []
+            if t in some:
+                found[t], repeats = _thinned(y, most)
+                # Where outcomes repeat a law may jump, and both limits are kept.
+                sides = 2 if repeats else sides
+        rungs = [np.unique([min(ends), *found[t], max(ends)]) for t in some]
+        ladder = np.full((len(some), max(map(len, rungs))), max(ends))
         for place, own in enumerate(rungs):
             ladder[place, : own.size] = own
         if sets_alarms:
             kept = min(_ALARM_EPISODES, max(_ENOUGH_EPISODES, _ALARM_ROWS // learn.horizon))
         else:
-            # Two bytes for a limit; where outcomes repeat, both limits are kept.
-            sides = 1 + any(np.unique(one.y).size < one.y.size for one in rows)
             kept = _MAP_BYTES // (len(some) * (16 + 2 * sides * ladder.shape[1]))
         order = np.argsort(keyed_hash(learn.keys, seed, REHEARSAL), kind="stable")
         return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
@@ -112,12 +115,13 @@ def _evenly(n: int, most: int) -> list[int]:
     return found
 
 
-def _thinned(values: FloatArray, most: int) -> FloatArray:
-    """The distinct values, or at most so many at even ranks: those that come often are among them.
+def _thinned(values: FloatArray, most: int) -> tuple[FloatArray, bool]:
+    """The distinct values, or at most so many at even ranks; and whether any value repeats.
 
-    The least and the greatest are, too.
+    The least, the greatest and those that come often are always among them.
     """
     distinct = np.unique(values)
+    repeats = distinct.size < values.size
     if distinct.size <= most:
-        return distinct
-    return np.unique(np.sort(values)[_evenly(values.size, most)])
+        return distinct, repeats
+    return np.unique(np.sort(values)[_evenly(values.size, most)]), repeats

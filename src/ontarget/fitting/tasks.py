@@ -26,6 +26,7 @@ __all__ = [
     "fold_of",
     "honest_limits",
     "pace_of",
+    "seen_remainders",
     "step_rows",
     "thinned",
 ]
@@ -209,7 +210,7 @@ def step_rows(
 
     With ``doubted`` outcomes, a row asks about what would lead to each of them, too.
     """
-    behavior = episodes.behavior
+    behavior, none = episodes.behavior, np.empty(0)
     found = []
     for t in steps:
         step = episodes.at(t, grid=grid)
@@ -220,7 +221,11 @@ def step_rows(
             StepRows(
                 step=t,
                 X=inputs_of(step.states, so_far, t if reads_step else None),
-                y=_response(step, behavior.scale(t), pace * t, grid, doubted),
+                y=_asked(
+                    step,
+                    seen_remainders(step, behavior.scale(t), pace * t, grid),
+                    (none if doubted is None else doubted, pace * t, grid),
+                ),
                 keys=step.keys,
                 index=step.index,
             )
@@ -250,11 +255,14 @@ def pace_of(episodes: Episodes) -> float:
     return float(amounts[counts.argmax()])
 
 
-def _response(
-    step: Step, scale: float, moved: float, grid: float, doubted: FloatArray | None
-) -> FloatArray:
+def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
     """What the models learn of each row: the remainder in their units (M18)."""
-    own = snap(step.response + moved, grid) if moved else step.response * scale
-    if doubted is None or not doubted.size:
+    return snap(step.response + moved, grid) if moved else step.response * scale
+
+
+def _asked(step: Step, own: FloatArray, doubted: tuple[FloatArray, float, float]) -> FloatArray:
+    """What a row asks about: its own remainder, and what would lead to each doubted outcome."""
+    outcomes, moved, grid = doubted
+    if not outcomes.size:
         return own
-    return np.column_stack([own, snap(doubted - step.behavior[:, None] + moved, grid)])
+    return np.column_stack([own, snap(outcomes - step.behavior[:, None] + moved, grid)])
