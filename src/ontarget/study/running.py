@@ -97,7 +97,7 @@ def run_study(
             parts = episodes.split(past, 1.0 - past, seed=seed + k, by_group=by_group)
             new = parts.assure
             assert new is not None  # an empty part would have been refused
-            own = GoalMonitor(**asked.get_params(deep=False))
+            own = type(asked)(**asked.get_params(deep=False))
             found = own.fit(parts.learn, seed=seed + k, progress=False).evaluate(
                 new, target, resamples=2
             )

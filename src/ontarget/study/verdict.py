@@ -67,7 +67,7 @@ def verdict_beside(found: Compared, rival: str) -> RivalVerdict:
                 f"no difference from the {rival} that these episodes could show: "
                 f"{_listed(told, _JUDGED[:1])}"
             )
-            advice = ""
+            advice = _idle(found)
     return RivalVerdict(rival, standing, reason, advice)
 
 
@@ -105,10 +105,10 @@ def _way(one: Difference, sign: float) -> str:
 
 
 def _idle(found: Compared) -> str:
-    """That nobody knows more than the past's rate, if that is so."""
+    """That the monitor knows no more than the past's rate, if that is so."""
     if found.difference(BASELINE).value < 0.0:
         return ""
-    return "but always saying the past's rate is as good: these features tell nothing yet"
+    return "always saying the past's rate is as good, so these features tell nothing yet"
 
 
 def _advice(found: Compared, rival: str) -> str:
