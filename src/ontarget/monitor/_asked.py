@@ -38,6 +38,8 @@ from ontarget.target import Target
 
 __all__ = ["AlarmOptions", "Asked"]
 
+_ONE_BY_ONE = "each run has its own weight: make a watch for each"
+
 
 class AlarmOptions(RuleOptions, total=False):
     """The options for alarms: a rule or its shorthands, and the target's own calibration."""
@@ -111,6 +113,7 @@ class Asked:
         *,
         groups: Any = None,
         calibration: TargetCalibration | None = None,
+        weights: ArrayLike | None = None,
     ) -> Outlooks:
         """The outlooks of many runs at one step.
 
@@ -128,6 +131,8 @@ class Asked:
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
             The target's own calibration, from `calibrate_target`, if you made one.
+        weights
+            One weight for all runs, or one per run, if the monitor's assure episodes have weights.
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
@@ -135,7 +140,16 @@ class Asked:
             raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
-        return outlooks_at(fitted, t, X, so_far, target, which, calibration=calibration)
+        return outlooks_at(
+            fitted,
+            t,
+            X,
+            so_far,
+            target,
+            which,
+            calibration=calibration,
+            weights=fitted.checked_weights(weights, len(X)),
+        )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
         """A calibration of this one target at every step, to be passed as ``calibration`` (M7).
@@ -221,6 +235,7 @@ class Asked:
         *,
         group: Any = None,
         on_bad: OnBad = "unknown",
+        weight: float | None = None,
         **alarm: Unpack[AlarmOptions],
     ) -> Watch:
         """A watch that follows one run live.
@@ -235,6 +250,8 @@ class Asked:
             The run's group, if the monitor is calibrated by group.
         on_bad
             What a bad reading does: ``"unknown"`` gives the status UNKNOWN, ``"raise"`` an error.
+        weight
+            The run's weight, if the monitor's assure episodes have weights; see `Watch.reset`.
         **alarm
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
             or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
@@ -246,8 +263,10 @@ class Asked:
             ``clear_above``, where an alarm ends. ``calibration`` is the target's own calibration,
             from `calibrate_target`, if you made one.
         """
+        fitted = self.fitted
+        fitted.checked_weights(weight, 1)
         contract = self._contract(target, alarm)
-        return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
+        return Watch(contract, group=fitted.group_of(group), on_bad=on_bad, weight=weight)
 
     def fleet(
         self,
@@ -270,6 +289,7 @@ class Asked:
         **alarm
             As for `watch`.
         """
+        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         return FleetWatch(self._contract(target, alarm), agents, groups=groups)
 
     def sessions(
@@ -293,6 +313,7 @@ class Asked:
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
+        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         contract = self._contract(target, alarm)
         return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
@@ -303,6 +324,9 @@ class Asked:
         raises a false alarm, however long it watches. Pass it each run once, under its own id, in
         the order in which the runs started, and only runs in which nobody acted on an alarm.
         """
+        self.fitted.refuse_weights(
+            "drift guard", "guard a monitor that was fitted on recent episodes without weights"
+        )
         return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
 
     def alarm_curve(
@@ -322,6 +346,9 @@ class Asked:
         (M20). Without assure episodes the learning episodes
         stand in for them, and the rates are measured, not promised.
         """
+        self.fitted.refuse_weights(
+            "alarm curve for all runs", "watch.trigger has the threshold of each run"
+        )
         assured = self._kept.assured(target, calibration, self.fitted.group_of(group))
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
 
@@ -343,6 +370,10 @@ class Asked:
         evaluation, on episodes that played no part in the choice.
         """
         _check_target(target)
+        self.fitted.refuse_weights(
+            "evaluation of its promises",
+            "p is the same without weights: evaluate a monitor fitted without them",
+        )
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         with bar as reached:
             return evaluate(
@@ -370,6 +401,9 @@ class Asked:
     ) -> Interval:
         """The intervals that `find` returns for each run's remainder, as outcomes on the grid."""
         fitted, t = self.fitted, whole_number("t", t, least=0)
+        fitted.refuse_weights(
+            "interval, promise or band", "read low, high and plausibility of an outlook"
+        )
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
         lower, upper = np.empty(len(X)), np.empty(len(X))
