@@ -193,13 +193,16 @@ def test_integers_beyond_floats_are_bad_readings() -> None:
 
 def test_alarm_curve_prints_as_a_table() -> None:
     curve = MONITOR.alarm_curve(Target.at_least(0.0), rates=[0.0001, 0.1])
-    head, never, often = str(curve).splitlines()
-    assert head.startswith("promised   alarm below   failures caught")
+    head, never, often, note = str(curve).splitlines()
+    assert head.startswith("promised   surely up to   alarm below   failures caught")
+    assert note.startswith("surely up to: with 95 % confidence")
     assert "too few of the" in never
     caught = f"{100 * curve.detection_rate[1]:.1f}"
-    assert often.split()[:5] == ["10.0", "%", f"{curve.threshold[1]:.3f}", caught, "%"]
+    sure = f"{100 * curve.rate_at_most[1]:.1f}"
+    threshold = f"{curve.threshold[1]:.3f}"
+    assert often.split()[:7] == ["10.0", "%", sure, "%", threshold, caught, "%"]
     assert repr(curve).startswith("<PromisedAlarms: 2 rates from 0.0001 to 0.1; ")
-    assert len(str(MONITOR.alarm_curve(Target.at_least(0.0))).splitlines()) == 13
+    assert len(str(MONITOR.alarm_curve(Target.at_least(0.0))).splitlines()) == 14
 
 
 def test_past_an_inferred_horizon_a_run_is_unknown_until_it_ends_on_every_face() -> None:

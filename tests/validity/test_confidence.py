@@ -42,6 +42,9 @@ def told(scores: np.ndarray) -> SimpleNamespace:
         broken=np.zeros((1, scores.size), dtype=bool),
         part="assure",
         promises=True,
+        stopped=0,
+        weights=None,
+        weight=None,
         scores=lambda for_steps: scores,
     )
 

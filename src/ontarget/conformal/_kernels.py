@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 
-__all__ = ["end_counts", "end_counts_many", "target_row", "target_rows"]
+__all__ = ["end_counts", "end_counts_many", "target_row", "target_rows", "weighted_row"]
 
 
 @inner_kernel
@@ -62,6 +62,43 @@ def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tu
         reached = plus_hi
     missed += max(0, whole - reached)
     return low, mid, whole - missed
+
+
+@inner_kernel
+def _end_weights(
+    ranks: FloatArray, upto: FloatArray, own: float, query: float
+) -> tuple[float, float]:
+    """Numerators of lo and hi at one end, as `end_counts`, where ranks have weights (M25)."""
+    n = ranks.size
+    total = (upto[n - 1] if n > 0 else 0.0) + own
+    if query == np.inf:
+        return total, total
+    if query == -np.inf:
+        return 0.0, 0.0
+    below, after = end_counts(ranks, query)
+    low = upto[below - 1] if below > 0 else 0.0
+    high = upto[after - 2] if after > 1 else 0.0
+    return low, high + own
+
+
+@inner_kernel
+def weighted_row(
+    ranks: FloatArray, upto: FloatArray, own: float, a_minus: FloatArray, a_plus: FloatArray
+) -> tuple[float, float]:
+    """The low and high of a target, as of `target_row`, where ranks and the run have weights (M25).
+
+    ``upto`` is the weight of each rank and all below it, ``own`` that of the new run.
+    """
+    whole = (upto[-1] if ranks.size > 0 else 0.0) + own
+    low, missed, reached = 0.0, 0.0, 0.0
+    for j in range(a_minus.size):
+        minus_lo, minus_hi = _end_weights(ranks, upto, own, a_minus[j])
+        plus_lo, plus_hi = _end_weights(ranks, upto, own, a_plus[j])
+        low += max(0.0, plus_lo - minus_hi)
+        missed += max(0.0, minus_lo - reached)
+        reached = plus_hi
+    missed += max(0.0, whole - reached)
+    return low / whole, (whole - missed) / whole
 
 
 @kernel

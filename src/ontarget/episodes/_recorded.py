@@ -107,6 +107,11 @@ class Recorded:
         return None if self._store.groups is None else self._own(self._store.groups)
 
     @cached_property
+    def weights(self) -> FloatArray | None:
+        """How much each episode counts, if `Episodes.weighted` said so; None otherwise."""
+        return None if self._store.weights is None else self._own(self._store.weights)
+
+    @cached_property
     def truncated(self) -> BoolArray | None:
         """Which episodes were flagged as cut off; None if there is no such flag."""
         return None if self._store.truncated is None else self._own(self._store.truncated)

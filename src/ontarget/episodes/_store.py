@@ -51,6 +51,7 @@ class Store:
     rewards: FloatArray | None
     before: FloatArray  # behavior before acting, one per row
     outcomes: FloatArray
+    weights: FloatArray | None = None  # how much more likely each run is now than when recorded
     ahead: FloatArray | None = None  # for a maximum or minimum: that of each row and all later ones
     horizon_declared: bool = False
     dropped: int = 0
@@ -95,6 +96,7 @@ class Store:
             self,
             ids=self.ids[episodes],
             groups=own(self.groups),
+            weights=own(self.weights),
             truncated=own(self.truncated),
             terminated=own(self.terminated),
             lengths=self.lengths[episodes],

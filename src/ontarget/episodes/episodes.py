@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
@@ -279,6 +280,40 @@ class Episodes(Recorded):
             raise InputError("index needs different positions: an episode counts once")
         index = chosen if self._index is None else self._index[chosen]
         return Episodes(self._store, index, grid=self.grid)
+
+    def weighted(self, weights: ArrayLike) -> Episodes:
+        """The same episodes, each with a weight: how much more likely such a run is now (M25).
+
+        Fitted on these, a monitor promises for runs whose starts are distributed otherwise than the
+        recorded ones.
+
+        Parameters
+        ----------
+        weights
+            One number above 0 per episode, a function of what is known at its start: how likely
+            such a start is now, over how likely it was in the recording. A common factor makes no
+            difference, but must be the same for new runs (`Watch.reset`).
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays(np.zeros((3, 2, 1)), np.ones((3, 2)))
+        >>> walks.weighted([1.0, 2.0, 2.0]).take([0, 2]).weights.tolist()
+        [1.0, 2.0]
+        """
+        given = np.array(weights, dtype=np.float64)
+        if given.shape != (len(self),):
+            raise InputError(
+                f"weights need one number for each of {len(self)} episodes, got {given.shape}"
+            )
+        bad = ~(np.isfinite(given) & (given > 0.0))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InputError(
+                f"weights need finite numbers above 0, got {given[i]} for episode "
+                f"{self.ids[i]!s}; leave out an episode whose start cannot happen any more"
+            )
+        store = self.compact()._store
+        return Episodes(replace(store, weights=given), grid=self.grid)
 
     def thinned(
         self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0

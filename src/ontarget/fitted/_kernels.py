@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._kernels import end_counts, target_row
+from ontarget.conformal._kernels import end_counts, target_row, weighted_row
 from ontarget.fitted._curve_kernel import on_curve, share_inside, spread_of_share
 
 __all__ = [
@@ -39,8 +39,19 @@ __all__ = [
     "snap_value",
 ]
 
-# What is kept of a step: see `outlook_of_row`.
-Stored: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+# Ranks, excesses, envelopes, curve, bounds of shares and the target's map of a step and group; then
+# the weights of ranks and of excesses, each with all below it, or nothing where episodes have no
+# weights.
+Stored: TypeAlias = tuple[
+    FloatArray,
+    FloatArray,
+    FloatArray,
+    FloatArray,
+    FloatArray,
+    FloatArray,
+    FloatArray,
+    FloatArray,
+]
 
 # The numbers of an outlook, by place. DECIDED is 0 or 1 where arithmetic alone settles the outcome
 # and -1 elsewhere; RAW is the law's own probability, before calibration.
@@ -200,8 +211,12 @@ def _plausibility(
     stored: Stored,
     a_minus: FloatArray,
     a_plus: FloatArray,
+    own: float,
 ) -> float:
-    """(1 + #{M_i ≥ s})/(m + 1) with the least distance s of the components; 0 if there is none."""
+    """(1 + #{M_i ≥ s})/(m + 1) with the least distance s of the components; 0 if there is none.
+
+    With weights, (w + Σ w_i 1[M_i ≥ s])/(W + w), where w is the run's own (M25).
+    """
     if a_minus.size == 0:
         return 0.0
     ranks, excess, curve = stored[0], stored[1], stored[3]
@@ -209,8 +224,12 @@ def _plausibility(
     for c in range(a_minus.size):
         nearest = min(nearest, _distance(ranks, curve, a_minus[c], a_plus[c]))
     # Distances are floats: one that rounding moved by a hair must still count as reached.
-    reached = excess.size - np.searchsorted(excess, nearest - SLACK)
-    return (1 + reached) / (excess.size + 1)
+    below = np.searchsorted(excess, nearest - SLACK)
+    upto = stored[6]
+    if upto.size > 0:
+        missed = upto[below - 1] if below > 0 else 0.0
+        return float((own + upto[-1] - missed) / (upto[-1] + own))
+    return (1 + excess.size - below) / (excess.size + 1)
 
 
 @inner_kernel
@@ -252,6 +271,7 @@ def _calibrate(
     stored: Stored,
     a_minus: FloatArray,
     a_plus: FloatArray,
+    own: float,
     out: FloatArray,
 ) -> None:
     """Write p, its bounds and its spread; ``out`` holds the law's own probability already.
@@ -259,7 +279,7 @@ def _calibrate(
     Of runs that were stopped nobody knows whether they would have ended in the target: for low and
     the lower end of the spread none of them did, for high and the upper end all of them (M24).
     """
-    ranks, excess, envelope, curve, bounds, own_map = stored
+    ranks, excess, envelope, curve, bounds, own_map, upto, _ = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
         stopped = excess.size - int(np.searchsorted(excess, 1.0))
@@ -273,6 +293,11 @@ def _calibrate(
             out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
         out[LOW] = low / whole
         out[HIGH] = (high + stopped) / whole
+    if stored[7].size > 0:
+        if envelope.shape[1] == 0:
+            out[LOW], out[HIGH] = weighted_row(ranks, upto, own, a_minus, a_plus)
+        out[SPREAD_LOW] = out[SPREAD_HIGH] = np.nan  # there is none for weights (M25)
+        return
     share = share_inside(ranks, a_minus, a_plus)
     known = ranks.size / max(1, ranks.size + stopped)
     out[SPREAD_LOW] = min(spread_of_share(bounds, share * known)[0], out[P])
@@ -322,6 +347,7 @@ def outlook_of_row(
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray, int],
     asked: tuple[int, float, float, float],
+    own: float,
     amounts: FloatArray,
     room: tuple[FloatArray, FloatArray],
     out: FloatArray,
@@ -333,8 +359,8 @@ def outlook_of_row(
     stored
         Sorted ranks of the step, sorted excesses of the assure episodes (+inf for those that were
         stopped), the target's own envelopes (3, entries), the step's curve, the bounds of a share
-        of its ranks (2, entries), and the target's own map at the knots. Without envelopes p comes
-        from the curve and, if there is one, the map; without a curve it is PCQR's.
+        of its ranks (2, entries), the target's own map at the knots, and weights. Without envelopes
+        p comes from the curve and, if there is one, the map; without a curve it is PCQR's.
     limits
         Left and right limits of the law at each finite end.
     target
@@ -342,6 +368,8 @@ def outlook_of_row(
         (`TargetEnds.columns`), their ends, where each target's begin; and which target.
     asked
         The translation, the behavior so far, and the least and most that may remain.
+    own
+        The run's own weight, where the assure episodes have weights (M25).
     room
         To work in, as long as there are components.
     """
@@ -355,11 +383,11 @@ def outlook_of_row(
         return
     a_minus, a_plus = room[0][:kept], room[1][:kept]
     out[RAW] = _raw(a_minus, a_plus)
-    _calibrate(stored, a_minus, a_plus, out)
-    out[PLAUSIBILITY] = _plausibility(stored, a_minus, a_plus)
+    _calibrate(stored, a_minus, a_plus, own, out)
+    out[PLAUSIBILITY] = _plausibility(stored, a_minus, a_plus, own)
     rest = (first.size - 1) // 2 + j
     kept, _ = _gather(limits, (columns, sides, first[rest], first[rest + 1]), asked, amounts, room)
-    out[ASSURANCE] = 1.0 - _plausibility(stored, room[0][:kept], room[1][:kept])
+    out[ASSURANCE] = 1.0 - _plausibility(stored, room[0][:kept], room[1][:kept], own)
 
 
 @kernel
@@ -368,6 +396,7 @@ def outlook_of_rows(
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray],
     asked: tuple[int, FloatArray, float, float],
+    weights: FloatArray,
     amounts: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -376,13 +405,14 @@ def outlook_of_rows(
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
     translation, so_far, least, most = asked
     for i in range(so_far.size):
-        own = (limits[0][i], limits[1][i])
+        here = (limits[0][i], limits[1][i])
         for j in range(out.shape[1]):
             outlook_of_row(
                 stored,
-                own,
+                here,
                 (columns, sides, first, j),
                 (translation, so_far[i], least, most),
+                weights[i],
                 amounts,
                 room,
                 out[i, j],

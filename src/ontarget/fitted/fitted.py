@@ -15,13 +15,13 @@ from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
 from ontarget.episodes._store import Roles
-from ontarget.errors import CensoredError, EpisodesError, GroupError, InputError
+from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.ranks import NO_WEIGHTS, RankTable
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import Calibrated
 
@@ -108,6 +108,9 @@ class Fitted:
         added = self.behavior.translation is Translation.SHIFT and self.behavior.scale(1) == 1.0
         if self.impossible.size and not added:
             raise InputError("impossible outcomes need a behavior that adds up")
+        ranks = self.ranks
+        if self.is_weighted and ranks.weights.size != ranks.values.size:
+            raise InputError("ranks need weights where the assure episodes have some")
 
     @property
     def n_groups(self) -> int:
@@ -168,6 +171,8 @@ class Fitted:
             moved=self.pace * t,
             impossible=self.impossible,
             stopped=self.stopped[group],
+            rank_weights=self.ranks.upto_at(t, group) if self.is_weighted else NO_WEIGHTS,
+            excess_weights=self.excess_weights[group],
         )
         return step if calibration is None else calibration.at(step, group)
 
@@ -341,6 +346,67 @@ class Fitted:
     def stopped(self) -> tuple[int, ...]:
         """How many assure episodes of each group were cut off (M24)."""
         return tuple(int(np.count_nonzero(np.isinf(own))) for own in self.sorted_excess)
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """The weight of each assure episode; None where they have none (M25)."""
+        return None if self.assure is None else self.assure.weights
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the assure episodes have weights, so that every new run needs one too."""
+        return self.weights is not None
+
+    @property
+    def n_eff(self) -> float | None:
+        """How many equally weighted assure episodes the weighted ones are worth: (Σw)²/Σw²."""
+        w = self.weights
+        return None if w is None else float(w.sum() ** 2 / (w**2).sum())
+
+    def checked_weights(self, weights: Any, n: int) -> FloatArray:
+        """The weights of n new runs; refused where the assure episodes have none, or need some."""
+        if not self.is_weighted:
+            if weights is not None:
+                raise InputError(
+                    Argument("weight"),
+                    " is for a monitor whose assure episodes have weights, and this one's have "
+                    "none; fit on episodes.weighted(…)",
+                )
+            return np.ones(n)
+        if weights is None:
+            raise InputError(
+                "this monitor's assure episodes have weights, so a new run needs one too; pass ",
+                Argument("weight"),
+                ": how likely its start is now, over how likely it was in the recording, with the "
+                "same factor as theirs",
+            )
+        found = np.asarray(weights, dtype=np.float64)
+        if found.shape not in ((), (n,)) or not np.all(np.isfinite(found) & (found > 0.0)):
+            raise InputError(
+                Argument("weight"),
+                f" needs a finite number above 0, one for all or one for each of {n} runs, got "
+                f"{weights!r}",
+            )
+        return np.array(np.broadcast_to(found, (n,)))
+
+    def refuse_weights(self, what: str, remedy: str) -> None:
+        """Refuse, with an `InputError`, what does not hold for weighted assure episodes."""
+        if self.is_weighted:
+            raise InputError(
+                f"this monitor's assure episodes have weights, so there is no {what}; {remedy}"
+            )
+
+    @cached_property
+    def excess_weights(self) -> tuple[FloatArray, ...]:
+        """For each group the weight of each excess and all below it, as `sorted_excess` stands."""
+        if self.weights is None:
+            return (NO_WEIGHTS,) * self.n_groups
+        found = []
+        for g in range(self.n_groups):
+            own = np.flatnonzero(self.assure_groups == g)
+            order = np.argsort(self.excess[own], kind="stable")
+            found.append(read_only(np.cumsum(self.weights[own][order])))
+        return tuple(found)
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import betaincinv
@@ -13,18 +14,26 @@ from ontarget.conformal._levels import (
     Level,
     ceil_rank,
     exact_confidence,
+    exact_level,
     exact_rate,
     needed_within,
     rank_within,
 )
 from ontarget.conformal.results import Interval
-from ontarget.errors import Argument, FewEpisodesError
+from ontarget.errors import Argument, CalibrationError, FewEpisodesError
 from ontarget.evaluation import sustained
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK
 from ontarget.fitted.law import StepLaw
 
-__all__ = ["Threshold", "alarm_scores", "band_depth", "band_interval", "promised_threshold"]
+__all__ = [
+    "Threshold",
+    "alarm_scores",
+    "allowance",
+    "band_depth",
+    "band_interval",
+    "promised_threshold",
+]
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class Threshold:
     most ``rate``. Given this very set, the rate is Beta(k, m + 1 − k) at most: `spread` shows it.
     With a ``confidence``, it is at most ``rate`` for this share of the sets, not on average (M20).
     The m episodes are those that met the target and those that were ``stopped``, each of which
-    counts as one that met it and would have raised an alarm (M24).
+    counts as one that met it and would have raised an alarm (M24). Where they have weights, the
+    threshold is for a run of this ``weight``, and they are worth ``n_eff`` equal ones (M25).
     """
 
     value: float
@@ -44,9 +54,16 @@ class Threshold:
     m: int
     confidence: float | None = None
     stopped: int = 0
+    weight: float | None = None
+    n_eff: float | None = None
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
         """The central range of the false-alarm rate given this assure set."""
+        if self.n_eff is not None:
+            raise CalibrationError(
+                "the spread of a rate is not known for assure episodes with weights; they are "
+                f"worth {self.n_eff:.1f} without"
+            )
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         low, high = betaincinv(self.k, self.m + 1 - self.k, tails)
         return float(low), float(high)
@@ -84,6 +101,8 @@ def promised_threshold(
     part: str = "assure",
     confidence: Level | None = None,
     stopped: int = 0,
+    weights: FloatArray | None = None,
+    weight: float | None = None,
 ) -> Threshold:
     """The highest threshold whose false-alarm rate is at most the promised one (M8, M20).
 
@@ -92,6 +111,8 @@ def promised_threshold(
     promise nothing: the threshold is set by the same rule, and its rate is only measured (M16).
     """
     exact = exact_rate(rate)
+    if weights is not None:
+        return _weighted_threshold(scores[met], exact, weights[met], weight)
     kept = np.sort(scores[met])
     m = int(kept.size) + stopped
     k = rank_within(exact, m, confidence)
@@ -112,6 +133,47 @@ def promised_threshold(
         m=m,
         confidence=None if confidence is None else float(exact_confidence(confidence)),
         stopped=stopped,
+    )
+
+
+def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
+    """ε(W + w) − w: the weight that may lie at or below a new run of weight w (M25).
+
+    A run that is so heavy that it could never be judged is refused. Without a weight, the mean one
+    is taken.
+    """
+    exact = exact_level(rate)
+    own = float(weights.mean()) if weight is None and weights.size else weight or 1.0
+    left = exact * Fraction(float(weights.sum()) + own) - Fraction(own)
+    if left < 0:
+        most = float(exact / (1 - exact)) * float(weights.sum())
+        raise FewEpisodesError(
+            f"a rate of {float(exact):g} allows a run a weight of {most:.4g} at most, beside "
+            f"{weights.size:,} assure episodes that weigh {weights.sum():.4g} together, got "
+            f"{own:.4g}; record more such runs, or accept a higher rate"
+        )
+    return left
+
+
+def _weighted_threshold(
+    scores: FloatArray, rate: Fraction, weights: FloatArray, weight: float | None
+) -> Threshold:
+    """The highest τ such that (w + Σ w_i 1[A_i ≤ p])/(W + w) ≤ ε for every p below it (M25)."""
+    left = allowance(rate, weights, weight)
+    order = np.argsort(scores, kind="stable")
+    upto = np.cumsum(weights[order])
+    k = int(np.searchsorted(upto, float(left), side="right"))
+    while k > 0 and Fraction(float(upto[k - 1])) > left:  # floats are compared as they are
+        k -= 1
+    while k < upto.size and Fraction(float(upto[k])) <= left:
+        k += 1
+    return Threshold(
+        value=float(scores[order[k]]) if k < upto.size else math.inf,
+        rate=float(rate),
+        k=k + 1,
+        m=int(upto.size),
+        weight=weight,
+        n_eff=float(weights.sum() ** 2 / (weights**2).sum()),
     )
 
 

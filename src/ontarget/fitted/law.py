@@ -22,6 +22,7 @@ from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.question import Question
+from ontarget.fitted.ranks import NO_WEIGHTS
 from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
 from ontarget.models.base import Side, check_values
 
@@ -70,6 +71,9 @@ class StepLaw:
         The target's own map at the knots of a curve, if it has one (M17).
     stopped
         How many further episodes were cut off, so that they have no rank (M24).
+    rank_weights, excess_weights
+        The weight of each rank, and of each assure episode's excess, with all below it; empty where
+        episodes have no weights (M25).
     """
 
     t: int
@@ -85,6 +89,8 @@ class StepLaw:
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
     own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
     stopped: int = 0
+    rank_weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
+    excess_weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
 
     @property
     def scale(self) -> float:
@@ -132,12 +138,21 @@ class StepLaw:
         return found if self.scale == 1.0 else found / self.scale
 
     def outlook(
-        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
+        self,
+        states: FloatArray,
+        so_far: FloatArray,
+        question: Question,
+        excess: FloatArray,
+        weights: FloatArray | None = None,
     ) -> FloatArray:
-        """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`."""
+        """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`.
+
+        ``weights`` are the runs' own, where the assure episodes have weights (M25).
+        """
+        heavy = np.ones(so_far.size) if weights is None else weights
         if self.behavior.translation is Translation.OWN:
-            return self._own_outlook(states, so_far, question, excess)
-        return self._outlook(states, so_far, question, excess)
+            return self._own_outlook(states, so_far, question, excess, heavy)
+        return self._outlook(states, so_far, question, excess, heavy)
 
     def translated(self, question: Question, so_far: float) -> Question:
         """The question about the remainder, for a behavior with a translation of its own (M18)."""
@@ -145,18 +160,28 @@ class StepLaw:
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
 
     def _own_outlook(
-        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
+        self,
+        states: FloatArray,
+        so_far: FloatArray,
+        question: Question,
+        excess: FloatArray,
+        weights: FloatArray,
     ) -> FloatArray:
         """The same, with a question of its own for each value of the behavior so far."""
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
             asked = self.translated(question, value)
-            out[own] = self._outlook(states[own], so_far[own], asked, excess)
+            out[own] = self._outlook(states[own], so_far[own], asked, excess, weights[own])
         return out
 
     def _outlook(
-        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
+        self,
+        states: FloatArray,
+        so_far: FloatArray,
+        question: Question,
+        excess: FloatArray,
+        weights: FloatArray,
     ) -> FloatArray:
         translation, rows = int(self.behavior.translation), so_far.size
         ends = np.empty((rows, question.values.size))
@@ -174,6 +199,8 @@ class StepLaw:
             self.curve,
             share_bounds(self.ranks.n),
             self.own_map,
+            self.rank_weights,
+            self.excess_weights if excess.size else NO_WEIGHTS,
         )
         run_blocks(
             lambda a, b: outlook_of_rows(
@@ -181,6 +208,7 @@ class StepLaw:
                 (left[a:b], right[a:b]),
                 question.components,
                 (translation, so_far[a:b], *self.ahead),
+                weights[a:b],
                 self.amounts,
                 out[a:b],
             ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from ontarget.conformal._ranks import Ranks
 from ontarget.errors import ModelFileError
 from ontarget.models._stored import flat_array
 
-__all__ = ["RankTable"]
+__all__ = ["NO_WEIGHTS", "RankTable"]
+
+NO_WEIGHTS: FloatArray = read_only(np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +29,27 @@ class RankTable:
         All ranks.
     spans
         (steps, groups, 2): where each set begins and ends.
+    weights
+        One per rank, in the same order, where episodes have weights (M25); empty elsewhere.
     """
 
     values: FloatArray
     spans: IndexArray
+    weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
 
     @classmethod
-    def of(cls, sets: Sequence[FloatArray], n_groups: int) -> RankTable:
+    def of(
+        cls,
+        sets: Sequence[FloatArray],
+        n_groups: int,
+        weights: Sequence[FloatArray] | None = None,
+    ) -> RankTable:
         """The table of these sets, step by step and in each step group by group."""
-        return cls._spanned(np.concatenate(sets), np.cumsum([one.size for one in sets]), n_groups)
+        ends = np.cumsum([one.size for one in sets])
+        table = cls._spanned(np.concatenate(sets), ends, n_groups)
+        if weights is None:
+            return table
+        return replace(table, weights=read_only(np.concatenate(weights)))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> RankTable:
@@ -52,7 +67,13 @@ class RankTable:
         descents = np.flatnonzero(values[1:] < values[:-1]) + 1
         if not np.all(np.isin(descents, ends)):
             raise ModelFileError("ranks of a step need ascending numbers")
-        return cls._spanned(values, ends, n_groups)
+        table = cls._spanned(values, ends, n_groups)
+        if "weights" not in arrays:
+            return table
+        weights = flat_array(arrays, "weights", np.float64)
+        if weights.size != values.size or not np.all(np.isfinite(weights) & (weights > 0.0)):
+            raise ModelFileError("ranks need one finite weight above 0 each")
+        return replace(table, weights=read_only(weights))
 
     @classmethod
     def _spanned(cls, values: FloatArray, ends: AnyArray, n_groups: int) -> RankTable:
@@ -62,7 +83,21 @@ class RankTable:
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The table as flat arrays for the model file."""
-        return {"values": self.values, "ends": self.spans[:, :, 1].ravel().astype(np.int64)}
+        arrays = {"values": self.values, "ends": self.spans[:, :, 1].ravel().astype(np.int64)}
+        return arrays | ({"weights": self.weights} if self.weights.size else {})
+
+    @cached_property
+    def upto(self) -> FloatArray:
+        """The weight of each rank and all below it, within its set; empty without weights."""
+        found = self.weights.copy()
+        for start, stop in self.spans.reshape(-1, 2).tolist() if found.size else ():
+            np.cumsum(self.weights[start:stop], out=found[start:stop])
+        return read_only(found)
+
+    def upto_at(self, t: int, group: int) -> FloatArray:
+        """`upto` of one step and group."""
+        start, stop = self.spans[t, group].tolist()
+        return read_only(self.upto[start:stop])
 
     @property
     def counts(self) -> IndexArray:

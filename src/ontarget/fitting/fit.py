@@ -16,7 +16,14 @@ from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import Argument, CalibrationError, CensoredError, EpisodesError, GroupError
+from ontarget.errors import (
+    Argument,
+    CalibrationError,
+    CensoredError,
+    EpisodesError,
+    GroupError,
+    InputError,
+)
 from ontarget.fitted._curves import learned_curves
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitted.choices import Choices, Trial
@@ -233,6 +240,7 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
     cut = [name for name, part in named.items() if part.cut_off.any()]
+    _check_weights(named, cut)
     if not cut:
         return named
     if not isinstance(split, Split):
@@ -244,6 +252,22 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     # What is estimated needs outcomes; what is promised counts those that are missing (M24).
     first = next(iter(named))
     return {**named, first: named[first].take(~named[first].cut_off)}
+
+
+def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
+    """Refuse weights where they are not provided for (M25)."""
+    if all(part.weights is None for part in named.values()):
+        return
+    if "calibrate" in named or "assure" not in named or named["assure"].weights is None:
+        raise InputError(
+            "weights need assure episodes that have them, and learn, not the paper's parts; split "
+            "the weighted episodes with split(learn=0.8, assure=0.2)"
+        )
+    if cut:
+        raise InputError(
+            "weights need episodes that all ended, got some that were cut off; leave them out, or "
+            "do without weights"
+        )
 
 
 def _chosen_spacing(recipe: Recipe, learn: Episodes) -> tuple[int, tuple[Trial, ...]]:

@@ -67,6 +67,7 @@ def rank_table(
 ) -> RankTable:
     """The ranks of every step and group; only good readings count, as only those are answered."""
     sets: list[FloatArray] = [np.empty(0)] * (horizon * n_groups)
+    weights, heavy = list(sets), part.episodes.weights
     for t, (left, right) in limits.items():
         rows = part.episodes.at(t)
         # An episode that every tree has seen has no honest answer of its own.
@@ -74,8 +75,12 @@ def rank_table(
         ranks = np.full(len(rows), np.nan)
         ranks[good] = draw_ranks(left[good], right[good], rows.keys[good], seed=seed, step=t)
         for g in range(n_groups):
-            sets[t * n_groups + g] = np.sort(ranks[good & (part.groups[rows.index] == g)])
-    return RankTable.of(sets, n_groups)
+            own = np.flatnonzero(good & (part.groups[rows.index] == g))
+            own = own[np.argsort(ranks[own], kind="stable")]
+            sets[t * n_groups + g] = ranks[own]
+            if heavy is not None:
+                weights[t * n_groups + g] = heavy[rows.index[own]]
+    return RankTable.of(sets, n_groups, None if heavy is None else weights)
 
 
 def whole_run_excess(

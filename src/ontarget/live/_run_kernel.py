@@ -59,7 +59,8 @@ ONE: Final = NUMBERS + 2  # the details of the last reason
 OTHER: Final = NUMBERS + 3
 LOST_ONE: Final = NUMBERS + 4  # the details of the reason why it is lost
 LOST_OTHER: Final = NUMBERS + 5
-N_REAL: Final = NUMBERS + 6
+WEIGHT: Final = NUMBERS + 6  # the run's own, where the assure episodes have weights (M25)
+N_REAL: Final = NUMBERS + 7
 
 # Columns of what a call brings: the reward, the behavior as told and whether it was, the behavior
 # after the reward, whether the state could not be read at all, and whether the run ends.
@@ -319,8 +320,8 @@ def look_rows(
     """Write the outlook of the runs in rows ``at`` from the law's limits, and judge them.
 
     ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, excesses,
-    envelopes, curves, bounds of shares and target maps; ``steps`` say which part belongs to a step
-    and group.
+    envelopes, curves, bounds of shares, target maps and weights; ``steps`` say which part belongs
+    to a step and group.
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
@@ -335,12 +336,15 @@ def look_rows(
             stored[3][spans[SPANS + 6] : spans[SPANS + 7]],
             stored[4][:, spans[SPANS + 8] : spans[SPANS + 9]],
             stored[5][spans[SPANS + 10] : spans[SPANS + 11]],
+            stored[6][spans[SPANS] : spans[SPANS + 1]],
+            stored[7][spans[SPANS + 2] : spans[SPANS + 3]],
         )
         outlook_of_row(
             own,
             (limits[0][k], limits[1][k]),
             (columns, sides, first, 0),
             (facts[TRANSLATION], real[SNAPPED], scales[t, 1], scales[t, 2]),
+            real[WEIGHT],
             amounts,
             room,
             real,

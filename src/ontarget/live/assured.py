@@ -95,7 +95,10 @@ class Contracts:
 
     def _make(self, target: Target, rule: AlarmRule, calibration: Calibrated | None) -> Contract:
         triggers = self.triggers(target, rule, calibration)
-        contract = Contract(self.fitted, target, rule, triggers, calibration)
+        backing = None
+        if self.fitted.is_weighted and rule.needs_assure:
+            backing = [self.assured(target, calibration, g) for g in range(self.fitted.n_groups)]
+        contract = Contract(self.fitted, target, rule, triggers, calibration, backing)
         self._listen(contract)
         # All of a file was read to check it; a run needs little of that at a time.
         release = getattr(self.fitted.models, "release", None)

@@ -57,6 +57,9 @@ class Answers:
         Whether nothing was learned from them, so that what they say of an alarm is a promise.
     stopped
         How many further episodes were cut off: there is nothing to say about these (M24).
+    weights, weight
+        The weight of each episode, and that of the run for which an alarm is set; None where
+        episodes have no weights (M25).
     """
 
     numbers: FloatArray
@@ -66,6 +69,8 @@ class Answers:
     lengths: IndexArray
     promises: bool = True
     stopped: int = 0
+    weights: FloatArray | None = None
+    weight: float | None = None
 
     @property
     def part(self) -> str:
@@ -131,6 +136,7 @@ class Answers:
             self.met[episodes],
             self.lengths[episodes],
             self.promises,
+            weights=None if self.weights is None else self.weights[episodes],
         )
 
     def first_alarms(self, rule: AlarmRule, trigger: Trigger) -> IndexArray:
@@ -175,6 +181,8 @@ def answer_episodes(
     if calibration is not None:
         calibration.check(target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
+    given = episodes.weights if fitted.is_weighted else None
+    weights = fitted.checked_weights(given, len(episodes))
     shape = (fitted.horizon, len(episodes))
     numbers = np.full((NUMBERS, *shape), np.nan)
     broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
@@ -188,14 +196,18 @@ def answer_episodes(
                 continue
             step, index = fitted.at(t, g, calibration), rows.index[own]
             found = step.outlook(
-                rows.states[own], rows.behavior[own], question, fitted.sorted_excess[g]
+                rows.states[own],
+                rows.behavior[own],
+                question,
+                fitted.sorted_excess[g],
+                weights[index],
             )
             numbers[:, t, index] = found[:, 0].T
             n[t, index] = step.ranks.n
         if reached is not None:
             reached(t + 1)
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
-    return Answers(numbers, broken, n, met, episodes.lengths)
+    return Answers(numbers, broken, n, met, episodes.lengths, weights=episodes.weights)
 
 
 def outlooks_at(
@@ -206,6 +218,7 @@ def outlooks_at(
     target: Target | Sequence[Target],
     groups: IndexArray,
     *,
+    weights: FloatArray,
     calibration: Calibrated | None = None,
 ) -> Outlooks:
     """The outlook of each run at one step; states and behavior are checked and on the grid."""
@@ -238,7 +251,9 @@ def outlooks_at(
                 details[some, 0] = fitted.learned[t, g]
             elif some.size:
                 step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
-                numbers[some] = step.outlook(states[some], so_far[some], question, excess)
+                numbers[some] = step.outlook(
+                    states[some], so_far[some], question, excess, weights[some]
+                )
                 status[some] = Status.OK
     codes[lost] = Reason.LOST
     fields = numbers[:, 0] if isinstance(target, Target) else numbers

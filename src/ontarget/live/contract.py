@@ -7,6 +7,7 @@ batch runs the same kernels, so that all of them give the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
+from ontarget.live.batch import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
 from ontarget.models._entry import check_width, live_model
@@ -55,6 +57,9 @@ class Contract:
         The rule as data, one per group.
     calibration
         The target's own map, or its exact calibration; None if p is the common one.
+    backing
+        What the assure episodes of each group say of the target, where they have weights: every run
+        then has a threshold of its own (M25).
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class Contract:
         rule: AlarmRule,
         triggers: Sequence[Trigger],
         calibration: Calibrated | None = None,
+        backing: Sequence[Answers] | None = None,
     ) -> None:
         if calibration is not None:
             calibration.check(target, fitted.grid)
@@ -72,6 +78,7 @@ class Contract:
         self.rule = rule
         self.triggers = tuple(triggers)
         self.calibration = calibration
+        self.backing = backing
         behavior = fitted.behavior
         self.question = Question.of(target, fitted.grid)
         bounds, bound_spans = spread_table(fitted.counts)
@@ -105,6 +112,8 @@ class Contract:
             NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
             bounds,
             own_map,
+            fitted.ranks.upto,
+            read_only(np.concatenate(fitted.excess_weights)),
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         self.laws = _laws(fitted)
@@ -120,7 +129,17 @@ class Contract:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made anew where it arrives, so that all is compiled there before the first step."""
-        return Contract, (self.fitted, self.target, self.rule, self.triggers, self.calibration)
+        parts = (self.fitted, self.target, self.rule, self.triggers, self.calibration, self.backing)
+        return Contract, parts
+
+    def trigger_of(self, group: int, weight: float) -> Trigger:
+        """The rule as data for a run of this weight; it is the group's where runs have none.
+
+        A weight that is too large for what was promised is refused (M25).
+        """
+        if self.backing is None:
+            return self.triggers[group]
+        return self.rule.trigger(replace(self.backing[group], weight=weight))
 
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
         """(rows, numbers): what the models read of runs, each at a step of its own."""
@@ -178,8 +197,12 @@ class Contract:
         at: IndexArray,
         limits: tuple[FloatArray, FloatArray],
         question: Question | None = None,
+        numbers: FloatArray | None = None,
     ) -> tuple[Any, ...]:
-        """What `look_rows` takes to write the outlook of runs whose law is known."""
+        """What `look_rows` takes to write the outlook of runs whose law is known.
+
+        ``numbers`` are those of the triggers, if they are not the groups' own.
+        """
         return (
             (table.whole, table.real),
             at,
@@ -190,7 +213,7 @@ class Contract:
             self.facts,
             self.fitted.amounts,
             (question or self.question).components,
-            self.numbers,
+            self.numbers if numbers is None else numbers,
         )
 
     def ask(
@@ -221,7 +244,9 @@ class Contract:
             live.limits(inputs, ends, found[part, 0], found[part, 1])
         blend(found, self.weights[t], *limits)
 
-    def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
+    def look_at_own(
+        self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
+    ) -> None:
         """One run's outlook, for a behavior that translates its target in Python (M18)."""
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()
         so_far = float(table.real[row, k.SNAPPED])
@@ -229,7 +254,7 @@ class Contract:
         ends = question.values[None, :] * self.scales[t, 0]
         limits = np.empty_like(ends), np.empty_like(ends)
         self.ask(t, inputs, ends, limits)
-        k.look_rows(*self.looking(table, np.array([row]), limits, question))
+        k.look_rows(*self.looking(table, np.array([row]), limits, question, numbers))
 
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray

@@ -20,7 +20,7 @@ from ontarget.conformal._levels import (
 )
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted._kernels import PLAUSIBILITY, P
-from ontarget.fitted.guarantee import Threshold, promised_threshold
+from ontarget.fitted.guarantee import Threshold, allowance, promised_threshold
 from ontarget.live.outlook import Outlook
 
 __all__ = [
@@ -88,6 +88,16 @@ class Assured(Protocol):
     @property
     def stopped(self) -> int:
         """How many further episodes were cut off, so that nobody knows their outcome (M24)."""
+        ...
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """The weight of each episode; None where they have none (M25)."""
+        ...
+
+    @property
+    def weight(self) -> float | None:
+        """The weight of the run for which the alarm is set; None for a typical one."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
@@ -248,6 +258,7 @@ class Promised(AlarmRule):
             raise FewEpisodesError(NO_ASSURE)
         if self.confidence is not None and not assured.promises:
             raise FewEpisodesError(*_NOTHING_SURE)
+        _check_unweighted(self.confidence, assured)
         scores = assured.scores(self.for_steps)
         if self.robust:
             scores = np.where(assured.broken.any(axis=0), 0.0, scores)
@@ -258,6 +269,8 @@ class Promised(AlarmRule):
             part=assured.part,
             confidence=self.confidence,
             stopped=assured.stopped,
+            weights=assured.weights,
+            weight=assured.weight,
         )
         threshold = found.value
         clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
@@ -304,6 +317,9 @@ class RuledOut(AlarmRule):
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
             raise FewEpisodesError(*_NOTHING_RULED_OUT)
+        _check_unweighted(self.confidence, assured)
+        if assured.weights is not None:
+            allowance(self.rate, assured.weights, assured.weight)
         limit = float(exact_level(self.rate)) if self.confidence is None else self._limit(assured)
         just_above = math.nextafter(limit, math.inf)
         return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, limit)
@@ -389,3 +405,12 @@ def _check_steps(for_steps: object) -> None:
 def _check_confidence(confidence: Level | None) -> None:
     if confidence is not None:
         exact_confidence(confidence)
+
+
+def _check_unweighted(confidence: Level | None, assured: Assured) -> None:
+    if confidence is not None and assured.weights is not None:
+        raise InputError(
+            Argument("confidence"),
+            " needs assure episodes without weights; leave it out: the rate then holds on average "
+            "over recordings",
+        )

@@ -144,6 +144,7 @@ class RunTable:
         self.real[rows] = 0.0
         self.real[rows, :NUMBERS] = math.nan
         self.real[rows, k.SO_FAR] = self._initial
+        self.real[rows, k.WEIGHT] = 1.0
         for row in range(len(self.whole))[rows] if isinstance(rows, slice) else rows:
             self.texts.pop(int(row), None)
             if self.behaviors:
@@ -176,6 +177,7 @@ class RunTable:
                 *(_number(one) for one in real[:NUMBERS]),
             ),
             text=self.texts.get(row, ""),
+            weight=real[k.WEIGHT],
         )
 
     def restore(self, row: int, state: RunState) -> None:
@@ -190,6 +192,7 @@ class RunTable:
         real[:NUMBERS] = [_float(value) for value in numbers]
         real[k.SO_FAR] = _float(state.so_far)
         real[k.ONE], real[k.OTHER] = _float(one), _float(other)
+        real[k.WEIGHT] = state.weight
         real[k.LOST_ONE], real[k.LOST_OTHER] = _float(state.lost[1]), _float(state.lost[2])
         if self.behaviors:
             self.behaviors[row] = _tuples(_unplain(state.behavior))

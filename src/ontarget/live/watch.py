@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
-from ontarget._typing import ArrayLike
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import (
     ASSURANCE,
@@ -59,16 +60,25 @@ class Watch:
         "_limits",
         "_looking",
         "_news",
+        "_numbers",
         "_raises",
         "_real",
         "_row",
         "_table",
+        "_trigger",
         "_turn",
         "_whole",
         "changes",
     )
 
-    def __init__(self, contract: Contract, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        *,
+        group: int = 0,
+        on_bad: OnBad = "unknown",
+        weight: float | None = None,
+    ) -> None:
         if on_bad not in ("unknown", "raise"):
             raise InputError(f"on_bad needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract = contract
@@ -87,16 +97,26 @@ class Watch:
         self._advancing = contract.advancing(
             self._table, _FIRST, (self._news, self._row), (self._ends, self._became)
         )
-        self._looking = contract.looking(self._table, _FIRST, self._limits)
+        self._looking: tuple[Any, ...]
+        self._trigger: Trigger
+        self._numbers: FloatArray
         self._whole: list[int]  # the run's row of the table, as it stood after the last call
         self._real: list[float]
         self.changes: list[Change]
-        self.reset()
+        self.reset(weight=weight)
 
-    def reset(self) -> None:
-        """Begin a new run."""
+    def reset(self, *, weight: float | None = None) -> None:
+        """Begin a new run.
+
+        If the monitor's assure episodes have weights (`Episodes.weighted`), the run needs its
+        ``weight`` too. The alarm is set for this very run, and a run whose weight is too large for
+        the promised rate is refused.
+        """
+        heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
+        trigger = self._contract.trigger_of(self._group, heavy)
         with self._turn:
             self._table.begin(_ONLY)
+            self._weigh(heavy, trigger)
             self._note()
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
@@ -118,7 +138,7 @@ class Watch:
     @property
     def trigger(self) -> Trigger:
         """The rule as data: its threshold, and the promise behind it."""
-        return self._contract.triggers[self._group]
+        return self._trigger
 
     @property
     def status(self) -> Status:
@@ -182,10 +202,12 @@ class Watch:
     def resume(self, state: RunState) -> Watch:
         """The watch itself, continuing a run from a stored state."""
         group = self._contract.admit(state)
+        trigger = self._contract.trigger_of(group, state.weight)
         with self._turn:
             self._group = group
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
+            self._weigh(state.weight, trigger)
             self._features[:] = state.reading(self._features.size)
             self._note()
             now = self.peek()
@@ -201,8 +223,10 @@ class Watch:
         }
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__init__(kept["contract"], on_bad=kept["on_bad"])  # type: ignore[misc]
-        self.resume(kept["state"])
+        contract, state = kept["contract"], kept["state"]
+        weight = state.weight if contract.fitted.is_weighted else None
+        self.__init__(contract, on_bad=kept["on_bad"], weight=weight)  # type: ignore[misc]
+        self.resume(state)
         self.changes = kept["changes"]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Watch:
@@ -250,12 +274,22 @@ class Watch:
         if contract.reads_step:
             row[0, -1] = t
         if contract.own_translation:
-            contract.look_at_own(self._table, 0, row)
+            contract.look_at_own(self._table, 0, row, self._numbers)
         else:
             contract.ask(t, row, self._ends, self._limits)
             k.look_rows(*self._looking)
         if contract.own_rule:
             judge_own(contract, self._table, 0)
+
+    def _weigh(self, weight: float, trigger: Trigger) -> None:
+        """Take the run's own weight, and the alarm that is set for it (M25)."""
+        contract = self._contract
+        self._table.real[0, k.WEIGHT] = weight
+        self._trigger, self._numbers = trigger, contract.numbers
+        if trigger is not contract.triggers[self._group]:
+            rows = [trigger.numbers] * len(contract.triggers)
+            self._numbers = read_only(np.array(rows, dtype=np.float64))
+        self._looking = contract.looking(self._table, _FIRST, self._limits, numbers=self._numbers)
 
     def _updated(self, earned: float, t: int) -> float:
         """The behavior so far after what was earned at step t."""

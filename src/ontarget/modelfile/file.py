@@ -274,9 +274,21 @@ def _assure(fitted: Fitted) -> dict[str, AnyArray]:
             "lengths": store.lengths,
             "groups": fitted.assure_groups,
         }
+        if store.weights is not None:
+            arrays["weights"] = store.weights
         if store.ahead is not None:
             arrays["ahead"] = store.ahead
     return arrays
+
+
+def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
+    """The weights of the assure episodes, if they have any (M25)."""
+    if "weights" not in arrays:
+        return None
+    weights = flat_array(arrays, "weights", np.float64)
+    if weights.size != n or not np.all(np.isfinite(weights) & (weights > 0.0)):
+        raise ModelFileError("assure episodes need one finite weight above 0 each")
+    return weights
 
 
 def _excess(arrays: Mapping[str, AnyArray]) -> FloatArray:
@@ -309,6 +321,7 @@ def _episodes(
             raise ModelFileError(f"assure array {name!r} needs numbers of shape {shape}")
     if codes.size != n or arrays["excess"].size != n or not np.isfinite(arrays["outcomes"]).all():
         raise ModelFileError("assure episodes need a group, an excess and an outcome each")
+    weights = _weights(arrays, n)
     before = arrays["before"]
     if _unknown_before(before, behavior):
         raise ModelFileError("assure array 'before' needs finite numbers")
@@ -320,6 +333,7 @@ def _episodes(
         roles=Roles(reward=None),
         ids=np.arange(n),
         groups=None if about.groups is None else np.array(about.groups)[codes],
+        weights=weights,
         truncated=np.isinf(arrays["excess"]),
         terminated=None,
         lengths=lengths.astype(np.intp),

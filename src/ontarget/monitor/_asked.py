@@ -42,6 +42,8 @@ __all__ = ["AlarmOptions", "Asked", "Calibration"]
 # How p of one target is calibrated: by the target's own map, as for all targets, or exactly.
 Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
 
+_ONE_BY_ONE = "each run has its own weight: make a watch for each"
+
 
 class AlarmOptions(RuleOptions, total=False):
     """The options for alarms: a rule or its shorthands, and how p is calibrated."""
@@ -115,6 +117,7 @@ class Asked:
         *,
         groups: Any = None,
         calibration: Calibration = "common",
+        weights: ArrayLike | None = None,
     ) -> Outlooks:
         """The outlooks of many runs at one step.
 
@@ -136,6 +139,8 @@ class Asked:
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
             ``"common"``, ``"target"``, or what `calibrate_target` gave, as for `watch`.
+        weights
+            One weight for all runs, or one per run, if the monitor's assure episodes have weights.
         """
         fitted = self.fitted
         t = whole_number("t", t, least=0)
@@ -143,8 +148,16 @@ class Asked:
             raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
-        own = self._calibration(target, calibration)
-        return outlooks_at(fitted, t, X, so_far, target, which, calibration=own)
+        return outlooks_at(
+            fitted,
+            t,
+            X,
+            so_far,
+            target,
+            which,
+            calibration=self._calibration(target, calibration),
+            weights=fitted.checked_weights(weights, len(X)),
+        )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
         """An exact calibration of this one target, to be passed as ``calibration`` (M7).
@@ -230,6 +243,7 @@ class Asked:
         *,
         group: Any = None,
         on_bad: OnBad = "unknown",
+        weight: float | None = None,
         **alarm: Unpack[AlarmOptions],
     ) -> Watch:
         """A watch that follows one run live.
@@ -244,6 +258,8 @@ class Asked:
             The run's group, if the monitor is calibrated by group.
         on_bad
             What a bad reading does: ``"unknown"`` gives the status UNKNOWN, ``"raise"`` an error.
+        weight
+            The run's weight, if the monitor's assure episodes have weights; see `Watch.reset`.
         **alarm
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
             or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
@@ -258,8 +274,10 @@ class Asked:
             from the learning episodes. ``"common"``: by one map for all targets, so that watches
             on several targets never contradict each other. What `calibrate_target` gave: exact.
         """
+        fitted = self.fitted
+        fitted.checked_weights(weight, 1)
         contract = self._contract(target, alarm)
-        return Watch(contract, group=self.fitted.group_of(group), on_bad=on_bad)
+        return Watch(contract, group=fitted.group_of(group), on_bad=on_bad, weight=weight)
 
     def fleet(
         self,
@@ -282,6 +300,7 @@ class Asked:
         **alarm
             As for `watch`.
         """
+        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         return FleetWatch(self._contract(target, alarm), agents, groups=groups)
 
     def sessions(
@@ -305,6 +324,7 @@ class Asked:
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
+        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         contract = self._contract(target, alarm)
         return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
@@ -315,6 +335,9 @@ class Asked:
         raises a false alarm, however long it watches. Pass it each run once, under its own id, in
         the order in which the runs started, and only runs in which nobody acted on an alarm.
         """
+        self.fitted.refuse_weights(
+            "drift guard", "guard a monitor that was fitted on recent episodes without weights"
+        )
         return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
 
     def alarm_curve(
@@ -334,6 +357,9 @@ class Asked:
         (M20). Without assure episodes the learning episodes
         stand in for them, and the rates are measured, not promised.
         """
+        self.fitted.refuse_weights(
+            "alarm curve for all runs", "watch.trigger has the threshold of each run"
+        )
         own = self._calibration(target, calibration)
         assured = self._kept.assured(target, own, self.fitted.group_of(group))
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
@@ -357,6 +383,10 @@ class Asked:
         choice.
         """
         _check_target(target)
+        self.fitted.refuse_weights(
+            "evaluation of its promises",
+            "p is the same without weights: evaluate a monitor fitted without them",
+        )
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         with bar as reached:
             return evaluate(
@@ -400,6 +430,9 @@ class Asked:
     ) -> Interval:
         """The intervals that `find` returns for each run's remainder, as outcomes on the grid."""
         fitted, t = self.fitted, whole_number("t", t, least=0)
+        fitted.refuse_weights(
+            "interval, promise or band", "read low, high and plausibility of an outlook"
+        )
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
         lower, upper = np.empty(len(X)), np.empty(len(X))

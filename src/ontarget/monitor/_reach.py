@@ -54,6 +54,11 @@ def _promises(fitted: Fitted) -> str:
         )
     counts = [own.size for own in fitted.sorted_excess]
     there = f"{min(counts):,}" + " in the smallest group" * (len(counts) > 1)
+    if fitted.n_eff is not None:
+        return (
+            f"by {there} assure episodes with weights, worth {fitted.n_eff:.1f} without; every new "
+            "run needs a weight too"
+        )
     if any(fitted.stopped):
         cut = sum(fitted.stopped)
         return (

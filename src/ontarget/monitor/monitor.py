@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ontarget._arguments import whole_number
+from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup
 from ontarget.episodes.schema import Unseen
@@ -139,6 +140,7 @@ class GoalMonitor(Asked):
         *,
         split: Split | PaperSplit | None = None,
         assure: float | None = None,
+        weights: ArrayLike | None = None,
         seed: int = 0,
         engine: Engine = "local",
         progress: bool = True,
@@ -159,6 +161,9 @@ class GoalMonitor(Asked):
             The share of ``episodes`` that is held out to assure promises, 0.2 by default. With 0,
             for very few of them, all are learned from: a false-alarm rate is then measured, not
             promised.
+        weights
+            One weight per episode, for new runs whose starts are distributed otherwise than the
+            recorded ones; see `Episodes.weighted`, which is for a split.
         seed
             The same data and seed give the same model file, bit for bit.
         engine
@@ -175,7 +180,12 @@ class GoalMonitor(Asked):
         if split is None:
             if episodes is None:
                 raise InputError("fit needs episodes, or a split of them")
+            episodes = episodes if weights is None else episodes.weighted(weights)
             split = self._split(episodes, 0.2 if assure is None else assure, seed)
+        elif weights is not None:
+            raise InputError(
+                "pass ", Argument("weights"), " with episodes; a split holds episodes.weighted(…)"
+            )
         elif assure is not None:
             raise InputError("pass ", Argument("assure"), " with episodes: a split has its own")
         if self.preset == "paper" and isinstance(split, Split):
