@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
+from ontarget.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,20 +48,20 @@ class LogRows:
             lazy = table.lazy()
             lazy.sink_parquet(part) if path.suffix == ".parquet" else lazy.sink_csv(part)
 
+    def check(self, by: str) -> None:
+        """Refuse a name that is neither a column nor step, before the work begins."""
+        if by not in (*self.table.columns, "step"):
+            listed = ", ".join(self.table.columns)
+            raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
+
     def parts(self, found: Evaluation, by: str) -> tuple[Part, ...]:
         """The measures by the values of a column of the log, or by its steps."""
         import numpy as np
 
-        from ontarget.errors import InputError
         from ontarget.report.parts import parts_by
 
-        if by in self.table.columns:
-            column = np.array(self.table[by].to_list(), dtype=object)
-        elif by == "step":
-            column = self.step.astype(object)
-        else:
-            listed = ", ".join(self.table.columns)
-            raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
+        values = self.table[by].to_list() if by in self.table.columns else self.step.tolist()
+        column = np.array(values, dtype=object)
         panel = np.full(found.p.shape, None, dtype=object)
         there = (self.episode >= 0) & (self.step < len(panel))
         panel[self.step[there], self.episode[there]] = column[there]

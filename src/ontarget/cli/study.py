@@ -134,6 +134,8 @@ def evaluate(
         recorded = Episodes.read(runs, like=monitor, **columns)
         asked = out is not None or by is not None
         log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
+    if log is not None and by is not None:
+        log.check(by)
     found = [monitor.evaluate(recorded, one, progress=True) for one in wanted]
     if report is not None:
         with working("drawing the report"):
