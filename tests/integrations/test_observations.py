@@ -96,3 +96,21 @@ def test_a_space_of_endless_depth_is_refused() -> None:
 def test_keys_that_clash_are_refused() -> None:
     with pytest.raises(EpisodesError, match="both called 'a_0'"):
         layout_of(Dict({"a": Box(0.0, 1.0, (2,)), "a_0": Discrete(2)}))
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (Box(0, 255, (84, 84), np.uint8), r"observation of shape \(84, 84\) .* 7,056 features"),
+        (Dict(eye=Box(0, 1, (20, 20, 3)), arm=Box(0, 1, (2,))), r"'eye' of shape \(20, 20, 3\)"),
+        (Box(0.0, 1.0, (4096,)), "4,096 features, like an image; encode it into .*encoder of your"),
+    ],
+)
+def test_an_image_is_refused_with_the_way_out(space, message: str) -> None:
+    with pytest.raises(EpisodesError, match=message):
+        layout_of(space)
+
+
+def test_many_joints_are_no_image() -> None:
+    assert len(layout_of(Box(-1.0, 1.0, (376,))).names) == 376
+    assert len(layout_of(Box(-1.0, 1.0, (17, 6))).names) == 102

@@ -25,7 +25,6 @@ from ontarget.cli.options import (
     Model,
     RuledOutRate,
     Runs,
-    TargetOption,
     alarm_rule,
     calibration_of,
     reads_runs,
@@ -33,11 +32,13 @@ from ontarget.cli.options import (
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
+from ontarget.cli.rows import log_of, parts_in_json, parts_table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from ontarget import AlarmRule, Evaluation
+    from ontarget.study import Study
 
 __all__ = ["evaluate", "inspect", "reliability_table"]
 
@@ -111,8 +112,25 @@ def _alarms(sizes: dict[str, int]) -> str:
 def evaluate(
     model: Model,
     runs: Runs,
-    target: TargetOption,
+    target: Annotated[
+        list[str],
+        typer.Option(
+            help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. "
+            "Repeat the option to check several targets.",
+            metavar="LO:HI",
+        ),
+    ],
     columns: Columns,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the log's own rows with the answers: .parquet or .csv.", metavar="FILE"
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Also measure by the values of a column, or by step.", metavar="NAME"),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Also write an HTML page with figures.", metavar="FILE")
     ] = None,
@@ -138,13 +156,10 @@ def evaluate(
     said.
     """
     from ontarget import Episodes, GoalMonitor, Target
-    from ontarget.report._facts import facts_of
-    from ontarget.report._summary import summary_of
-    from ontarget.report.verdict import verdict_of
 
     chosen = calibration_of(calibration)
     monitor = GoalMonitor.load(model)
-    wanted = Target.parse(target)
+    wanted = [Target.parse(one) for one in target]
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
@@ -154,32 +169,69 @@ def evaluate(
     )
     if report is not None:
         check_output(report)
+        if len(wanted) > 1:
+            raise typer.BadParameter("a report is about one target; pass --target once")
+    if out is not None:
+        check_output(out, (".parquet", ".csv"))
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
         past = None if beside is None else Episodes.read(beside, like=monitor, **columns)
-    found = monitor.evaluate(recorded, wanted, calibration=chosen, progress=True)
-    compared = None if past is None else beside_rivals(found, past)
+        asked = out is not None or by is not None
+        log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
+    if log is not None and by is not None:
+        log.check(by)
+    found = [monitor.evaluate(recorded, one, calibration=chosen, progress=True) for one in wanted]
+    compared = [None if past is None else beside_rivals(one, past) for one in found]
     if report is not None:
         with working("drawing the report"):
-            found.report(report, rule)
+            found[0].report(report, rule)
+    if out is not None and log is not None:
+        with working(f"writing {out.name}"):
+            log.write(out, found, rule)
+    parts = [None if by is None or log is None else log.parts(one, by) for one in found]
     if as_json:
-        measures = _measures(found, rule) | {"remarks": recorded.remarks}
-        if compared is not None:
-            measures["beside"] = compared.to_json()
-        typer.echo(json.dumps(measures, sort_keys=True))
+        measures = [
+            _measures(one, rule)
+            | ({} if part is None else {"by": parts_in_json(part)})
+            | ({} if other is None else {"beside": other.to_json()})
+            for one, part, other in zip(found, parts, compared, strict=True)
+        ]
+        told: dict[str, Any] = measures[0] if len(measures) == 1 else {"targets": measures}
+        typer.echo(json.dumps(told | {"remarks": recorded.remarks}, sort_keys=True))
         return
+    if recorded.remarks:
+        print_facts(remark_lines(recorded))
+    written = [f"report     {plain(report)}" * bool(report), f"rows       {plain(out)}" * bool(out)]
+    for k, (one, part, other) in enumerate(zip(found, parts, compared, strict=True)):
+        typer.echo("\n" * (k > 0), nl=False)
+        shown = None if part is None or by is None else parts_table(part, by)
+        _show(one, rule, written, parts=shown, compared=other)
+
+
+def _show(
+    found: Evaluation,
+    rule: AlarmRule,
+    written: list[str],
+    *,
+    parts: Table | None,
+    compared: Study | None,
+) -> None:
+    """Print what an evaluation found: measures, files, reliability, parts, and the verdict."""
+    from rich.console import Console
+
+    from ontarget.report._facts import facts_of
+    from ontarget.report._summary import summary_of
+    from ontarget.report.verdict import verdict_of
+
     with working("measuring"):
         facts = facts_of(found, rule)
         summary, table = summary_of(facts, in_options), reliability_table(found)
         verdict = verdict_of(facts)
-    from rich.console import Console
-
     console = Console(highlight=False)
-    print_facts("\n".join(filter(None, [remark_lines(recorded), summary])), console)
-    if report is not None:
-        print_facts(f"report     {plain(report)}", console)
-    console.print()
-    console.print(table)
+    print_facts("\n".join(filter(None, [summary, *written])), console)
+    for shown in filter(None, [table, parts]):
+        console.print()
+        console.print(shown)
     console.print()
     if compared is not None:
         print_study(compared, console)

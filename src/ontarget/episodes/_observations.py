@@ -25,6 +25,9 @@ Path: TypeAlias = tuple[str | int, ...]
 # What every reader of spaces understands, for its messages.
 SPACES: Final = "observations need Box, Discrete, MultiDiscrete, MultiBinary, Tuple or Dict spaces"
 _DEEPEST: Final = 50
+# The most numbers that one array of an observation may hold: a robot's joints, but no pixels.
+_MOST_IN_IMAGE: Final = 300
+_MOST_IN_ROW: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class ObservationLayout:
     def __post_init__(self) -> None:
         if not sum(leaf.size for leaf in self.leaves):
             raise EpisodesError("an observation needs at least one number; this one holds none")
+        self._refuse_images()
         found: set[str] = set()
         for name in self.names:
             if name in found:
@@ -96,6 +100,18 @@ class ObservationLayout:
                     f"two parts of the observation are both called {name!r}; rename a key"
                 )
             found.add(name)
+
+    def _refuse_images(self) -> None:
+        """Refuse pixels, from which a monitor learns nothing: each would be a feature."""
+        for leaf in self.leaves:
+            if leaf.size > (_MOST_IN_IMAGE if len(leaf.shape) > 1 else _MOST_IN_ROW):
+                name = _name_of(leaf.path)
+                raise EpisodesError(
+                    f"the observation{f' {name!r}' * bool(name)} of shape {leaf.shape} would "
+                    f"become {leaf.size:,} features, like an image; encode it into at most some "
+                    "hundred numbers first, for example with gymnasium.wrappers."
+                    "TransformObservation and the encoder of your policy"
+                )
 
     @cached_property
     def names(self) -> tuple[str, ...]:

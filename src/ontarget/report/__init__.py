@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
     from ontarget.report.evaluation import Evaluation
     from ontarget.report.measured import Measured, RaisedAlarms
+    from ontarget.report.parts import Part
     from ontarget.report.verdict import Judgement, Verdict
 
 __all__ = [
     "Evaluation",
     "Judgement",
     "Measured",
+    "Part",
     "RaisedAlarms",
     "Table",
     "Verdict",
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "Evaluation": "ontarget.report.evaluation",
         "Judgement": "ontarget.report.verdict",
         "Measured": "ontarget.report.measured",
+        "Part": "ontarget.report.parts",
         "RaisedAlarms": "ontarget.report.measured",
         "Table": "ontarget.report._html",
         "Verdict": "ontarget.report.verdict",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from ontarget._progress import Reached
+from ontarget._typing import ArrayLike
 from ontarget._whole_file import write_whole
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError
@@ -21,10 +22,12 @@ from ontarget.report._figures import draw
 from ontarget.report._page import report_page
 from ontarget.report._summary import summary_of
 from ontarget.report.measured import Measured
+from ontarget.report.parts import Part, answers_of, parts_by
 from ontarget.report.verdict import Verdict, verdict_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 __all__ = ["Evaluation", "evaluate"]
@@ -57,6 +60,26 @@ class Evaluation(Measured):
         or assured. What chance alone may have done is not held against the monitor.
         """
         return verdict_of(facts_of(self, _rule(alarm, options)))
+
+    def by(self, values: ArrayLike) -> tuple[Part, ...]:
+        """The measures for each value of a column, to see where the answers are better or worse.
+
+        Parameters
+        ----------
+        values
+            One value per episode, such as a season, or a panel (steps, episodes). Numbers of more
+            than twelve different values are measured by quarters.
+        """
+        return parts_by(self, np.asarray(values))
+
+    def to_frame(self, alarm: AlarmRule | None = None) -> pl.DataFrame:
+        """The episodes as a polars frame with the answers: one row per episode and step.
+
+        The columns are those of `Episodes.to_frame` and p, spread_low, spread_high, low, high,
+        status and met. The status is ALARM where the rule raised one; without a rule, there is
+        none. Answers that are not known are missing.
+        """
+        return answers_of(self, alarm)
 
     def report(
         self, path: str | Path, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -18,13 +18,13 @@ from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.reading._csv import read_text_table
-from ontarget.episodes.reading._frames import record_frame
+from ontarget.episodes.reading._frames import KeyedRows, keyed_rows, record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
 
-__all__ = ["record_file", "write"]
+__all__ = ["read_log", "record_file", "write"]
 
 _KEY = "ontarget"
 _VERSION = 1
@@ -38,6 +38,30 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
         from ontarget.episodes.reading._minari import record_minari
 
         return record_minari(path, options)
+    with _opened(path, options) as found:
+        return record_frame(found.table, found.layout, found.notes), found.layout
+
+
+def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
+    """The rows of a file as they are, each with its episode and step.
+
+    None if episodes do not consist of the file's own rows: on a clock, or in a Minari dataset.
+    """
+    if path.is_dir():
+        return None
+    with _opened(path, options) as found:
+        return keyed_rows(found.table, found.layout)
+
+
+class _Log(NamedTuple):
+    table: pl.LazyFrame | pl.DataFrame
+    layout: Layout
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
+    """The table in a file and its layout; errors while it is used name the file."""
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
@@ -45,16 +69,16 @@ def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]
     with _explained(path, "read"):
         if path.suffix == ".parquet":
             layout = layout_of(options, _layout_in(path, options))
-            table = pl.scan_parquet(path, glob=False)
-            return record_frame(table, layout), layout
-        if path.suffix in (".csv", ".tsv"):
+            yield _Log(pl.scan_parquet(path, glob=False), layout)
+        elif path.suffix in (".csv", ".tsv"):
             layout = layout_of(options)
             found = read_text_table(path)
-            return record_frame(found.table, layout, notes=found.notes), layout
-        raise EpisodesFileError(
-            f"{path.name}: episodes come as .parquet or .csv files (.tsv with tabs), or Minari "
-            "dataset folders"
-        )
+            yield _Log(found.table, layout, found.notes)
+        else:
+            raise EpisodesFileError(
+                f"{path.name}: episodes come as .parquet or .csv files (.tsv with tabs), or Minari "
+                "dataset folders"
+            )
 
 
 def write(episodes: Recorded, path: Path) -> None:

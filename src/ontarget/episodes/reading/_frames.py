@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -40,7 +40,7 @@ from ontarget.episodes.reading._times import checked_times, time_features, with_
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["record_frame", "table_of"]
+__all__ = ["KeyedRows", "keyed_rows", "record_frame", "table_of"]
 
 _FEW_CATEGORIES = 20  # no cause for a remark, however few the episodes
 
@@ -93,6 +93,31 @@ def record_frame(
         return _recording(_rows_of(read, columns, layout, behavior, parts), layout, behavior)
 
 
+class KeyedRows(NamedTuple):
+    """A table as it is, with the id of each row's episode and its step, counted from 0."""
+
+    table: pl.DataFrame
+    ids: AnyArray
+    steps: IndexArray
+
+
+def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows | None:
+    """The rows of the table with their episodes and steps; None if they are put on a clock."""
+    columns = kept_columns(layout, table.collect_schema().names())
+    layout = _with_outcome(layout, columns)
+    whole = table.lazy().select(columns).collect()
+    behavior = behavior_of(layout.behavior, columns=columns)
+    parts = find_parts(layout, columns, behavior, whole.get_column)
+    if _every(layout, parts) is not None:
+        return None
+    rows = _rows_of(whole.get_column, columns, layout, behavior, parts)
+    arranged = arrange(rows.ids.codes, rows.steps, first_step=rows.first_step)
+    order = np.arange(whole.height) if arranged.order is None else arranged.order
+    steps = np.empty(whole.height, dtype=np.intp)
+    steps[order] = np.repeat(np.arange(arranged.offsets.size - 1), np.diff(arranged.offsets))
+    return KeyedRows(whole, rows.ids[np.arange(whole.height)], steps)
+
+
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
     """The layout with its column of outcomes as the reward, unless rewards were made of it."""
     name = layout.outcome
@@ -120,6 +145,12 @@ class _Rows:
     parts: Parts
 
 
+def _every(layout: Layout, parts: Parts) -> str | None:
+    """The clock to put the rows on; None if there is none, or if they are on it already."""
+    on_it = layout.like is not None and parts.step == layout.like.roles.step
+    return None if on_it else layout.every
+
+
 def _rows_of(
     read: Callable[[str], pl.Series],
     columns: tuple[str, ...],
@@ -130,7 +161,7 @@ def _rows_of(
     ids = joined_labels([read(name) for name in parts.episode_columns], "episode")
     if not ids.codes.size:
         raise EpisodesError("the table has no row; record at least one episode")
-    every = None if layout.like and parts.step == layout.like.roles.step else layout.every
+    every = _every(layout, parts)
     if every is None:
         steps, first, parts = read_steps(parts, layout, ids, read)
     else:

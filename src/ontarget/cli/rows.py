@@ -1,0 +1,122 @@
+"""Answers beside the rows of a log, and measures by its columns: ``evaluate --out``, ``--by``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ontarget._numerals import percent
+from ontarget._plain import plain
+from ontarget.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
+
+    from ontarget import AlarmRule, Episodes, Evaluation
+    from ontarget._typing import IndexArray
+    from ontarget.report import Part
+
+__all__ = ["LogRows", "log_of", "parts_in_json", "parts_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class LogRows:
+    """The rows of a log, each with its step and the position of its episode, −1 if left out."""
+
+    table: pl.DataFrame
+    episode: IndexArray
+    step: IndexArray
+
+    def write(self, path: Path, found: Sequence[Evaluation], rule: AlarmRule) -> None:
+        """Write the rows with the answers; several targets have their names behind the columns'."""
+        from ontarget._whole_file import replacing
+        from ontarget.errors import FewEpisodesError
+        from ontarget.report.parts import answers_in_rows, with_answers
+
+        table = self.table
+        for one in found:
+            suffix = f" {one.target}" if len(found) > 1 else ""
+            try:
+                answers = answers_in_rows(one, rule, self.episode, self.step)
+            except FewEpisodesError:  # no alarm can be promised
+                answers = answers_in_rows(one, None, self.episode, self.step)
+            table = with_answers(table, answers, suffix)
+        with replacing(path) as part:
+            lazy = table.lazy()
+            lazy.sink_parquet(part) if path.suffix == ".parquet" else lazy.sink_csv(part)
+
+    def check(self, by: str) -> None:
+        """Refuse a name that is neither a column nor step, before the work begins."""
+        if by not in (*self.table.columns, "step"):
+            listed = ", ".join(self.table.columns)
+            raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
+
+    def parts(self, found: Evaluation, by: str) -> tuple[Part, ...]:
+        """The measures by the values of a column of the log, or by its steps."""
+        import numpy as np
+
+        from ontarget.report.parts import parts_by
+
+        values = self.table[by].to_list() if by in self.table.columns else self.step.tolist()
+        column = np.array(values, dtype=object)
+        panel = np.full(found.p.shape, None, dtype=object)
+        there = (self.episode >= 0) & (self.step < len(panel))
+        panel[self.step[there], self.episode[there]] = column[there]
+        return parts_by(found, panel, by)
+
+
+def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
+    """The rows of the file that these episodes were read from."""
+    import numpy as np
+
+    from ontarget.episodes.reading._files import read_log
+
+    rows = read_log(runs, options)
+    places = {name: place for place, name in enumerate(recorded.ids.tolist())}
+    if rows is not None:
+        names, codes = np.unique(rows.ids, return_inverse=True)
+        episode = np.array([places.get(name, -1) for name in names.tolist()], dtype=np.intp)[codes]
+        return LogRows(rows.table, episode, rows.steps)
+    table, roles = recorded.to_frame(), recorded.roles
+    episode = np.array([places[name] for name in table[roles.episode].to_list()], dtype=np.intp)
+    return LogRows(table, episode, table[roles.step].to_numpy() - roles.first_step)
+
+
+def parts_table(parts: Sequence[Part], by: str) -> Table:
+    """The measures by the values of a column, as a table for a terminal."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in (plain(by), "episodes", "it said", "came true", "ECE", "chance alone", "Brier"):
+        table.add_column(name, justify="right", header_style="dim", no_wrap=True)
+    for part in parts:
+        table.add_row(
+            plain(part.value),
+            f"{part.episodes:,}",
+            percent(part.mean_p, fixed=True),
+            percent(part.met, fixed=True),
+            f"{part.ece.value:.4f}",
+            f"{part.ece.floor:.4f}",
+            f"{part.brier.value:.4f}",
+            style="yellow" if part.ece.low > part.ece.floor else None,
+        )
+    return table
+
+
+def parts_in_json(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The measures by the values of a column, as plain JSON values."""
+    return [
+        {
+            "value": part.value,
+            "episodes": part.episodes,
+            "forecasts": part.forecasts,
+            "mean_p": part.mean_p,
+            "met": part.met,
+            "ece": part.ece._asdict(),
+            "brier": part.brier._asdict(),
+        }
+        for part in parts
+    ]

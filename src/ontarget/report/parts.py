@@ -1,0 +1,206 @@
+"""An evaluation taken apart by any column, and its answers row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.errors import Argument, InputError
+from ontarget.evaluation import (
+    CalibrationEstimate,
+    Estimate,
+    pooled_ece,
+    pooled_mean,
+    squared_errors,
+)
+from ontarget.fitted._kernels import DECIDED
+from ontarget.live.outlook import Status
+from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.report.measured import Measured
+
+__all__ = ["Part", "answers_in_rows", "answers_of", "parts_by", "with_answers"]
+
+_VALUES = 12  # more different numbers than this are measured by quarters
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class Part:
+    """How good the answers are where a column has one value, or lies in one range.
+
+    Attributes
+    ----------
+    value
+        The value or range.
+    episodes, forecasts
+        How many episodes and steps have it.
+    mean_p, met
+        The mean probability there, and how often the target was met.
+    ece, brier
+        The measures of `Evaluation.ece` and `Evaluation.brier` there alone.
+    """
+
+    value: str
+    episodes: int
+    forecasts: int
+    mean_p: float
+    met: float
+    ece: CalibrationEstimate[float]
+    brier: Estimate[float]
+
+
+def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[Part, ...]:
+    """The measures for each value; see `Evaluation.by`."""
+    column = np.asarray(values)
+    steps, episodes = found.p.shape
+    if column.shape not in ((episodes,), (steps, episodes)):
+        raise InputError(
+            f"{name} needs one value for each of {episodes:,} episodes, or one for each step and "
+            f"episode ({steps}, {episodes}), got the shape {column.shape}"
+        )
+    known = ~np.isnan(found.p)
+    labels, codes = _coded(np.broadcast_to(column, found.p.shape)[known], name)
+    panel = np.full(found.p.shape, -1, dtype=np.intp)
+    panel[known] = codes
+    return tuple(_part(found, label, panel == code) for code, label in enumerate(labels))
+
+
+def _part(found: Measured, label: str, here: BoolArray) -> Part:
+    own = np.flatnonzero(here.any(axis=0))
+    p, met, ids = np.where(here, found.p, np.nan)[:, own], found.met[own], found.ids[own]
+    known = ~np.isnan(p)
+    return Part(
+        value=label,
+        episodes=int(own.size),
+        forecasts=int(known.sum()),
+        mean_p=float(p[known].mean()),
+        met=float(np.broadcast_to(met, p.shape)[known].mean()),
+        ece=pooled_ece(p, met, ids=ids, resampling=found.resampling),
+        brier=pooled_mean(squared_errors(p, met), ids=ids, resampling=found.resampling),
+    )
+
+
+def _coded(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
+    """The values or ranges in order, and the number of each row's."""
+    column = pl.Series(values=values.tolist(), strict=False)
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    texts = column.cast(pl.String).fill_null("missing")
+    if column.dtype.is_numeric() and column.n_unique() > _VALUES:
+        ends = [float(column.quantile(q) or 0.0) for q in (0.25, 0.5, 0.75)]
+        low, high = float(column.min() or 0.0), float(column.max() or 0.0)  # type: ignore[arg-type]
+        edges = [low, *ends, high]
+        texts = pl.Series(
+            ["missing" if one is None else _quarter(float(one), edges) for one in column.to_list()]
+        )
+        column = column.fill_null(float("inf"))
+    first = (
+        pl.DataFrame({"text": texts, "value": column}).group_by("text").agg(pl.col("value").min())
+    )
+    order = first.sort("value", nulls_last=True)["text"].to_list()
+    if len(order) > _MOST:
+        raise InputError(
+            Argument("by"),
+            f" needs a column with at most {_MOST} values, or numbers, got {len(order):,} "
+            f"different texts in {name!r}",
+        )
+    place = {text: code for code, text in enumerate(order)}
+    return order, np.array([place[text] for text in texts.to_list()], dtype=np.intp)
+
+
+def _quarter(value: float, edges: list[float]) -> str:
+    place = min(int(np.searchsorted(edges[1:-1], value, side="right")), len(edges) - 2)
+    return f"{edges[place]:.4g} to {edges[place + 1]:.4g}"
+
+
+def answers_in_rows(
+    found: Measured, rule: AlarmRule | None, episode: IndexArray, step: IndexArray
+) -> dict[str, AnyArray]:
+    """The answers at these steps of these episodes, as columns; an episode of −1 has none."""
+    steps = found.p.shape[0]
+    there = (episode >= 0) & (step < steps)
+    rows = (np.where(there, step, 0), np.where(there, episode, 0))
+
+    def column(panel: FloatArray) -> FloatArray:
+        return np.where(there, panel[rows], np.nan)
+
+    p = column(found.p)
+    status = np.where(np.isnan(p), str(Status.UNKNOWN), str(Status.OK)).astype(object)
+    if rule is not None:
+        status[there & _alarmed(found, rule)[rows]] = str(Status.ALARM)
+    met = np.where(episode >= 0, found.met[rows[1]], False).astype(object)
+    met[episode < 0] = None
+    return {
+        "p": p,
+        "spread_low": column(found.spread[..., 0]),
+        "spread_high": column(found.spread[..., 1]),
+        "low": column(found.low),
+        "high": column(found.high),
+        "status": status,
+        "met": met,
+    }
+
+
+def answers_of(found: Measured, rule: AlarmRule | None) -> pl.DataFrame:
+    """The episodes as a table, sorted by step, with the answers; see `Evaluation.to_frame`."""
+    frame = found.episodes.to_frame()
+    alive = [np.flatnonzero(found.lengths > t) for t in range(int(found.lengths.max()))]
+    step = np.repeat(np.arange(len(alive)), [one.size for one in alive])
+    return with_answers(frame, answers_in_rows(found, rule, np.concatenate(alive), step))
+
+
+def with_answers(
+    frame: pl.DataFrame, answers: dict[str, AnyArray], suffix: str = ""
+) -> pl.DataFrame:
+    """The table with the answers as further columns, whose names must be free."""
+    taken = [f"{name}{suffix}" for name in answers if f"{name}{suffix}" in frame.columns]
+    if taken:
+        raise InputError(
+            f"the log has a column {taken[0]!r} already, which the answers need; rename it, or "
+            "pass ",
+            Argument("drop", [taken[0]]),
+        )
+    columns = [
+        pl.Series(f"{name}{suffix}", values.tolist() if values.dtype == object else values)
+        for name, values in answers.items()
+    ]
+    return frame.with_columns(
+        column.fill_nan(None) if column.dtype.is_float() else column for column in columns
+    )
+
+
+def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
+    """(steps, episodes): where a run was in alarm, judged as live.
+
+    A rule of the user's own counts as on from its first alarm.
+    """
+    raised = found.alarms(rule)
+    panel = np.zeros(found.p.shape, dtype=np.bool_)
+    for g, trigger in enumerate(raised.triggers):
+        own = np.flatnonzero(found.groups == g)
+        if trigger.compared < 0:
+            first = np.where(raised.first[own] < 0, len(panel), raised.first[own])
+            panel[:, own] = np.arange(len(panel))[:, None] >= first
+        else:
+            panel[:, own] = _judged(found, trigger, own)
+    lasting: BoolArray = panel & (np.arange(len(panel))[:, None] < found.lengths)
+    return lasting
+
+
+def _judged(found: Measured, trigger: Trigger, own: IndexArray) -> BoolArray:
+    """The alarms of runs step by step, as the run machine judges them (M8)."""
+    answers = found.answers
+    compared, decided = answers.numbers[trigger.compared][:, own], answers.numbers[DECIDED][:, own]
+    panel = np.zeros(compared.shape, dtype=np.bool_)
+    streak, on = np.zeros(own.size, dtype=np.intp), np.zeros(own.size, dtype=np.bool_)
+    for t, (now, settled) in enumerate(zip(compared, decided, strict=True)):
+        known = ~np.isnan(now)
+        streak[~known & answers.broken[t, own]] = 0
+        streak = np.where(known, np.where(now < trigger.raise_below, streak + 1, 0), streak)
+        raised = known & ((settled == 0.0) | (streak >= trigger.for_steps))
+        on = raised | (on & ~(known & (now >= trigger.clear_at)))
+        panel[t] = on
+    return panel
