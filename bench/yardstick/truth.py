@@ -1,6 +1,6 @@
 """Processes whose true probabilities are known: how far each method is from the truth (M12).
 
-They are those of `ontarget paper --distance`. All seven are asked about with as many past episodes
+They are those of `ontarget paper --distance`. All eight are asked about with as many past episodes
 as most logs have; three of them with few and with many.
 """
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ontarget import GoalMonitor
 from ontarget.errors import InputError
 from ontarget.models import QuantileForest
 from ontarget.paper import distance, distance_run
@@ -18,7 +19,10 @@ from ontarget.paper.plan import Plan
 from ontarget.paper.processes import CartPole, Walk
 from ontarget.paper.progress import Clock
 
-SMALL = distance.Method(lambda: QuantileForest(n_trees=5, min_leaf=5), 5)
+SMALL = distance.Method(
+    lambda: GoalMonitor(QuantileForest(n_trees=5, min_leaf=5), steps_per_model=5),
+    calibrations=("common", "target"),
+)
 PLAN = Plan(
     episodes=400, train=150, calibrate=150, partitions=2, n_trees=5, linear_levels=3, quick=True
 )
@@ -36,21 +40,36 @@ def case(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 
 def test_scores_are_distances_at_every_step_asked(case: Case) -> None:
-    found = distance.score(PLAN, SMALL, case, partition=0)
+    found = distance.score(PLAN, SMALL, case, partition=0)["common"]
     assert found.steps == (0, 3, 27)
     assert found.excess[2] < 0.05  # nearly all is decided by then
     assert all(e <= a for e, a in zip(found.excess, found.absolute, strict=True))
     assert found.bytes_per_step > 0.0
-    again = distance.score(PLAN, SMALL, case, partition=0)
+    again = distance.score(PLAN, SMALL, case, partition=0)["common"]
     assert again.absolute == found.absolute
-    other = distance.score(PLAN, SMALL, case, partition=1)
+    other = distance.score(PLAN, SMALL, case, partition=1)["common"]
     assert other.absolute != found.absolute
 
 
-def test_a_fitted_step_is_one_that_shares_a_model_with_a_step_asked() -> None:
-    assert SMALL.n_fitted([0, 3, 27], 30) == 10
-    assert SMALL.n_fitted([0, 27], 28) == 5 + 3
-    assert distance.METHODS[distance.UNIT].n_fitted([0, 3, 27], 30) == 3
+def test_a_target_is_asked_about_by_the_common_map_and_by_its_own(case: Case) -> None:
+    found = distance.score(PLAN, SMALL, case, partition=0)
+    assert found["common"].absolute != found["target"].absolute
+    assert found["common"].fit_seconds == found["target"].fit_seconds
+
+
+def test_every_method_has_the_same_past_episodes(case: Case) -> None:
+    papers = distance.METHODS[distance.UNIT].split(PLAN, case, 1)
+    own = distance.METHODS[distance.DEFAULT].split(PLAN, case, 1)
+    assert (len(own.learn), len(own.assure)) == (240, 60)
+    assert set(papers.train.ids) | set(papers.calibrate.ids) == set(own.learn.ids) | set(
+        own.assure.ids
+    )
+    assert np.array_equal(papers.rest.ids, own.rest.ids)
+
+
+def test_the_default_that_is_measured_is_the_monitors_own() -> None:
+    monitor = distance.METHODS[distance.DEFAULT].monitor()
+    assert monitor.get_params() == GoalMonitor().get_params()
 
 
 def test_rivals_are_asked_about_the_same_states(case: Case) -> None:
@@ -67,7 +86,9 @@ def test_the_truth_itself_has_no_distance(case: Case) -> None:
 
 
 def test_a_live_step_takes_some_time(case: Case) -> None:
-    assert distance.step_microseconds(PLAN, SMALL, case, runs=2) > 0.0
+    found = distance.step_microseconds(PLAN, SMALL, case, runs=2)
+    assert set(found) == {"common", "target"}
+    assert min(found.values()) > 0.0
 
 
 def test_truth_is_found_again_in_the_folder(
@@ -127,7 +148,9 @@ def test_a_run_keeps_every_piece_and_its_tables_show_them(
     default = found["methods"][distance.DEFAULT]
     (row,) = overview_table(results, costs).rows
     assert row[0] == "Walk"
-    assert f"{1e4 * default['excess']['mean']:.2f}" in row[4]
+    assert f"{1e4 * default['excess']['mean']:.2f}" in row[5]
+    own_map = found["methods"][distance.OWN_MAP]
+    assert f"{1e4 * own_map['excess']['mean']:.2f}" in row[6]
     rows = {row[0]: row for row in cost_table("walk", found, costs["walk"]).rows}
     assert rows[distance.UNIT][2] == "1.00"
     assert float(rows[distance.DEFAULT][4]) >= 0.0

@@ -61,27 +61,19 @@ def test_every_step_ticks_once(partition: Partition) -> None:
     assert len(ticks) == partition.test.horizon
 
 
-def test_the_default_guides_five_steps_at_once(partition: Partition, part: Part) -> None:
+def test_the_default_is_a_default_monitor_on_the_same_past_episodes(
+    partition: Partition, part: Part
+) -> None:
     ticks: list[int] = []
-    guided = run_partition(TAMARISK, partition, lambda: ticks.append(1), "default")
+    own = run_partition(TAMARISK, partition, lambda: ticks.append(1), "default")
     assert len(ticks) == partition.test.horizon
-    assert np.array_equal(guided.met, part.met)
-    assert not np.array_equal(guided.low, part.low)
-    # Late in a run the river is in order, and the outcome decided.
-    assert guided.brier[METHODS.index("p"), -1] < 0.1
-    again = run_partition(TAMARISK, partition, lambda: None, "default")
-    assert np.array_equal(guided.low, again.low)
-
-
-def test_the_default_that_is_measured_is_the_monitors_own(partition: Partition) -> None:
-    split = partition.train.split(train=20, calibrate=25, assure=0, seed=0)
-    ours, own = (
-        GoalMonitor(model).fit(split=split, steps=[7], progress=False)
-        for model in (FULL.guided_forest(), None)
-    )
+    assert np.array_equal(own.met, part.met)
+    assert own.n == len(partition.monitored.assure) == 22
+    monitor = GoalMonitor().fit(split=partition.monitored, progress=False)
     rows = partition.test.at(7)
-    asked = (7, rows.states, rows.behavior, partition.target)
-    assert np.array_equal(ours.outlook(*asked).p, own.outlook(*asked).p)
+    asked = monitor.outlook(7, rows.states, rows.behavior, partition.target, calibration="target")
+    assert np.array_equal(own.p_low[7], asked.low)
+    assert own.brier[METHODS.index("p"), 7] == pytest.approx(brier(asked.p, partition.met))
 
 
 def test_the_papers_forest_is_that_of_the_paper_preset(partition: Partition) -> None:

@@ -8,10 +8,18 @@ import pytest
 from ontarget._grid import snap
 from ontarget.domains import simulate, simulate_with_snapshots, true_probability
 from ontarget.domains.draws import episode_keys
-from ontarget.paper.processes import CartPole, MountainCar, Reservoir, States, Storm, Walk
+from ontarget.paper.processes import (
+    CartPole,
+    DriftingWalk,
+    MountainCar,
+    Reservoir,
+    States,
+    Storm,
+    Walk,
+)
 from ontarget.target import Target
 
-PROCESSES = [Walk, Reservoir, Storm, CartPole, MountainCar]
+PROCESSES = [Walk, Reservoir, Storm, DriftingWalk, CartPole, MountainCar]
 
 
 @pytest.mark.parametrize(
@@ -48,6 +56,30 @@ def test_exact_truth_is_what_rollouts_count(process: type) -> None:
         # 40 states at 3 steps: beyond 5 standard errors with a chance of less than 1e-4.
         assert np.abs(exact - counted.p).max() < 5.0 * np.sqrt(0.25 / 2_000)
         assert np.abs(exact - counted.p).mean() < 0.02
+
+
+@pytest.mark.parametrize("t", [0, 3, 20, 39])
+def test_the_drifting_walks_truth_is_that_of_all_walks_that_moved_alike(t: int) -> None:
+    walk, n = DriftingWalk(), 400_000
+    run = simulate_with_snapshots(walk, 6, seed=2, snapshots=[t])
+    behavior, target = run.episodes.at(t).behavior, Target(-6.0, 4.0)
+    exact = walk.probability(run.snapshots[t], behavior, t, target, run.episodes.grid)
+    # Hidden drifts and spreads drawn as the process draws them, each weighted by how likely it
+    # makes the steps seen.
+    rng, left = np.random.default_rng(5), walk.horizon - t
+    spread = np.sqrt(walk.scale / rng.gamma(walk.shape, size=n))
+    drift = rng.normal(size=n) * spread / 5.0
+    ahead = left * drift + np.sqrt(left) * spread * rng.normal(size=n)
+    steps = [run.episodes.rewards_at(k) for k in range(t)]
+    for i in range(6):
+        fit = np.zeros(n)
+        for step in steps:
+            fit -= np.log(spread) + np.square((step[i] - drift) / spread) / 2.0
+        weight = np.exp(fit - fit.max())
+        weight /= weight.sum()
+        share = weight @ target.contains(behavior[i] + ahead)
+        assert exact[i] == pytest.approx(share, abs=5.0 * np.sqrt(0.25 * np.sum(weight**2)))
+        assert np.sum(weight**2) < 1e-3
 
 
 @pytest.mark.parametrize("process", PROCESSES)

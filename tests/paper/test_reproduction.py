@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ontarget.models import QuantileForest
+from ontarget import GoalMonitor, QuantileForest
 from ontarget.paper import reproduction
 from ontarget.paper.cases import CASES, CasePlan
 from ontarget.paper.distance import DEFAULT, METHODS, UNIT, Method, methods_of
@@ -26,8 +26,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DistanceRun, "cases", ("walk",))
         patch.setitem(CASES, "walk", CasePlan("Walk", Walk, (0, 27), None, n_states=40))
+        small = Method(
+            lambda: GoalMonitor(QuantileForest(n_trees=5), steps_per_model=10),
+            calibrations=("common", "target"),
+        )
         for name in methods_of("walk"):
-            patch.setitem(METHODS, name, Method(lambda: QuantileForest(n_trees=5), 10))
+            patch.setitem(METHODS, name, small)
         reproduce(SMALL, folder, distance=True, report=lambda _, share: shares.append(share))
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)

@@ -22,7 +22,7 @@ def paper(
     ] = Path("out/paper"),
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Fewer episodes and partitions; within a minute.", metavar=""),
+        typer.Option("--quick", help="Fewer episodes and partitions; some minutes.", metavar=""),
     ] = False,
     seed: Annotated[
         int, typer.Option(min=0, help="The same seed gives the same numbers.", metavar="N")
@@ -35,7 +35,7 @@ def paper(
         bool,
         typer.Option(
             "--distance",
-            help="Also measure how far each method is from the truth; half an hour more.",
+            help="Also measure how far each method is from the truth; some hours more.",
             metavar="",
         ),
     ] = False,

@@ -24,12 +24,11 @@ PRESETS: Final[tuple[Preset, ...]] = ("paper", "default")
 def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[str, Any]:
     """What one monitor's alarms did on the test episodes of a partition.
 
-    The paper's partitions have no assure episodes, so half of the calibration episodes are used as
-    such. The thresholds come from them.
+    The thresholds come from assure episodes. The paper's partitions have none, so half of the
+    calibration episodes are used as such; a default monitor has its own.
     """
-    monitor = GoalMonitor(preset=preset).fit(
-        split=_with_assure(plan, partition), seed=plan.seed, progress=False
-    )
+    split = partition.monitored if preset == "default" else _with_assure(plan, partition)
+    monitor = GoalMonitor(preset=preset).fit(split=split, seed=plan.seed, progress=False)
     found = monitor.evaluate(partition.test, partition.target)
     promised = monitor.alarm_curve(partition.target, rates=RATES)
     alarms = {}

@@ -23,7 +23,15 @@ from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.keeping import Keeper
-from ontarget.paper.processes import CartPole, MountainCar, Reservoir, States, Storm, Walk
+from ontarget.paper.processes import (
+    CartPole,
+    DriftingWalk,
+    MountainCar,
+    Reservoir,
+    States,
+    Storm,
+    Walk,
+)
 
 __all__ = ["CASES", "ORACLE_CODE", "Case", "CasePlan", "TestStates", "build_case"]
 
@@ -59,6 +67,7 @@ CASES: Final[dict[str, CasePlan]] = {
     "walk": CasePlan("Walk in the wind", Walk, (0, 1, 2, 5, 10, 15, 20, 27), None),
     "reservoir": CasePlan("Reservoir", Reservoir, (0, 1, 2, 5, 10, 20, 30, 37), None),
     "storm": CasePlan("Storm", Storm, (0, 1, 2, 5, 10, 20, 30, 37), 400),
+    "drifting": CasePlan("Drifting walk", DriftingWalk, (0, 1, 2, 5, 10, 20, 30, 37), None),
     "cartpole": CasePlan(
         "Gymnasium's CartPole", CartPole, (0, 2, 5, 10, 20, 40, 60, 90), 400, quantiles=(0.5, 1.0)
     ),

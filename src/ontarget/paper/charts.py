@@ -17,7 +17,7 @@ from ontarget.evaluation.figures import (
     reliability_diagram,
 )
 from ontarget.paper.cases import CASES
-from ontarget.paper.distance import DEFAULT, SMALL_LEAF, UNIT
+from ontarget.paper.distance import BEFORE, DEFAULT, OWN_MAP, UNIT
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
@@ -46,8 +46,13 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
 
 
 def draw_distances(found: Mapping[str, Any]) -> Figure:
-    """A chart of the excess Brier score: the paper's forest, another leaf size, the default."""
-    names = {UNIT: "paper: forest per step, leaf 15", SMALL_LEAF: "leaf 5", DEFAULT: "default"}
+    """A chart of the excess Brier score: the paper's forest, the default before and today's."""
+    names = {
+        UNIT: "paper: forest per step",
+        BEFORE: "default before",
+        DEFAULT: "default",
+        OWN_MAP: "target's own map",
+    }
     return dot_chart(
         [CASES[case].label for case in found],
         {

@@ -1,99 +1,102 @@
-"""How far each method's probability is from the truth, and what the method costs (M12, M14).
+"""How far each method's probability is from the truth, and what the method costs (M12, M14–M17).
 
-Every model is fitted and calibrated as `GoalMonitor` does it, on random partitions of the same
-episodes, and asked about the same states. The defaults of `GoalMonitor` follow from this study.
+Every method has the same past episodes, on random partitions, and is asked about the same states.
+Those that are calibrated in the paper's way train on one half and calibrate with the other; a
+default monitor divides them into learn and assure.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ontarget import GoalMonitor, GuidedForest, QuantileForest
-from ontarget.episodes import PaperSplit
+from ontarget.episodes import PaperSplit, Split
 from ontarget.evaluation import absolute_error, excess_brier
+from ontarget.models import StackedForest
 from ontarget.paper.arrays import FloatArray
 from ontarget.paper.cases import Case
-from ontarget.paper.partitions import Partition, Rows
+from ontarget.paper.partitions import Partition, Rows, learn_and_assure, train_and_calibrate
 from ontarget.paper.plan import Plan
 from ontarget.paper.rivals import calibrated_rivals, fit_models, forecasts_of
 from ontarget.paper.summary import mean_sd
 
 __all__ = [
+    "BEFORE",
     "DEFAULT",
     "METHODS",
+    "OWN_MAP",
     "SMALL_LEAF",
     "UNIT",
     "Method",
     "Score",
     "methods_of",
+    "row_name",
     "score",
     "score_rivals",
     "step_microseconds",
     "summarize_case",
 ]
 
+# How p of the target is asked for: by one map for all targets, or by a map of its own (M17).
+Calibration: TypeAlias = Literal["common", "target"]
+
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fit F̂: a model, and how many steps share it. Leaf sizes count episodes (M14)."""
+    """A monitor to fit, on which parts of the past episodes, and how its p is asked for."""
 
-    model: Callable[[], Any]
-    steps_per_model: int = 1
-    window: int = 0
+    monitor: Callable[[], GoalMonitor]
+    papers_split: bool = False
+    calibrations: tuple[Calibration, ...] = ("common",)
 
-    def monitor(self) -> GoalMonitor:
-        """The unfitted monitor with this model and these blocks."""
-        return GoalMonitor(self.model(), steps_per_model=self.steps_per_model, window=self.window)
-
-    def n_fitted(self, asked: Iterable[int], horizon: int) -> int:
-        """The number of steps that get a model: those asked about, and all that share a model."""
-        size = self.steps_per_model
-        return sum(min(size, horizon - size * block) for block in {t // size for t in asked})
+    def split(self, plan: Plan, case: Case, partition: int) -> Split | PaperSplit:
+        """The case's past episodes in the parts that the monitor is fitted on."""
+        divide = train_and_calibrate if self.papers_split else learn_and_assure
+        return divide(plan, case.episodes, partition)
 
 
-def _forest(**options: Any) -> Callable[[], QuantileForest]:
-    return lambda: QuantileForest(**options)
+def _papers(model: Callable[[], Any], steps_per_model: int = 1) -> Method:
+    return Method(lambda: GoalMonitor(model(), steps_per_model=steps_per_model), papers_split=True)
 
 
-def _guided(**options: Any) -> Callable[[], GuidedForest]:
-    return lambda: GuidedForest(**{"min_leaf": 7, **options})
+def _stack(**options: Any) -> Method:
+    return Method(lambda: GoalMonitor(StackedForest(**options)))
+
+
+def row_name(method: str, calibration: str) -> str:
+    """The name of a method's results, by how its p is asked for."""
+    return method if calibration == "common" else f"{method}, this target's own map"
 
 
 UNIT: Final = "paper: forest per step, leaf 15"
 SMALL_LEAF: Final = "forest per step, leaf 5"
-DEFAULT: Final = "default: both guides, blocks of 5, leaf 7"
+BEFORE: Final = "default before: guided forest, blocks of 5"
+DEFAULT: Final = "default"
+OWN_MAP: Final = row_name(DEFAULT, "target")
 
 # What is measured on every process: where we come from, what smaller leaves alone would change,
 # and where we stand.
-_EVERYWHERE: Final = (UNIT, SMALL_LEAF, DEFAULT)
+_EVERYWHERE: Final = (UNIT, SMALL_LEAF, BEFORE, DEFAULT)
 
 METHODS: Final[dict[str, Method]] = {
-    UNIT: Method(_forest()),
-    SMALL_LEAF: Method(_forest(min_leaf=5)),
-    "forest per step, leaf 5, variance split": Method(_forest(min_leaf=5, split="variance")),
-    "pooling: forest, blocks of 5, leaf 5": Method(_forest(min_leaf=5), 5),
-    "pooling: forest, window of 2, leaf 2": Method(_forest(min_leaf=2), 1, 2),
-    "guides: ridge, per step, leaf 15": Method(_guided(guides=("ridge",), min_leaf=15)),
-    "guides: both, per step, leaf 15": Method(_guided(min_leaf=15)),
-    "guides: ridge, blocks of 5": Method(_guided(guides=("ridge",)), 5),
-    "guides: boosted, blocks of 5": Method(_guided(guides=("boosted",)), 5),
-    DEFAULT: Method(_guided(), 5),
-    "default, window of 2 for each step": Method(_guided(), 1, 2),
-    "default, blocks of 10": Method(_guided(), 10),
-    "default, leaf 3": Method(_guided(min_leaf=3), 5),
-    "default, leaf 15": Method(_guided(min_leaf=15), 5),
-    "default, variance split": Method(_guided(split="variance"), 5),
-    "default, three quarters of features": Method(_guided(max_features=0.75), 5),
-    "default, 50 trees": Method(_guided(n_trees=50), 5),
-    "default, 200 trees": Method(_guided(n_trees=200), 5),
-    "default, boosted trees of depth 3": Method(_guided(boosted_depth=3), 5),
+    UNIT: _papers(QuantileForest),
+    SMALL_LEAF: _papers(lambda: QuantileForest(min_leaf=5)),
+    BEFORE: _papers(lambda: GuidedForest(min_leaf=7), 5),
+    DEFAULT: Method(GoalMonitor, calibrations=("common", "target")),
+    "default without small leaves": _stack(experts=("large_leaves", "shift", "linear")),
+    "default without large leaves": _stack(experts=("small_leaves", "shift", "linear")),
+    "default without the shift": _stack(experts=("small_leaves", "large_leaves", "linear")),
+    "default without the regression": _stack(experts=("small_leaves", "large_leaves", "shift")),
+    # About a quarter of both domains' horizons, each learned from as many steps again.
+    "default, long blocks only": Method(lambda: GoalMonitor(steps_per_model=14, window=7)),
+    "default, guides of 80 trees of depth 2": _stack(n_boosted=80, boosted_depth=2),
 }
 
 
@@ -129,25 +132,27 @@ class Score:
         return asdict(self)
 
 
-def score(plan: Plan, method: Method, case: Case, partition: int) -> Score:
-    """The result of the method, fitted and calibrated on one random partition of the episodes."""
-    split = _split(plan, case, partition)
-    steps = sorted(case.tests)
+def score(plan: Plan, method: Method, case: Case, partition: int) -> dict[Calibration, Score]:
+    """The method's results, fitted on one random partition of the episodes."""
+    split, steps = method.split(plan, case, partition), sorted(case.tests)
     started = time.process_time()
     monitor = method.monitor().fit(split=split, seed=partition, progress=False, steps=steps)
     seconds = time.process_time() - started
-    n_fitted = method.n_fitted(steps, case.episodes.horizon)
-    return Score.of(
-        case,
-        {t: _asked(case, monitor, t) for t in steps},
-        fit_seconds=seconds / n_fitted,
-        bytes_per_step=_file_size(monitor) / n_fitted,
-    )
+    n_answered = sum(not monitor.fitted.unknown(t) for t in range(monitor.horizon))
+    return {
+        calibration: Score.of(
+            case,
+            {t: _asked(case, monitor, t, calibration) for t in steps},
+            fit_seconds=seconds / n_answered,
+            bytes_per_step=_file_size(monitor) / n_answered,
+        )
+        for calibration in method.calibrations
+    }
 
 
 def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
     """The results of PCQR⁻¹'s rivals on a partition, with the paper's forest or a linear model."""
-    split = _split(plan, case, partition)
+    split = train_and_calibrate(plan, case.episodes, partition)
     divided = Partition(
         partition,
         "atoms",
@@ -156,6 +161,7 @@ def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
         split.train,
         split.calibrate,
         split.calibrate,  # not asked about
+        None,
         goal=case.target,
     )
     forecasts: dict[str, dict[int, FloatArray]] = {}
@@ -170,29 +176,34 @@ def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
     return {name: Score.of(case, own) for name, own in forecasts.items()}
 
 
-def step_microseconds(plan: Plan, method: Method, case: Case, runs: int = 200) -> float:
+def step_microseconds(
+    plan: Plan, method: Method, case: Case, runs: int = 200
+) -> dict[Calibration, float]:
     """The median time of `Watch.step` in the fastest of ten rounds of runs.
 
     Other work on the machine can only make steps slower, so the fastest round is taken.
     """
-    split = _split(plan, case, 0)
+    split = method.split(plan, case, 0)
     monitor = method.monitor().fit(split=split, seed=0, progress=False)
-    watch = monitor.watch(case.target, alarm_below=0.5)
     assert split.rest is not None  # the plan leaves episodes to test on
     watched = split.rest.take(np.arange(min(runs, len(split.rest))))
     horizon = watched.horizon
     states = [watched.at(t).states for t in range(horizon)]
     rewards = [np.zeros(len(watched)), *(watched.rewards_at(t) for t in range(horizon))]
-    taken = np.empty((len(watched), horizon))
-    for i in range(len(watched)):
-        watch.reset()
-        for t in range(horizon):
-            state, reward = states[t][i], float(rewards[t][i])
-            started = time.perf_counter_ns()
-            watch.step(state, reward)
-            taken[i, t] = time.perf_counter_ns() - started
-    rounds = np.array_split(taken, min(10, len(watched)))
-    return float(min(np.median(one) for one in rounds)) / 1e3
+    found: dict[Calibration, float] = {}
+    for calibration in method.calibrations:
+        watch = monitor.watch(case.target, alarm_below=0.5, calibration=calibration)
+        taken = np.empty((len(watched), horizon))
+        for i in range(len(watched)):
+            watch.reset()
+            for t in range(horizon):
+                state, reward = states[t][i], float(rewards[t][i])
+                started = time.perf_counter_ns()
+                watch.step(state, reward)
+                taken[i, t] = time.perf_counter_ns() - started
+        rounds = np.array_split(taken, min(10, len(watched)))
+        found[calibration] = float(min(np.median(one) for one in rounds)) / 1e3
+    return found
 
 
 def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -209,19 +220,10 @@ def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[st
     return found
 
 
-def _split(plan: Plan, case: Case, partition: int) -> PaperSplit:
-    return case.episodes.split(
-        train=plan.train,
-        calibrate=plan.calibrate,
-        assure=0,
-        seed=1_000 * plan.seed + partition,
-    )
-
-
-def _asked(case: Case, monitor: GoalMonitor, t: int) -> FloatArray:
+def _asked(case: Case, monitor: GoalMonitor, t: int, calibration: Calibration) -> FloatArray:
     """The monitor's probability of the target, for the case's states at one step."""
     test = case.tests[t]
-    return monitor.outlook(t, test.states, test.behavior, case.target).p
+    return monitor.outlook(t, test.states, test.behavior, case.target, calibration=calibration).p
 
 
 def _file_size(monitor: GoalMonitor) -> int:

@@ -12,6 +12,7 @@ from ontarget.paper.cases import CASES, ORACLE_CODE, Case, build_case
 from ontarget.paper.distance import (
     METHODS,
     methods_of,
+    row_name,
     score,
     score_rivals,
     step_microseconds,
@@ -79,9 +80,13 @@ class DistanceRun:
                 "fit_ms": {
                     name: 1e3 * sum(one["fit_seconds"] for one in each) / len(each)
                     for name, each in scores.items()
-                    if name in METHODS
+                    if each[0]["fit_seconds"] is not None
                 },
-                "step_us": {name: float(found["step", name]["us"]) for name in self._timed(case)},
+                "step_us": {
+                    row_name(name, calibration): float(micros)
+                    for name in self._timed(case)
+                    for calibration, micros in found["step", name].items()
+                },
             }
             self._built.clear()  # one case's episodes at a time are enough
         return results, costs
@@ -91,15 +96,17 @@ class DistanceRun:
     ) -> dict[str, list[dict[str, Any]]]:
         """The results of every method, one per partition; the rivals come last."""
         numbers = range(self.plan.partitions)
-        own = {name: [found["score", name, k] for k in numbers] for name in methods_of(case)}
+        own = {
+            row_name(name, calibration): [found["score", name, k][calibration] for k in numbers]
+            for name in methods_of(case)
+            for calibration in METHODS[name].calibrations
+        }
         rivals = [found["rivals", k] for k in numbers]
         return own | {f"rival: {name}": [one[name] for one in rivals] for name in rivals[0]}
 
     def _timed(self, case: str) -> tuple[str, ...]:
         """The methods whose live step is timed, which needs a monitor of all steps."""
-        if case == "tamarisk":
-            return methods_of(case)
-        return methods_of("walk") if case in ("skirmish", "walk") else ()
+        return methods_of("walk") if case in ("tamarisk", "skirmish", "walk") else ()
 
     def _pieces(self, case: str, clock: Clock | None) -> dict[Key, Piece]:
         """Every piece of a case by its key, in the order in which they are made."""
@@ -145,7 +152,8 @@ def _about(case: Case) -> dict[str, Any]:
 
 
 def _score(plan: Plan, name: str, partition: int, case: Case) -> dict[str, Any]:
-    return score(plan, METHODS[name], case, partition).describe()
+    found = score(plan, METHODS[name], case, partition)
+    return {calibration: one.describe() for calibration, one in found.items()}
 
 
 def _rivals(plan: Plan, partition: int, case: Case) -> dict[str, Any]:
@@ -153,7 +161,7 @@ def _rivals(plan: Plan, partition: int, case: Case) -> dict[str, Any]:
 
 
 def _step(plan: Plan, name: str, case: Case) -> dict[str, Any]:
-    return {"us": step_microseconds(plan, METHODS[name], case)}
+    return {**step_microseconds(plan, METHODS[name], case)}
 
 
 def _file(case: str, key: Key) -> str:

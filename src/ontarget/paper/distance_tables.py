@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ontarget.paper.cases import CASES
-from ontarget.paper.distance import DEFAULT, METHODS, SMALL_LEAF, UNIT
+from ontarget.paper.distance import BEFORE, DEFAULT, OWN_MAP, SMALL_LEAF, UNIT
 from ontarget.report import Table
 
 __all__ = ["cost_table", "overview_table", "steps_table"]
@@ -15,28 +15,29 @@ Study = Mapping[str, Any]
 
 
 def overview_table(found: Study, costs: Study) -> Table:
-    """A table of every process: the paper's forest and the default."""
+    """A table of every process: the paper's forest, the default before and today's."""
     rows = []
     for case, one in found.items():
-        unit, small, default = (one["methods"][m] for m in (UNIT, SMALL_LEAF, DEFAULT))
+        shown = [one["methods"][m] for m in (UNIT, SMALL_LEAF, BEFORE, DEFAULT, OWN_MAP)]
         rollouts = one["rollouts"]
         truth = "exact" if rollouts is None else f"{rollouts} rollouts"
-        excess = default["excess"]["mean"]
-        ratios = [excess / before["excess"]["mean"] for before in (unit, small)]
+        before, default = (method["excess"]["mean"] for method in shown[2:4])
         rows.append(
             (
                 CASES[case].label,
                 f"{truth} of {one['states'][0]:,} states, {costs[case]['truth_seconds']:.0f} s",
-                *(_excess(method) for method in (unit, small, default)),
-                ", ".join(f"{ratio:.2f}" for ratio in ratios),
-                " → ".join(f"{method['absolute']['mean']:.4f}" for method in (unit, default)),
+                *(_excess(method) for method in shown),
+                f"{default / before:.2f}",
+                " → ".join(f"{shown[k]['absolute']['mean']:.4f}" for k in (0, 2, 3)),
             )
         )
+    head = ("", "truth", "leaf 15", "leaf 5", "default before", "default", "own map")
     return Table(
-        ("", "truth", "leaf 15", "leaf 5", "default", "ratios", "|p − p_true|"),
+        (*head, "default / before", "|p − p_true|"),
         rows,
         "Excess Brier score · 10⁴ of a forest per step with leaves of 15 episodes (“paper”) and of "
-        "5, and of the default",
+        "5, of the default before and of the default, which is asked by its one map for all "
+        "targets and by this target's own. |p − p_true|: leaf 15 → default before → default",
     )
 
 
@@ -46,7 +47,7 @@ def cost_table(case: str, found: Study, costs: Study) -> Table:
     rows = []
     for name, one in found["methods"].items():
         step = costs["step_us"].get(name)
-        own = name in METHODS
+        own = name in costs["fit_ms"]
         rows.append(
             (
                 name,

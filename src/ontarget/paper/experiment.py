@@ -9,7 +9,6 @@ from typing import Final, Self
 import numpy as np
 
 from ontarget import PCQR, GoalMonitor, Interval, RawInverse
-from ontarget.episodes import PaperSplit
 from ontarget.evaluation import bin_of, brier, coverage, log_loss, width
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.paper.partitions import Partition
@@ -40,7 +39,7 @@ class Part:
     interval
         The coverage and mean width of the intervals at t = 0.
     n
-        The number of calibration episodes.
+        The number of episodes whose ranks make p_low: calibrate's, or a default monitor's assure.
     """
 
     low: IntArray
@@ -100,35 +99,34 @@ def run_partition(
 ) -> Part:
     """The whole experiment on one partition; `tick` is called after each step.
 
-    ``preset`` chooses how F̂ is fitted: one plain forest per step, or the goal monitor's default, a
-    guided forest for every five steps (M14). A goal monitor uses the outcomes as they are, with
-    exact atoms.
+    ``preset`` chooses what is fitted: one plain forest per step, calibrated in the paper's way, or
+    a default monitor, which learns from 80 % of the same episodes and asks the rest for ranks; its
+    p is the target's own (M16, M17). A goal monitor uses the outcomes as they are, with exact
+    atoms.
     """
     ask = _plain_forests if preset == "paper" else _default_monitor
-    panels, interval = ask(plan, partition, tick)
+    panels, interval, n = ask(plan, partition, tick)
     met, end = partition.met, partition.target.components[0]
     return Part(
-        low=np.rint(panels[0] * (plan.calibrate + 1)).astype(np.int32),
+        low=np.rint(panels[0] * (n + 1)).astype(np.int32),
         met=met,
         ids=partition.test.ids,
         outcomes=partition.outcomes,
         target=np.array([end.lower, end.upper]),
         bins=np.array([[_binned(p, met, plan.bins) for p in panel] for panel in panels]),
         brier=np.array([[brier(p, met) for p in panel] for panel in panels]),
-        log_loss=np.array(
-            [[log_loss(p, met, n_calibration=plan.calibrate) for p in panel] for panel in panels]
-        ),
+        log_loss=np.array([[log_loss(p, met, n_calibration=n) for p in panel] for panel in panels]),
         interval=np.array(
             [coverage(*interval, partition.outcomes).value, width(*interval).mean],
         ),
-        n=plan.calibrate,
+        n=n,
     )
 
 
 def _plain_forests(
     plan: Plan, partition: Partition, tick: Callable[[], object]
-) -> tuple[FloatArray, Interval]:
-    """Each method's probabilities, (methods, steps, tests), and the intervals at t = 0."""
+) -> tuple[FloatArray, Interval, int]:
+    """Each method's probabilities, (methods, steps, tests), the intervals at t = 0, and n."""
     horizon = partition.test.horizon
     panels = np.empty((len(METHODS), horizon, len(partition.test)))
     for t in range(horizon):
@@ -139,15 +137,14 @@ def _plain_forests(
         if t == 0:
             interval = pcqr.interval(rows.X, plan.level)
         tick()
-    return panels, interval
+    return panels, interval, plan.calibrate
 
 
 def _default_monitor(
     plan: Plan, partition: Partition, tick: Callable[[], object]
-) -> tuple[FloatArray, Interval]:
-    """The same of a goal monitor; it is fitted and asked as a whole."""
-    split = PaperSplit(partition.train, partition.calibrate, None, None)
-    monitor = GoalMonitor(plan.guided_forest()).fit(split=split, seed=plan.seed, progress=False)
+) -> tuple[FloatArray, Interval, int]:
+    """The same of a default monitor; it is fitted and asked as a whole."""
+    monitor = GoalMonitor().fit(split=partition.monitored, seed=plan.seed, progress=False)
     found = monitor.evaluate(partition.test, partition.target)
     for _ in range(partition.test.horizon):
         tick()
@@ -155,6 +152,7 @@ def _default_monitor(
     return (
         np.stack([found.low, found.p, found.high, found.raw]),
         monitor.interval(0, first.states, first.behavior, plan.level),
+        monitor.sizes["assure"],
     )
 
 

@@ -17,11 +17,18 @@ import numpy as np
 
 from ontarget import Target
 from ontarget.domains import simulate
-from ontarget.episodes import Episodes, PaperSplit, uniform_by_id
+from ontarget.episodes import Episodes, PaperSplit, Split, uniform_by_id
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.plan import Mode, Plan
 
-__all__ = ["Partition", "Rows", "partition_of", "simulated"]
+__all__ = [
+    "Partition",
+    "Rows",
+    "learn_and_assure",
+    "partition_of",
+    "simulated",
+    "train_and_calibrate",
+]
 
 _HALF_NOISE: Final = 5e-6
 
@@ -47,6 +54,7 @@ class Partition:
     train: Episodes
     calibrate: Episodes
     test: Episodes
+    monitored: Split | None  # train and calibrate together, divided as a default monitor does it
     goal: Target | None = None  # a target in place of the paper's
 
     def rows(self, part: Episodes, t: int) -> Rows:
@@ -91,15 +99,36 @@ def simulated(plan: Plan, domain: str) -> Episodes:
     return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 
+def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSplit:
+    """One of the plan's partitions in the paper's parts; what is left tests."""
+    return episodes.split(
+        train=plan.train, calibrate=plan.calibrate, assure=0, seed=_seed(plan, number)
+    )
+
+
+def learn_and_assure(plan: Plan, episodes: Episodes, number: int) -> Split:
+    """The same partition with the same past episodes, 80 % to learn from and 20 % to assure."""
+    past = plan.train + plan.calibrate
+    learn = round(0.8 * past)
+    return episodes.split(learn, past - learn, seed=_seed(plan, number))
+
+
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
     """One of the plan's partitions; the same division in both modes."""
-    parts: PaperSplit = episodes.split(
-        # A thousand partitions per seed, so that no two seeds share one.
-        train=plan.train,
-        calibrate=plan.calibrate,
-        assure=0,
-        seed=1_000 * plan.seed + number,
-    )
+    parts = train_and_calibrate(plan, episodes, number)
     assert parts.rest is not None  # the plan leaves episodes to test on
-    grid = parts.train.grid if mode == "atoms" else None
-    return Partition(number, mode, plan.seed, grid, parts.train, parts.calibrate, parts.rest)
+    return Partition(
+        number,
+        mode,
+        plan.seed,
+        parts.train.grid if mode == "atoms" else None,
+        parts.train,
+        parts.calibrate,
+        parts.rest,
+        learn_and_assure(plan, episodes, number),
+    )
+
+
+def _seed(plan: Plan, number: int) -> int:
+    # A thousand partitions per seed, so that no two seeds share one.
+    return 1_000 * plan.seed + number

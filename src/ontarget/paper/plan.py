@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ontarget import GuidedForest, QuantileForest
+from ontarget import QuantileForest
 from ontarget.errors import InputError
 
 __all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Preset", "Reported"]
@@ -49,7 +49,7 @@ class Plan:
         How many random partitions.
     n_trees, min_leaf
         The forest of each step. The paper gives neither; ours are `QuantileForest`'s own defaults,
-        as in ``GoalMonitor(preset="paper")``. The default monitor has as many trees.
+        as in ``GoalMonitor(preset="paper")``. A default monitor has its own model.
     level
         The level of the prediction intervals at t = 0.
     bins
@@ -109,10 +109,6 @@ class Plan:
     def forest(self, partition: int, t: int) -> QuantileForest:
         """The unfitted forest for one step of one partition."""
         return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
-
-    def guided_forest(self) -> GuidedForest:
-        """The goal monitor's default model, unfitted, with the plan's number of trees."""
-        return GuidedForest(n_trees=self.n_trees, min_leaf=7)
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for files."""

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import gammaincinv, ndtr, ndtri, stdtr
 
 from ontarget import Target
 from ontarget.domains import uniforms
 from ontarget.paper.arrays import BoolArray, FloatArray, KeyArray
 
-__all__ = ["CartPole", "MountainCar", "Reservoir", "States", "Storm", "Walk"]
+__all__ = [
+    "CartPole",
+    "DriftingWalk",
+    "MountainCar",
+    "Reservoir",
+    "States",
+    "Storm",
+    "Walk",
+]
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,56 @@ class Storm(_Process):
         values[:, :2] = 0.95 * values[:, :2] + 0.3 * drawn[:, :2]
         values[:, 2:] = drawn[:, 2:4]
         return np.round(stakes * drawn[:, 4], 2)
+
+
+class DriftingWalk(_Process):
+    """A walk whose drift and spread each run draws anew; they show in the run's steps alone.
+
+    The variance of a run's steps comes from an inverse gamma law, its drift from a normal law with
+    a 25th of that variance. A monitor sees where the run is, and the mean and the mean square of
+    its steps so far. The truth is the probability given these, not given the hidden drift.
+    """
+
+    name = "drifting"
+    horizon = 40
+    features = ("position", "mean_step", "mean_square_step")
+    shape, scale, steadiness = 4.0, 3.0, 25.0
+
+    def start(self, keys: KeyArray) -> States:
+        """The start: drift and spread, which stay hidden, and no step, sum or sum of squares."""
+        drawn = uniforms(keys, -1, 2)
+        spread = np.sqrt(self.scale / gammaincinv(self.shape, np.maximum(drawn[:, 0], 2.0**-54)))
+        drift = spread / np.sqrt(self.steadiness) * ndtri(np.maximum(drawn[:, 1], 2.0**-54))
+        nothing = np.zeros(keys.size)
+        return States(np.stack([drift, spread, nothing, nothing, nothing], axis=1))
+
+    def observe(self, state: States) -> FloatArray:
+        """The position, and the mean and mean square of the steps so far, 0 before the first."""
+        n, total, squares = state.values[:, 2:].T
+        return np.stack([total, total / np.maximum(n, 1.0), squares / np.maximum(n, 1.0)], axis=1)
+
+    def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
+        """The rewards, which are the steps; their number and sums are updated in place."""
+        drift, spread = state.values[:, :2].T
+        moved: FloatArray = drift + spread * _normals(keys, t, 1)[:, 0]
+        state.values[:, 2:] += np.stack([np.ones_like(moved), moved, moved**2], axis=1)
+        return moved
+
+    def probability(
+        self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
+    ) -> FloatArray:
+        """The exact probability given the steps so far: the remainder has a Student t law."""
+        n, total, squares = state.values[:, 2:].T
+        seen, left = self.steadiness + n, self.horizon - t
+        shape = self.shape + n / 2.0
+        scale = self.scale + (squares - total**2 / seen) / 2.0
+        width = np.sqrt(scale / shape * (left + left**2 / seen))
+        mean = behavior + left * total / seen
+        found = np.zeros(behavior.size)
+        for part in target:
+            found += stdtr(2.0 * shape, (part.upper - mean) / width)
+            found -= stdtr(2.0 * shape, (part.lower - mean) / width)
+        return found
 
 
 class CartPole(_Process):

@@ -87,7 +87,7 @@ def reproduce(
     studies
         Whether to answer the paper's questions too.
     distance
-        Whether to measure every method's distance to the truth too, on seven processes; that takes
+        Whether to measure every method's distance to the truth too, on eight processes; that takes
         longer than all the rest.
     figures
         Whether to draw, and to write the page.
@@ -290,7 +290,9 @@ class _Run:
                 for preset in PRESETS
             },
             "default": {
-                "atoms": summarize_forecasts([Part.from_arrays(found["default", k]) for k in each])
+                "atoms": summarize_forecasts(
+                    [Part.from_arrays(found["default", k]) for k in each], by_ranks=False
+                )
             },
         }
         if ("truth",) in found:

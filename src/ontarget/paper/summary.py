@@ -97,8 +97,11 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 
 
-def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
-    """The quality of the probabilities: calibration error, and scores next to raw forecasts'."""
+def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict[str, Any]:
+    """The quality of the probabilities: calibration error, and scores next to raw forecasts'.
+
+    ``by_ranks`` says whether p comes from ranks, as in the paper, which has a price.
+    """
     together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
     return {
@@ -108,11 +111,11 @@ def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
             name: {m: mean_sd(one[i].mean() for one in each) for i, m in enumerate(METHODS)}
             for name, each in scores.items()
         },
-        "brier_minus_raw": _against_raw(parts),
+        "brier_minus_raw": _against_raw(parts, by_ranks=by_ranks),
     }
 
 
-def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
+def _against_raw(parts: Sequence[Part], *, by_ranks: bool) -> dict[str, Any]:
     """The mean paired difference in Brier score between p and raw, with its standard error.
 
     Calibration uses only n episodes, which has a price even if F̂ is perfect: the variance p(1 −
@@ -121,8 +124,9 @@ def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
     """
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)
-    price = mean_sd(float(part.brier[own].mean()) / (part.n + 2) for part in parts)
-    return {**found, "se": found["sd"] / len(parts) ** 0.5, "price": price["mean"]}
+    price = mean_sd(float(part.brier[own].mean()) / (part.n + 2) for part in parts)["mean"]
+    se = found["sd"] / len(parts) ** 0.5
+    return {**found, "se": se, "price": price if by_ranks else None}
 
 
 def _of_domain(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def brier_table(results: Results) -> Table:
                 f"{one['brier']['p']['mean']:.5f}",
                 f"{one['brier']['raw']['mean']:.5f}",
                 f"{1e5 * difference['mean']:+.1f} ± {1e5 * difference['se']:.1f}",
-                f"{1e5 * difference['price']:.1f}",
+                "–" if difference["price"] is None else f"{1e5 * difference['price']:.1f}",
             )
         )
     head = ("", "calibrated", "raw", "difference · 10⁵ ± standard error", "price of ranks · 10⁵")
