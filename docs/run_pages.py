@@ -43,6 +43,7 @@ PAGES = (
     "deployment",
     "domains",
     "skirmish",
+    "forest",
 )
 DURATION = re.compile(r"\b\d[\d.,]*(?= (s|ms|µs)\b)")
 FENCE = re.compile(r"```(\w*)$")

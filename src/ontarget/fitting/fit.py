@@ -90,7 +90,7 @@ def preset_model(preset: Preset) -> Any:
     """The preset's unfitted model.
 
     The paper gives no leaf size; its forest has our forest's own, as in `ontarget paper`. The
-    default's numbers come from the study of distances to the truth (`ontarget.paper.distance`).
+    default is a stack of experts with the settings that it has by itself (M16).
     """
     if preset == "paper":
         from ontarget.models.forest.estimator import QuantileForest

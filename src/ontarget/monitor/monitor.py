@@ -36,7 +36,7 @@ class GoalMonitor(Asked):
         ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. By default
         the preset chooses it.
     preset
-        ``"default"``: long, overlapping blocks of steps each have a `GuidedForest`, and every step
+        ``"default"``: long, overlapping blocks of steps each have a `StackedForest`, and every step
         blends two of them (M16). ``"paper"``: one plain forest per step, as in the paper, with
         leaves of 15 episodes (the paper gives no size), and the paper's three parts; on Tamarisk it
         is more than twice as far from the true probability.

@@ -98,7 +98,7 @@ class StackedForest(ForestEstimator):
     >>> y = 3.0 * X[:, 0] + 2.0 * X[:, 1] + rng.normal(size=600)
     >>> model = StackedForest(n_trees=20).fit(X, y, ids=np.arange(600))
     >>> print(max(model.weights_, key=model.weights_.get), round(sum(model.weights_.values()), 3))
-    linear 1.0
+    shift 1.0
     """
 
     kind: ClassVar[str] = "stacked_forest"
