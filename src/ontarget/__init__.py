@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.quantiles import RegressorQuantiles
+    from ontarget.models.stacked.estimator import StackedForest
     from ontarget.monitor.monitor import GoalMonitor
     from ontarget.report.evaluation import Evaluation
     from ontarget.target import Target
@@ -55,6 +56,7 @@ __all__ = [
     "RunState",
     "Sessions",
     "SplitConformal",
+    "StackedForest",
     "Status",
     "Target",
     "VennAbers",
@@ -75,6 +77,7 @@ __getattr__, __dir__ = lazy_names(
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",
         "GuidedForest": "ontarget.models.guided.estimator",
+        "StackedForest": "ontarget.models.stacked.estimator",
         "Interval": "ontarget.conformal.results",
         "LinearQuantiles": "ontarget.models.linear",
         "OntargetError": "ontarget.errors",

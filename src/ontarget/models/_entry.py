@@ -50,7 +50,7 @@ def check_model(model: object) -> None:
         whose = "" if asked is model else f", the last step of a {type(model).__name__},"
         raise InputError(
             f"model needs {', '.join(_METHODS)}; {type(asked).__name__}{whose} lacks "
-            f"{', '.join(missing)}. GuidedForest(min_leaf=7) has them all; a regressor that "
+            f"{', '.join(missing)}. StackedForest() has them all; a regressor that "
             "predicts quantiles gets them as RegressorQuantiles(regressor)"
         )
 
