@@ -156,7 +156,7 @@ def test_an_outcome_from_a_column_is_earned_in_the_last_step(values, tmp_path) -
         ({"outcome": "prize"}, r"no outcome column 'prize' among"),
         (
             {},
-            r"'at' needs numbers, .*pass times=\['at'\] to make .* drop=\['at'\] to leave",
+            r"'at' holds dates or times, .*pass times=\['at'\] .* drop=\['at'\] to leave it",
         ),
     ],
 )

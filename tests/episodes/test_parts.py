@@ -225,6 +225,8 @@ def test_a_time_as_a_feature_is_refused_with_the_way_out() -> None:
     with pytest.raises(EpisodesError, match=r"feature 'at' .* or drop=\['at'\] to leave it out"):
         Episodes.from_frame(frame)
     assert Episodes.from_frame(frame, drop=["at"]).schema.names == ("x",)
+    with pytest.raises(EpisodesError, match=r"'at', 'b' hold .*drop=\['at', 'b'\] to leave them"):
+        Episodes.from_frame(frame.with_columns(b=pl.col("at").dt.date()))
 
 
 INNINGS = {

@@ -43,7 +43,8 @@ Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar=
 Runs: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="Recorded episodes: .parquet, .csv or the folder of a Minari dataset.", metavar="RUNS"
+        help="Recorded episodes: .parquet, .csv, or the folder of a Minari or LeRobot dataset.",
+        metavar="RUNS",
     ),
 ]
 TargetOption: TypeAlias = Annotated[

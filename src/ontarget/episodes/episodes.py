@@ -217,12 +217,14 @@ class Episodes(Recorded):
 
     @classmethod
     def read(cls, path: str | Path, **options: Unpack[FrameOptions]) -> Episodes:
-        """Episodes from a Parquet or CSV file, or a Minari dataset folder (HDF5).
+        """Episodes from a Parquet or CSV file, or the folder of a Minari or LeRobot dataset.
 
         The options are those of `from_frame`, and columns are found in the same way. A Parquet file
         that `write` made needs no options, because it stores the role of each column. A Minari
         dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and
-        ``like``; its runs are complete at the environment's time limit.
+        ``like``; its runs are complete at the environment's time limit. Of a LeRobot dataset, the
+        observed numbers are the state; the reward is ``next.reward``, or ``next.success`` with the
+        behavior ``"max"``.
         """
         from ontarget.episodes.reading._files import record_file
 

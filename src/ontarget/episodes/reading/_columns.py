@@ -55,9 +55,7 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
         )
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise EpisodesError(
-            f"{what} needs numbers, got the type {column.dtype}; pass ",
-            Argument("times", [column.name]),
-            " to make numbers of dates and times, or ",
+            f"{what} needs numbers, got the type {column.dtype}; make it a number, or pass ",
             Argument("drop", [column.name]),
             " to leave it out",
         )

@@ -20,6 +20,7 @@ from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.reading._csv import read_text_table
 from ontarget.episodes.reading._frames import KeyedRows, keyed_rows, record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.reading._lerobot import is_lerobot, lerobot_table
 from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
@@ -34,7 +35,7 @@ _MOST_STEPS = 2**31 - 1
 
 def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
     """The unchecked episodes in a file or Minari folder, and the layout they were read by."""
-    if path.is_dir():
+    if path.is_dir() and not is_lerobot(path):
         from ontarget.episodes.reading._minari import record_minari
 
         return record_minari(path, options)
@@ -47,7 +48,7 @@ def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
 
     None if episodes do not consist of the file's own rows: on a clock, or in a Minari dataset.
     """
-    if path.is_dir():
+    if path.is_dir() and not is_lerobot(path):
         return None
     with _opened(path, options) as found:
         return keyed_rows(found.table, found.layout)
@@ -64,6 +65,11 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
     """The table in a file and its layout; errors while it is used name the file."""
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
+    if path.is_dir():
+        with _explained(path, "read"):
+            table, options = lerobot_table(path, options)
+            yield _Log(table, layout_of(options))
+        return
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
         raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
     with _explained(path, "read"):
@@ -76,8 +82,8 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
             yield _Log(found.table, layout, found.notes)
         else:
             raise EpisodesFileError(
-                f"{path.name}: episodes come as .parquet or .csv files (.tsv with tabs), or Minari "
-                "dataset folders"
+                f"{path.name}: episodes come as .parquet or .csv files (.tsv with tabs), or "
+                "folders of Minari or LeRobot datasets"
             )
 
 

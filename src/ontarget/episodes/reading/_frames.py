@@ -81,7 +81,8 @@ def record_frame(
 
     ``notes`` are what a user should know about how the table itself was read.
     """
-    columns = kept_columns(layout, table.collect_schema().names())
+    types = table.collect_schema()
+    columns = kept_columns(layout, types.names())
     layout = _with_outcome(layout, columns)
     behavior = behavior_of(layout.behavior, columns=columns)
 
@@ -90,7 +91,8 @@ def record_frame(
         parts = find_parts(layout, columns, behavior, read)
     parts = replace(parts, notes=(*notes, *parts.notes))
     with remarked(parts.remarks):
-        return _recording(_rows_of(read, columns, layout, behavior, parts), layout, behavior)
+        rows = _rows_of(read, columns, layout, behavior, parts)
+        return _recording(rows, layout, behavior, types)
 
 
 class KeyedRows(NamedTuple):
@@ -182,7 +184,22 @@ def _rows_of(
     return _Rows(read, columns, ids, steps, first, parts)
 
 
-def _recording(rows: _Rows, layout: Layout, behavior: Behavior) -> RawEpisodes:
+def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
+    """Refuse all dates and times among the features at once."""
+    found = [name for name in names if name in types and types[name].is_temporal()]
+    if found:
+        s, one = "s" * (len(found) > 1), "them" if len(found) > 1 else "it"
+        raise EpisodesError(
+            f"feature{s} {', '.join(map(repr, found))} {'hold' if s else 'holds'} dates or times, "
+            "which are no numbers; pass ",
+            Argument("times", found),
+            " to make numbers of them, or ",
+            Argument("drop", found),
+            f" to leave {one} out",
+        )
+
+
+def _recording(rows: _Rows, layout: Layout, behavior: Behavior, types: pl.Schema) -> RawEpisodes:
     parts, ids = rows.parts, rows.ids
     late = {parts.reward, parts.truncated, parts.terminated, behavior.column}
     early = {
@@ -193,6 +210,7 @@ def _recording(rows: _Rows, layout: Layout, behavior: Behavior) -> RawEpisodes:
         layout.cutoff,
     }
     names = feature_names(layout, rows.columns, early, late)
+    _refuse_times(names, types)
     arrangement = arrange(ids.codes, rows.steps, first_step=rows.first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
     reader = _Reader(rows.read, arrangement, own_ids, rows.first_step)

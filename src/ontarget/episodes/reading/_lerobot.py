@@ -1,0 +1,114 @@
+"""Reads episodes from the folder of a LeRobot dataset: JSON and Parquet, nothing is run.
+
+Versions 2 and 3 differ in how many episodes a file holds, not in its columns. Videos are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from ontarget.episodes.reading._layout import FrameOptions
+from ontarget.errors import EpisodesFileError
+
+__all__ = ["is_lerobot", "lerobot_table"]
+
+_INFO: Final = Path("meta") / "info.json"
+_OBSERVED: Final = "observation."
+_ROLES: Final = {"episode": "episode_index", "step": "frame_index"}
+_LARGEST_INFO: Final = 1 << 26
+_MOST_NUMBERS: Final = 2_000  # of one reading: more of them are an image
+
+
+def is_lerobot(path: Path) -> bool:
+    """Whether a folder is a LeRobot dataset."""
+    return (path / _INFO).is_file()
+
+
+def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, FrameOptions]:
+    """The dataset's rows with one number per column, and the options to read them by.
+
+    The state is what was observed, without images. The reward is ``next.reward``, or else
+    ``next.success``; then a run is judged by whether it ever succeeded.
+    """
+    described = _described(path)
+    files = sorted((path / "data").glob("*/*.parquet"))
+    if not files:
+        raise EpisodesFileError(f"{path.name}: a LeRobot dataset needs data/*/*.parquet files")
+    table = pl.scan_parquet(files, glob=False)
+    types = table.collect_schema()
+    lacking = [name for name in _ROLES.values() if name not in types]
+    if lacking:
+        raise EpisodesFileError(f"{path.name}: its files have no column {lacking[0]!r}")
+    chosen = [pl.col(name) for name in _ROLES.values()]
+    for name, kind in types.items():
+        if name.startswith(_OBSERVED):
+            chosen += _numbers_in(path, name, kind, described.get(name))
+    passed = options.get("reward") or options.get("behavior") or options.get("outcome")
+    judged: dict[str, Any] = {}
+    late = [name for name in ("next.reward", "next.success") if name in types]
+    if late:
+        judged = {"reward": late[0]} | ({"behavior": "max"} if late == ["next.success"] else {})
+        # A reward comes as a list of one number, in some datasets.
+        flat = types[late[0]].is_nested()
+        one = pl.col(late[0])
+        chosen.append(
+            (_elements(types[late[0]], one, 0) if flat else one).cast(pl.Float64).alias(late[0])
+        )
+    elif not passed:
+        raise EpisodesFileError(
+            f"{path.name}: it has no next.reward and no next.success, so nothing says how a run "
+            "ended; add one of them, or pass the table with your own outcome to "
+            "Episodes.from_frame"
+        )
+    judged |= {"truncated": None, "terminated": None, "group": None}
+    merged: Any = {**_ROLES, **judged, **options}
+    return table.select(chosen), merged
+
+
+def _numbers_in(path: Path, name: str, kind: pl.DataType, described: Any) -> list[pl.Expr]:
+    """One column for each number of a reading; an image, which is a struct, is left out."""
+    column = pl.col(name)
+    if kind.is_numeric() or kind == pl.Boolean:
+        return [column]
+    if not isinstance(kind, pl.List | pl.Array):
+        return []
+    shape: Any = described.get("shape") if isinstance(described, dict) else None
+    if not isinstance(shape, list) or not all(type(one) is int and one > 0 for one in shape):
+        raise EpisodesFileError(f"{path.name}: {_INFO} does not say the shape of {name!r}")
+    size = math.prod(shape)
+    if len(shape) > 1 or size > _MOST_NUMBERS:
+        return []
+    names = _names_of(described.get("names"), size)
+    return [_elements(kind, column, i).alias(f"{name}.{names[i]}") for i in range(size)]
+
+
+def _elements(kind: pl.DataType, column: pl.Expr, place: int) -> pl.Expr:
+    if isinstance(kind, pl.Array):
+        return column.arr.get(place, null_on_oob=True)
+    return column.list.get(place, null_on_oob=True)
+
+
+def _names_of(found: Any, size: int) -> list[str]:
+    """The names of a reading's numbers, which may stand below another key; else their places."""
+    if isinstance(found, dict) and len(found) == 1:
+        found = next(iter(found.values()))
+    fits = isinstance(found, list) and len(found) == size and len(set(map(str, found))) == size
+    return [str(one) for one in found] if fits else [str(i) for i in range(size)]
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The features that the dataset's description lists."""
+    info = path / _INFO
+    if info.stat().st_size > _LARGEST_INFO:
+        raise EpisodesFileError(f"{path.name}: {_INFO} is too large to be a description")
+    try:
+        found = json.loads(info.read_bytes())
+        features = dict(found["features"])
+    except (LookupError, RecursionError, TypeError, UnicodeError, ValueError) as error:
+        raise EpisodesFileError(f"{path.name}: {_INFO} is damaged ({error})") from error
+    return features
