@@ -17,7 +17,7 @@ def _partition(seed: int) -> Partition:
     runs = simulate(RIVER, 300, seed=seed)
     parts = runs.split(train=50, calibrate=50, assure=0)
     assert parts.rest is not None
-    return Partition(0, "atoms", 0, runs.grid, parts.train, parts.calibrate, parts.rest)
+    return Partition(0, "atoms", 0, runs.grid, parts.train, parts.calibrate, parts.rest, None)
 
 
 def test_the_exact_truth_is_that_of_rollouts() -> None:

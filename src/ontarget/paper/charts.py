@@ -48,10 +48,10 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
 def draw_distances(found: Mapping[str, Any]) -> Figure:
     """A chart of the excess Brier score: the paper's forest, the default before and today's."""
     names = {
-        UNIT: "paper: forest per step",
+        UNIT: "paper",
         BEFORE: "default before",
         DEFAULT: "default",
-        OWN_MAP: "target's own map",
+        OWN_MAP: "own map",
     }
     return dot_chart(
         [CASES[case].label for case in found],
