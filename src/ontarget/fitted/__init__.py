@@ -7,6 +7,7 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.fitted.blocks import Block, LawTable
     from ontarget.fitted.calibrating import calibrate_target, map_target
+    from ontarget.fitted.choices import Choices
     from ontarget.fitted.fitted import Fitted, Trained
     from ontarget.fitted.guarantee import Threshold
     from ontarget.fitted.law import StepLaw
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block",
+    "Choices",
     "Fitted",
     "LawTable",
     "Question",
@@ -36,6 +38,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Block": "ontarget.fitted.blocks",
+        "Choices": "ontarget.fitted.choices",
         "Fitted": "ontarget.fitted.fitted",
         "LawTable": "ontarget.fitted.blocks",
         "Question": "ontarget.fitted.question",
