@@ -301,7 +301,7 @@ def _calibrate(
     share = share_inside(ranks, a_minus, a_plus)
     known = ranks.size / max(1, ranks.size + stopped)
     out[SPREAD_LOW] = min(spread_of_share(bounds, share * known)[0], out[P])
-    out[SPREAD_HIGH] = max(spread_of_share(bounds, 1.0 - (1.0 - share) * known)[1], out[P])
+    out[SPREAD_HIGH] = max(spread_of_share(bounds, share * known + (1.0 - known))[1], out[P])
 
 
 @inner_kernel

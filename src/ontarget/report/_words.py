@@ -362,7 +362,8 @@ def _assured(facts: Facts) -> str:
             continue
         low, high = promised.spread()
         parts.append(
-            f"{promised.m:,} of them met the target and set the alarm: promised "
+            f"{promised.m:,} of them met the target{' or were cut off' * bool(promised.stopped)} "
+            "and set the alarm: promised "
             f"{percent(promised.rate)} false alarms {_how_sure(promised.confidence)}; given this "
             f"very set, {_between(low, high)} (90\u00a0%)"
         )
