@@ -357,7 +357,7 @@ def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[st
     return tuple(
         f"{feature.name!r} is text with {len(feature.categories):,} different values in "
         f"{n_episodes:,} episodes. If these are times or ids, new runs bring new ones, which count "
-        "as missing: list times in times=, and drop ids"
+        "as missing: name times with the option times, and drop ids"
         for feature in features
         if feature.categories is not None
         and len(feature.categories) > max(_FEW_CATEGORIES, n_episodes // 10)
