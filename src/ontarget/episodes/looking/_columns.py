@@ -79,7 +79,8 @@ def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
     first, last = np.full(present.size, owner.size), np.full(present.size, -1)
     np.minimum.at(first, codes, owner)
     np.maximum.at(last, codes, owner)
-    return present[first == last]
+    alone: FloatArray = present[first == last]
+    return alone
 
 
 def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
