@@ -232,6 +232,11 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
     assert runs.schema.features[0].categories == ("a,b", "c")
 
 
+def test_an_object_instead_of_a_path_is_refused_with_the_way_out() -> None:
+    with pytest.raises(EpisodesError, match=r"got DataFrame; pass a table to .*storage\.data_path"):
+        Episodes.read(pl.DataFrame())
+
+
 def test_tabs_need_no_other_ending_and_quoted_signs_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "runs.tsv").write_text("episode\tstep\treward\n1\t0\t2\n")
     assert Episodes.read(tmp_path / "runs.tsv").outcomes.tolist() == [2.0]

@@ -76,6 +76,29 @@ def test_a_column_that_only_tells_the_target_is_found_once_it_is_named() -> None
     assert "meet the target" in str(runs.look(Target(-1.0, 1.0)).cautions[0])
 
 
+def test_an_honest_forecast_of_a_few_results_is_no_leak() -> None:
+    # A game of 12 rounds: who leads late in the game wins nearly always.
+    rng = np.random.default_rng(0)
+    lead = np.cumsum(rng.normal(size=(600, 12)), axis=1)
+    before = np.concatenate([np.zeros((600, 1)), lead[:, :-1]], axis=1)
+    rewards = np.zeros((600, 12))
+    rewards[:, -1] = lead[:, -1] > 0.0
+    states = np.stack([before, before > 0.0], axis=2).astype(float)
+    runs = Episodes.from_arrays(states, rewards, features=["lead", "leads"])
+    assert kinds(runs) == []
+    won = np.repeat(rewards[:, -1:], 12, axis=1)
+    won[:, 0] = np.nan
+    leaky = np.concatenate([states, won[:, :, None]], axis=2)
+    assert kinds(Episodes.from_arrays(leaky, rewards, horizon=12)) == ["outcome"]
+
+
+def test_one_extreme_run_makes_no_leak() -> None:
+    log = clean_log(300)
+    wild = pl.when(pl.col("episode") == 7).then(1e4).otherwise(pl.col("reward"))
+    size = pl.when(pl.col("episode") == 7).then(1e4).otherwise(pl.col("skill"))
+    assert kinds(Episodes.from_frame(log.with_columns(reward=wild, size=size))) == []
+
+
 def test_too_few_episodes_are_not_judged() -> None:
     _, runs = planted("the outcome itself", clean_log(29))
     assert runs.look().cautions == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
@@ -216,7 +217,7 @@ class Episodes(Recorded):
         return cls._built(record_frame(table_of(frame), layout), layout)
 
     @classmethod
-    def read(cls, path: str | Path, **options: Unpack[FrameOptions]) -> Episodes:
+    def read(cls, path: str | PathLike[str], **options: Unpack[FrameOptions]) -> Episodes:
         """Episodes from a Parquet or CSV file, or the folder of a Minari or LeRobot dataset.
 
         The options are those of `from_frame`, and columns are found in the same way. A Parquet file
@@ -228,6 +229,12 @@ class Episodes(Recorded):
         """
         from ontarget.episodes.reading._files import record_file
 
+        if not isinstance(path, str | PathLike):
+            raise EpisodesError(
+                f"path needs a file or a folder, got {type(path).__name__}; pass a table to "
+                "Episodes.from_frame, and of a Minari dataset its folder, "
+                "dataset.storage.data_path"
+            )
         return cls._built(*record_file(Path(path), options))
 
     @classmethod

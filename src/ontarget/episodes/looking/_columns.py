@@ -30,7 +30,7 @@ class ColumnFacts:
     seen_once
         The categories that only one episode has.
     like_an_id
-        Whether whole numbers, or categories, hardly ever repeat from one episode to another.
+        Whether it seems to number the runs, or has categories that hardly ever come again.
     """
 
     name: str
@@ -60,18 +60,35 @@ def _rows_of(episodes: Recorded) -> tuple[slice | IndexArray, IndexArray]:
 
 def _facts(feature: Feature, values: FloatArray, owner: IndexArray) -> ColumnFacts:
     gaps = np.isnan(values)
-    known, owner = (values[~gaps], owner[~gaps]) if gaps.any() else (values, owner)
+    known, owner_of = (values[~gaps], owner[~gaps]) if gaps.any() else (values, owner)
     constant = bool(known.size == 0 or np.all(known == known[0]))
     once: tuple[str, ...] = ()
     like_an_id = False
-    if not constant and (feature.categorical or np.all(known == np.rint(known))):
-        present, codes = np.unique(known, return_inverse=True)
-        episodes = int(owner.max()) + 1
-        seen = np.bincount(np.unique(codes * episodes + owner) // episodes)
-        like_an_id = bool(present.size > max(_MANY, np.unique(owner).size // 2, seen.sum() // 2))
-        if feature.categorical and not like_an_id:
-            once = tuple(_name(feature, one) for one in present[seen == 1])
+    if not constant and feature.categorical:
+        alone = _seen_once(known, owner_of)
+        like_an_id = alone.size > max(_MANY, (int(owner.max()) + 1) // 2)
+        once = () if like_an_id else tuple(_name(feature, one) for one in alone)
+    elif not constant:
+        like_an_id = _numbers_runs(values, owner)
     return ColumnFacts(feature.name, float(gaps.mean()), constant, once, like_an_id)
+
+
+def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
+    """The values that only one episode has."""
+    present, codes = np.unique(values, return_inverse=True)
+    first, last = np.full(present.size, owner.size), np.full(present.size, -1)
+    np.minimum.at(first, codes, owner)
+    np.maximum.at(last, codes, owner)
+    alone: FloatArray = present[first == last]
+    return alone
+
+
+def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
+    """Whether each episode has a whole number of its own, the same in all of its rows."""
+    own = values[: int(owner.max()) + 1]  # all episodes have a first step, and it comes first
+    if not np.all(own == np.rint(own)) or np.unique(own).size <= max(_MANY, 0.9 * own.size):
+        return False
+    return bool(np.all(values == own[owner]))
 
 
 def _name(feature: Feature, code: float) -> str:

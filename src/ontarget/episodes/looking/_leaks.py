@@ -20,6 +20,8 @@ _NEARLY_ALL = 0.95
 _ALL = 0.99
 _LEFT_OVER = 0.02  # of a column's variance, once what the row earned is known
 _FEW_VALUES = 2  # any two are on one line
+_FEW_RESULTS = 5  # such as lost, drawn and won
+_EVERYWHERE = 0.995
 _PERFECT = (
     "A monitor would look nearly perfect on this log and fail on new runs, which do not know it yet"
 )
@@ -48,9 +50,9 @@ def _outcome_at_start(
 ) -> Caution | None:
     """A feature that tells the outcome where a run begins and nothing can be known yet."""
     y = start.outcomes
-    linear = _share(x[:, None], y)
+    linear = _usual_share(x[:, None], y)
     strength = max(determined(x, y), linear)
-    if np.array_equal(x, y):
+    if np.allclose(x, y, rtol=1e-9, atol=1e-9 * float(np.abs(y).max())):
         what = f"{name!r} equals the outcome from the first step on"
     elif linear > 1.0 - 1e-9:
         what = f"{name!r} is the outcome in another unit, from the first step on"
@@ -68,11 +70,16 @@ def _outcome_at_start(
 
 def _outcome_later(name: str, j: int, sample: Sample) -> Caution | None:
     """A feature that equals the outcome at some step where more was still to come."""
-    for moment in sample.moments[1:]:
-        if _equal(moment.states[j], moment.outcomes, so_far=moment.after):
-            what = f"{name!r} equals the outcome at step {moment.t}, before the run is over"
-            return _given_away("outcome", name, what)
-    return None
+    later = sample.moments[1:]
+    judged = [_equal(moment.states[j], moment.outcomes, so_far=moment.after) for moment in later]
+    tested = [one for one in judged if one is not None]
+    few = np.unique(sample.last.outcomes).size <= _FEW_RESULTS
+    # Late in a run, an honest forecast of won or lost is nearly always right too.
+    if not any(tested) or (few and not (len(tested) > 1 and all(tested))):
+        return None
+    step = later[judged.index(True)].t
+    what = f"{name!r} equals the outcome at step {step}, before the run is over"
+    return _given_away("outcome", name, what)
 
 
 def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
@@ -82,7 +89,10 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
         for moment in sample.moments
     ]
     tested = [one for one in judged if one is not None]
-    if not tested or np.mean([bool(one) for one in tested]) < 0.75:
+    # One step alone proves little, unless there are no more.
+    if len(tested) < min(2, len(sample.moments) - 1) or not tested:
+        return None
+    if np.mean([bool(one) for one in tested]) < 0.75:
         return None
     kind: CautionKind = "total" if "total" in tested else "reward"
     what = (
@@ -152,7 +162,7 @@ def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
     """Features that tell the outcome at the start only together, as two final scores do."""
     whole = [j for j, x in enumerate(start.states) if np.isfinite(x).all() and not _constant(x)]
     X, y = start.states[whole].T, start.outcomes
-    if X.shape[0] < 10 * len(whole) or not whole or linear_share(X, y) < _ALL:
+    if X.shape[0] < 10 * len(whole) or not whole or _usual_share(X, y) < _ALL:
         return
     chosen: list[int] = []
     while len(chosen) < len(whole) and linear_share(X[:, chosen], y) < _ALL:
@@ -181,13 +191,26 @@ def _split(x: FloatArray, y: FloatArray) -> float:
     return max(separated(x, y), missing)
 
 
-def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool:
-    """Whether x equals the outcomes y wherever it is there and the behavior was not yet that."""
+def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
+    """Whether x equals the outcomes y wherever it is there and the behavior was not yet that.
+
+    None if too few rows can tell.
+    """
     spread = float(y.std())
-    known: BoolArray = np.isfinite(x) & ~(np.abs(y - so_far) <= 0.05 * spread)
+    # A behavior that is the same for all says nothing, even where it is the outcome already.
+    open_yet = _constant(so_far) | ~(np.abs(y - so_far) <= 0.05 * spread)
+    known: BoolArray = np.isfinite(x) & open_yet
     if np.count_nonzero(known) < LEAST or _constant(y[known]):
-        return False
-    return float(np.mean(np.abs(x[known] - y[known]) <= 1e-3 * spread)) >= _NEARLY_ALL
+        return None
+    needed = _NEARLY_ALL if np.unique(y).size > _FEW_RESULTS else _EVERYWHERE
+    return float(np.mean(np.abs(x[known] - y[known]) <= 1e-3 * spread)) >= needed
+
+
+def _usual_share(X: FloatArray, y: FloatArray) -> float:
+    """The linear share without the most extreme outcomes, which alone could make it large."""
+    low, high = np.quantile(y, [0.01, 0.99])
+    usual = (y >= low) & (y <= high)
+    return _share(X[usual], y[usual])
 
 
 def _share(X: FloatArray, y: FloatArray) -> float:

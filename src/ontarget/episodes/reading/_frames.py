@@ -91,7 +91,7 @@ def record_frame(
         parts = find_parts(layout, columns, behavior, read)
     parts = replace(parts, notes=(*notes, *parts.notes))
     with remarked(parts.remarks):
-        rows = _rows_of(read, columns, layout, behavior, parts)
+        rows = _rows_of(read, columns, layout, behavior=behavior, parts=parts)
         return _recording(rows, layout, behavior, types)
 
 
@@ -112,7 +112,7 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
     parts = find_parts(layout, columns, behavior, whole.get_column)
     if _every(layout, parts) is not None:
         return None
-    rows = _rows_of(whole.get_column, columns, layout, behavior, parts)
+    rows = _rows_of(whole.get_column, columns, layout, behavior=behavior, parts=parts)
     arranged = arrange(rows.ids.codes, rows.steps, first_step=rows.first_step)
     order = np.arange(whole.height) if arranged.order is None else arranged.order
     steps = np.empty(whole.height, dtype=np.intp)
@@ -157,6 +157,7 @@ def _rows_of(
     read: Callable[[str], pl.Series],
     columns: tuple[str, ...],
     layout: Layout,
+    *,
     behavior: Behavior,
     parts: Parts,
 ) -> _Rows:
@@ -369,7 +370,7 @@ def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[st
     return tuple(
         f"{feature.name!r} is text with {len(feature.categories):,} different values in "
         f"{n_episodes:,} episodes. If these are times or ids, new runs bring new ones, which count "
-        "as missing: list times in times=, and drop ids"
+        "as missing: name times with the option times, and drop ids"
         for feature in features
         if feature.categories is not None
         and len(feature.categories) > max(_FEW_CATEGORIES, n_episodes // 10)
