@@ -161,7 +161,8 @@ def _rivals(plan: Plan, partition: int, case: Case) -> dict[str, Any]:
 
 
 def _step(plan: Plan, name: str, case: Case) -> dict[str, Any]:
-    return {**step_microseconds(plan, METHODS[name], case)}
+    taken = step_microseconds(plan, METHODS[name], case)
+    return {str(calibration): us for calibration, us in taken.items()}
 
 
 def _file(case: str, key: Key) -> str:
