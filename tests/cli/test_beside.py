@@ -60,7 +60,7 @@ def test_study_in_json_is_the_librarys(log: Path) -> None:
     [
         (["--target", "1000:"], "none of the 150 episodes met the target [1000, inf)"),
         (["--target", "-1000:"], "none of the 150 episodes missed the target"),
-        (["--target", "-20:", "--model", "magic"], "--model needs one of default, paper, guided"),
+        (["--target", "-20:", "--model", "magic"], "--model needs one of default, paper, "),
         (["--target", "-20:", "--figure", "study.pdf"], "study.pdf needs to end in .png or .svg"),
         (["--target", "-20:", "--reward-bounds", "a:b"], "--reward-bounds needs LO:HI"),
     ],

@@ -79,9 +79,9 @@ def test_a_model_from_outside_enters_a_monitor(model, tmp_path: Path) -> None:
 
 
 def test_the_default_model_passed_by_name_gives_the_monitor_of_none(tmp_path: Path) -> None:
-    from ontarget import GuidedForest
+    from ontarget import StackedForest
 
-    for name, model in (("a", None), ("b", GuidedForest(n_trees=60, min_leaf=7))):
+    for name, model in (("a", None), ("b", StackedForest())):
         GoalMonitor(model).fit(walks(120), progress=False).save(tmp_path / name)
     one, other = (GoalMonitor.load(tmp_path / name).fitted for name in "ab")
     np.testing.assert_array_equal(one.ranks.values, other.ranks.values)

@@ -16,10 +16,11 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
 
+from ontarget._kernel import room_kernel
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, IntArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = ["array_at", "arrays_in", "pack"]
+__all__ = ["array_at", "arrays_in", "pack", "support_at"]
 
 # Numba has no types of its own for these.
 _make_array: Any = arrayobj.make_array
@@ -77,3 +78,15 @@ def _array_at(typing_context: Any, packed: Any, place: Any, like: Any) -> Any:
 
 
 array_at: Any = intrinsic(_array_at)
+
+
+@room_kernel
+def support_at(
+    packed: IntArray, place: int, floats: FloatArray, flags: BoolArray
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """The packed support at this place: values, atoms and tail."""
+    return (
+        array_at(packed, place, floats),
+        array_at(packed, place + 1, flags),
+        array_at(packed, place + 2, floats),
+    )

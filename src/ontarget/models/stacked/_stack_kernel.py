@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._kernel import inner_kernel, kernel
+from ontarget._kernel import kernel, room_kernel
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.models._mixture_kernel import blend
-from ontarget.models._packed_kernel import array_at
+from ontarget.models._packed_kernel import array_at, support_at
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._batch_kernel import limits_of_rows
 from ontarget.models.forest._binning_kernel import BinTable
@@ -56,7 +56,7 @@ def kinds_of(stack: Stack) -> Kinds:
 _GUIDES, _FOREST, _SHIFT, _REGRESSION = 10, 12, 3, 12
 
 
-@inner_kernel
+@room_kernel
 def _guides_at(packed: IntArray, at: int, kinds: Kinds) -> Guides:
     floats, whole = kinds[0], kinds[1]
     linear = LinearGuide(
@@ -70,7 +70,7 @@ def _guides_at(packed: IntArray, at: int, kinds: Kinds) -> Guides:
     return Guides(linear, boosted)
 
 
-@inner_kernel
+@room_kernel
 def _bins_at(packed: IntArray, at: int, kinds: Kinds) -> BinTable:
     return BinTable(
         array_at(packed, at, kinds[0]),
@@ -80,9 +80,9 @@ def _bins_at(packed: IntArray, at: int, kinds: Kinds) -> BinTable:
     )
 
 
-@inner_kernel
+@room_kernel
 def _forest_at(packed: IntArray, at: int, kinds: Kinds) -> ForestTable:
-    floats, whole, flags = kinds[0], kinds[1], kinds[2]
+    floats, whole = kinds[0], kinds[1]
     return ForestTable(
         _bins_at(packed, at, kinds),
         array_at(packed, at + 4, whole),
@@ -90,15 +90,11 @@ def _forest_at(packed: IntArray, at: int, kinds: Kinds) -> ForestTable:
         array_at(packed, at + 6, kinds[6]),
         array_at(packed, at + 7, kinds[4]),
         array_at(packed, at + 8, floats),
-        (
-            array_at(packed, at + 9, floats),
-            array_at(packed, at + 10, flags),
-            array_at(packed, at + 11, floats),
-        ),
+        support_at(packed, at + 9, floats, kinds[2]),
     )
 
 
-@inner_kernel
+@room_kernel
 def _regression_at(packed: IntArray, at: int, kinds: Kinds) -> Regression:
     floats, whole, flags = kinds[0], kinds[1], kinds[2]
     columns = Columns(
@@ -114,15 +110,11 @@ def _regression_at(packed: IntArray, at: int, kinds: Kinds) -> Regression:
         array_at(packed, at + 6, floats),
         array_at(packed, at + 7, kinds[5]),
         array_at(packed, at + 8, floats),
-        (
-            array_at(packed, at + 9, floats),
-            array_at(packed, at + 10, flags),
-            array_at(packed, at + 11, floats),
-        ),
+        support_at(packed, at + 9, floats, kinds[2]),
     )
 
 
-@inner_kernel
+@room_kernel
 def _stack_at(packed: IntArray, kinds: Kinds) -> Stack:
     """The stack that was packed."""
     floats = kinds[0]
