@@ -15,7 +15,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -152,10 +152,17 @@ def page(name: str, entries: list[tuple[str, str, object]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def spelled(value: object) -> str:
+    """A value as code would spell it: a mapping as such, and a function by its name."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {spelled(one)}" for key, one in value.items()) + "}"
+    return value.__name__ if inspect.isfunction(value) else repr(value)
+
+
 def described(name: str, package: str, thing: Any) -> list[str]:
     """A class, function or constant in full."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        return code(f"{package}.{name} = {thing!r}")
+        return code(f"{package}.{name} = {spelled(thing)}")
     if not inspect.isclass(thing):
         return [*code(f"{package}.{signature(name, thing)}"), *body(thing, thing)]
     lines: list[str] = []
@@ -243,7 +250,7 @@ def signature(name: str, thing: Any) -> str:
         default = (
             ""
             if parameter.default is parameter.empty
-            else f"={parameter.default!r}".replace("'", '"')
+            else f"={spelled(parameter.default)}".replace("'", '"')
         )
         words.append(f"{word}{parameter.name}{default}")
     flat = f"{name}({', '.join(words)})"
