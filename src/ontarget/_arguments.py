@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 from ontarget.errors import Argument, InputError, OntargetError
 
-__all__ = ["fraction", "share", "whole_number"]
+__all__ = ["fraction", "seed_parts", "share", "whole_number"]
 
 
 def whole_number(
@@ -58,3 +59,17 @@ def share(name: str, value: object) -> float:
     if isinstance(value, bool) or not (isinstance(value, Real) and 0.0 < float(value) <= 1.0):
         raise InputError(Argument(name), f" needs a share above 0, at most 1, got {value!r}")
     return float(value)
+
+
+def seed_parts(seed: Any) -> tuple[int, ...]:
+    """A seed as whole numbers from 0 up; it may be one of them or several.
+
+    Examples
+    --------
+    >>> seed_parts(7), seed_parts([7, 2])
+    ((7,), (7, 2))
+    """
+    parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
+    if not parts:
+        raise InputError("seed needs a whole number or several, got none")
+    return tuple(whole_number("seed", part, least=0) for part in parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from ontarget._arguments import share, whole_number
+from ontarget._arguments import seed_parts, share, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, IntArray
 from ontarget.errors import InputError
@@ -385,9 +385,6 @@ class QuantileForest(ForestEstimator):
         if self.split not in SPLIT_SCORES:
             raise InputError(f"split needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}")
         depth = _NO_LIMIT if self.max_depth is None else self.max_depth
-        seed = (self.seed,) if isinstance(self.seed, Integral) else tuple(self.seed)  # type: ignore[arg-type]
-        if not seed:
-            raise InputError("seed needs a whole number or several, got none")
         n_trees = whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT)
         min_leaf = whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT)
         return GrowthPlan(
@@ -396,7 +393,7 @@ class QuantileForest(ForestEstimator):
                 bootstrap=bool(self.bootstrap),
                 share=share("max_samples", self.max_samples),
                 most_rows=_most_rows(self.max_entries, n_trees, min_leaf),
-                seed=tuple(whole_number("seed", part, least=0) for part in seed),
+                seed=seed_parts(self.seed),
             ),
             rules=GrowthRules(
                 min_leaf=min_leaf,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.models._stored import require
@@ -233,12 +232,10 @@ class GuidedForest(ForestEstimator):
 
     def _plan(self) -> GuidePlan:
         """The constructor's arguments about guides, checked."""
-        seed: Any = self.seed
-        parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
         return guide_plan(
             self.guides,
             n_folds=whole_number("n_folds", self.n_folds, least=2),
-            seed=tuple(whole_number("seed", part, least=0) for part in parts),
+            seed=seed_parts(self.seed),
             boosting=(self.n_boosted, self.boosted_depth, self.boosted_rate),
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
@@ -233,13 +233,11 @@ class DistributionRegression(DistributionEstimator):
         penalty: Any = self.penalty
         if not (isinstance(penalty, Real) and 0.0 < float(penalty) < np.inf):
             raise InputError(Argument("penalty"), f" needs a number above 0, got {penalty!r}")
-        seed: Any = self.seed
-        parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
         return RegressionPlan(
             penalty=float(penalty),
             n_folds=whole_number("n_folds", self.n_folds, least=2),
             max_rows=whole_number("max_rows", self.max_rows, least=1),
-            seed=tuple(whole_number("seed", part, least=0) for part in parts),
+            seed=seed_parts(self.seed),
         )
 
     def __sklearn_is_fitted__(self) -> bool:

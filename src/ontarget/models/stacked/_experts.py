@@ -39,7 +39,6 @@ class StackPlan:
 
     experts: tuple[Expert, ...]
     guides: GuidePlan
-    spread: GuidePlan
     small: QuantileForest  # unfitted
     large: QuantileForest
     regression: RegressionPlan
@@ -182,7 +181,7 @@ def _fit_shift(
     """The shift, the guides of its scale, and its honest twin; None if nothing is left to shift."""
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
-    spread, folds = fit_guides(replace(rows, y=distance), plan.spread, categorical)
+    spread, folds = fit_guides(replace(rows, y=distance), plan.guides, categorical)
     scale = folds.guide_rows(rows.X, rows.units)[:, -1]
     table = learned_shift(rows, location, scale, atoms=atoms)
     return None if table is None else (table, spread, _HonestShift(table, folds))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from ontarget.errors import InputError
@@ -305,16 +304,12 @@ class StackedForest(ForestEstimator):
                 f"experts needs some of {', '.join(EXPERTS)}, one of the first two among them, "
                 f"got {self.experts!r}"
             )
-        seed: Any = self.seed
-        parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
-        seeds = tuple(whole_number("seed", part, least=0) for part in parts)
+        seeds = seed_parts(self.seed)
         n_folds = whole_number("n_folds", self.n_folds, least=2)
         boosting = (self.n_boosted, self.boosted_depth, self.boosted_rate)
-        guides = guide_plan(n_folds=n_folds, seed=seeds, boosting=boosting)
         return StackPlan(
             experts=tuple(name for name in EXPERTS if name in named),
-            guides=guides,
-            spread=guides,
+            guides=guide_plan(n_folds=n_folds, seed=seeds, boosting=boosting),
             small=self._unfitted_forest(self.min_leaf, (*seeds, SMALL)),
             large=self._unfitted_forest(self.large_leaf, (*seeds, LARGE)),
             regression=RegressionPlan(n_folds=n_folds, seed=seeds),
