@@ -15,7 +15,15 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 
-__all__ = ["LEAST_SPACING", "Block", "LawTable", "StepsPerModel", "blended_blocks", "plan_blocks"]
+__all__ = [
+    "LEAST_SPACING",
+    "Block",
+    "LawTable",
+    "StepsPerModel",
+    "blended_blocks",
+    "opened",
+    "plan_blocks",
+]
 
 StepsPerModel: TypeAlias = int | Literal["auto"]
 
@@ -38,6 +46,11 @@ class Block:
     def steps(self) -> range:
         """The steps that the model answers for."""
         return range(self.start, self.stop)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """What seeds its model apart from other blocks', which may start at the same step."""
+        return (self.start,) if len(self.steps) == 1 else (self.start, self.stop)
 
     @property
     def train_steps(self) -> range:
@@ -179,3 +192,19 @@ def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTa
         blocks.append(Block(index, start, stop, start, stop))
     lists = [[(row[j], j) for j in range(len(row)) if row[j]] for row in weights.tolist()]
     return tuple(blocks), LawTable.of(lists)
+
+
+def opened(law: LawTable, share: float) -> LawTable:
+    """The law with this share of the first step's on a further block, that step's own.
+
+    The block has the next free number.
+
+    Examples
+    --------
+    >>> opened(LawTable.of([[(1.0, 0)], [(0.5, 0), (0.5, 1)]]), 0.25).at(0)
+    ((0.75, 0), (0.25, 2))
+    """
+    own = int(law.blocks.max()) + 1
+    first = [((1.0 - share) * weight, block) for weight, block in law.at(0)]
+    lists = [[*first, (share, own)], *(law.at(t) for t in range(1, law.horizon))]
+    return LawTable.of([[entry for entry in one if entry[0] > 0.0] for one in lists])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from ontarget.errors import ModelFileError
@@ -12,6 +12,7 @@ from ontarget.errors import ModelFileError
 __all__ = ["Choices", "Trial"]
 
 _MOST = 64  # entries that a file may hold
+_SURELY = 2.0  # standard errors; a smaller gain may be chance
 
 
 class Trial(NamedTuple):
@@ -25,26 +26,37 @@ class Trial(NamedTuple):
     gain: float = math.nan
     error: float = math.nan
 
+    @property
+    def sure(self) -> bool:
+        """Whether the gain is more than chance explains."""
+        return self.gain > _SURELY * self.error
+
+    @property
+    def in_words(self) -> str:
+        """The gain with its error."""
+        return f"CRPS {100 * self.gain:+.2f} ± {100 * self.error:.2f} % of the spread"
+
 
 @dataclass(frozen=True)
 class Choices:
     """The spacing of blocks with the trials that decided it, and how much each expert counts.
 
-    Without trials the spacing was given, or too few episodes could tell. ``experts`` are means over
-    the blocks, by name; a model of one kind has none.
+    Without trials the spacing was given, or too few episodes could tell. ``opening`` is the
+    share of the first step's law that a model of that step alone makes up. ``experts`` are means
+    over the blocks, by name; a model of one kind has none.
     """
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()
+    opening: float = 0.0
     experts: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, spacing: int | None, trials: Iterable[Trial], models: Iterable[Any]) -> Self:
-        """The choices of a fit with these fitted models."""
+    def with_experts(self, models: Iterable[Any]) -> Self:
+        """The same choices, with the experts of these fitted models."""
         weights = [model.weights_ for model in models if hasattr(model, "weights_")]
         names = weights[0] if weights else ()
         means = {name: sum(one[name] for one in weights) / len(weights) for name in names}
-        return cls(spacing, tuple(trials), means)
+        return replace(self, experts=means)
 
     @property
     def blocks_in_words(self) -> str:
@@ -52,16 +64,21 @@ class Choices:
         if self.spacing is None:
             return "as given"
         said = f"centred up to {self.spacing} steps apart"
-        tried = [trial for trial in self.trials if not math.isnan(trial.gain)]
         if not self.trials:
             return said
-        if not tried:
-            return f"{said}, the least"
-        last = tried[-1]
-        told = f"{100 * last.gain:+.2f} ± {100 * last.error:.2f} % of the spread"
-        if last.spacing == self.spacing:
-            return f"{said}: shorter ones told held-out outcomes better (CRPS {told})"
-        return f"{said}: {last.spacing} would not surely tell held-out outcomes better ({told})"
+        last = self.trials[-1]
+        if math.isnan(last.gain):
+            said = f"{said}, the least"
+        elif last.spacing == self.spacing:
+            said = f"{said}: shorter ones told held-out outcomes better ({last.in_words})"
+        else:
+            said = (
+                f"{said}: {last.spacing} would not surely tell held-out outcomes better "
+                f"({last.in_words})"
+            )
+        if not self.opening:
+            return said
+        return f"{said}; a model of the first step alone has {100 * self.opening:.0f} % of its law"
 
     @property
     def experts_in_words(self) -> str:
@@ -73,28 +90,38 @@ class Choices:
 
     def to_json(self) -> dict[str, Any]:
         """The choices as plain values, for a file's header."""
-        trials = [[t.spacing, *(None if math.isnan(x) else x for x in t[1:])] for t in self.trials]
-        return {"spacing": self.spacing, "trials": trials, "experts": dict(self.experts)}
+        return {
+            "spacing": self.spacing,
+            "trials": [_plain(trial) for trial in self.trials],
+            "opening": self.opening,
+            "experts": dict(self.experts),
+        }
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         """The choices that `to_json` wrote; a `ModelFileError` if they are damaged."""
         try:
-            spacing, trials, experts = found["spacing"], found["trials"], found["experts"]
-            right = len(trials) <= _MOST and len(experts) <= _MOST
+            spacing, experts, opening = found["spacing"], found["experts"], float(found["opening"])
+            right = len(found["trials"]) <= _MOST and len(experts) <= _MOST
             right = right and (spacing is None or _is_step(spacing))
-            tried = tuple(
-                Trial(t, *(math.nan if x is None else float(x) for x in (gain, error)))
-                for t, gain, error in trials
-            )
-            right = right and all(_is_step(trial.spacing) for trial in tried)
+            trials = tuple(map(_trial, found["trials"]))
+            right = right and all(_is_step(trial.spacing) for trial in trials)
             shares = {str(name)[:_MOST]: float(share) for name, share in experts.items()}
-            right = right and all(0.0 <= share <= 1.0 for share in shares.values())
+            right = right and all(0.0 <= share <= 1.0 for share in (opening, *shares.values()))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"chosen in the header is damaged: {error!r:.80}") from error
         if not right:
             raise ModelFileError("chosen in the header needs steps, gains and shares from 0 to 1")
-        return cls(spacing, tried, shares)
+        return cls(spacing, trials, opening, shares)
+
+
+def _plain(trial: Trial) -> list[float | None]:
+    return [trial.spacing, *(None if math.isnan(x) else x for x in trial[1:])]
+
+
+def _trial(found: Sequence[Any]) -> Trial:
+    spacing, gain, error = found
+    return Trial(spacing, *(math.nan if x is None else float(x) for x in (gain, error)))
 
 
 def _is_step(value: Any) -> bool:

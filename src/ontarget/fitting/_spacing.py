@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
-from ontarget.fitted.choices import Trial
+from ontarget.fitted.choices import Choices, Trial
 from ontarget.fitting.tasks import (
     BlockTask,
     StepRows,
@@ -29,9 +29,7 @@ __all__ = ["Pilot", "choose_spacing"]
 # A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
 _TREES, _BOOSTED, _ROWS = 24, 40, 8_192
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
-# With fewer episodes than this, chance would choose; and so it would at a smaller gain than so many
-# standard errors.
-_FEWEST, _SURELY = 100, 2.0
+_FEWEST = 100  # episodes; with less, chance would choose
 
 
 @dataclass(frozen=True)
@@ -49,27 +47,34 @@ class Pilot:
     pace: float = 0.0
 
 
-def choose_spacing(pilot: Pilot) -> tuple[int, tuple[Trial, ...]]:
-    """The spacing of blocks whose law tells held-out outcomes best, by CRPS out of bag; all trials.
+def choose_spacing(pilot: Pilot) -> Choices:
+    """The blocks whose law tells held-out outcomes best, by CRPS out of bag, with all trials.
 
-    Spacings are halved from a quarter of the horizon on, as long as that gains more than chance
-    explains. Models without out-of-bag answers, and few episodes, keep the first.
+    Spacings are halved from a quarter of the horizon on, as long as that surely gains. Models
+    without out-of-bag answers, and few episodes, keep the first.
     """
     horizon = pilot.learn.horizon
     spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
-        return spacing, ()
+        return Choices(spacing)
+    asked = np.unique(np.linspace(0, horizon - 1, _STEPS).round().astype(int)).tolist()
     trial, trials = _few(pilot), [Trial(spacing)]
-    best = _losses(trial, *blended_blocks(horizon, spacing))
+    best = _losses(trial, asked, *blended_blocks(horizon, spacing))
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
-        losses = _losses(trial, *blended_blocks(horizon, shorter))
-        gain = np.nanmean(best - losses, axis=1)
-        gain = gain[np.isfinite(gain)]
-        trials.append(Trial(shorter, float(gain.mean()), float(gain.std()) / math.sqrt(gain.size)))
-        if trials[-1].gain <= _SURELY * trials[-1].error:
+        losses = _losses(trial, asked, *blended_blocks(horizon, shorter))
+        trials.append(_tried(shorter, best - losses))
+        if not trials[-1].sure:
             break
         spacing, best = shorter, losses
-    return spacing, tuple(trials)
+    return Choices(spacing, tuple(trials))
+
+
+def _tried(spacing: int, gains: FloatArray) -> Trial:
+    """The mean gain over episodes, of those with an answer at any step."""
+    gain = np.nanmean(gains[np.isfinite(gains).any(axis=1)], axis=1)
+    if not gain.size:
+        return Trial(spacing, 0.0, 0.0)
+    return Trial(spacing, float(gain.mean()), float(gain.std()) / math.sqrt(gain.size))
 
 
 def _few(pilot: Pilot) -> Pilot:
@@ -86,10 +91,11 @@ def _few(pilot: Pilot) -> Pilot:
     )
 
 
-def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
+def _losses(
+    pilot: Pilot, asked: Sequence[int], blocks: tuple[Block, ...], law: LawTable
+) -> FloatArray:
     """(episodes, steps): the CRPS of the blended law, in units of each step's own spread."""
     learn = pilot.learn
-    asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
     found = np.full((len(learn), len(asked)), np.nan)
     needed = {block for t in asked for _, block in law.at(t)}
     models = {}

@@ -25,8 +25,8 @@ from ontarget.errors import (
     InputError,
 )
 from ontarget.fitted._curves import learned_curves
-from ontarget.fitted.blocks import Block, LawTable, plan_blocks
-from ontarget.fitted.choices import Choices, Trial
+from ontarget.fitted.blocks import Block, LawTable, opened, plan_blocks
+from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal
@@ -36,6 +36,7 @@ from ontarget.fitting._impossible import (
     impossible_outcomes,
     without_impossible,
 )
+from ontarget.fitting._opening import opening_share, with_opening
 from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
@@ -130,11 +131,14 @@ def fit_monitor(
     n_groups = 1 if groups is None else len(groups)
     if own is not None and any(len(b.train_steps) > 1 for b in recipe.blocks):
         recipe = replace(recipe, pace=pace_of(train))
-    spacing: int | None = None
-    trials: tuple[Trial, ...] = ()
+    chosen = Choices()
     if recipe.chooses_spacing and own is not None:
-        spacing, trials = _chosen_spacing(recipe, train)
-        blocks, law = plan_blocks(train.horizon, spacing=spacing)
+        chosen = _chosen_spacing(recipe, train)
+        blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing)
+        recipe = replace(recipe, blocks=blocks, law=law)
+    pooled = recipe
+    if chosen.trials and train.horizon > 1:
+        blocks, law = with_opening(recipe.blocks, recipe.law)
         recipe = replace(recipe, blocks=blocks, law=law)
     rows = _rows_per_block(recipe)
     doubted = doubted_outcomes(train) if own is not None else np.empty(0)
@@ -159,6 +163,11 @@ def fit_monitor(
         checkpoint=kept,
         progress=progress,
     )
+    if stage is not None and recipe is not pooled:
+        share = opening_share(results, pooled.law, stage, task(len(results) - 1).asked[REHEARSAL])
+        chosen = replace(chosen, opening=share)
+        recipe = replace(recipe, law=opened(pooled.law, share)) if share else pooled
+        results = results[: len(recipe.blocks)]
 
     impossible = np.empty(0)
     if own is not None and doubted.size:
@@ -228,7 +237,7 @@ def fit_monitor(
             fingerprints=read_only(
                 np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
             ),
-            chosen=Choices.of(spacing, trials, (result.model for result in results)),
+            chosen=chosen.with_experts(result.model for result in results),
         ),
         rehearsal=rehearsal,
     )
@@ -270,7 +279,7 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
         )
 
 
-def _chosen_spacing(recipe: Recipe, learn: Episodes) -> tuple[int, tuple[Trial, ...]]:
+def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
     """How far apart blocks are centred, chosen on the learning episodes alone."""
 
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
@@ -332,7 +341,7 @@ def _task(
         index=block.index,
         model=fresh_model(
             recipe.model,
-            seed=(recipe.seed, block.start),
+            seed=(recipe.seed, *block.seeds),
             n_steps=pooled if len(block.train_steps) > 1 else 1,
         ),
         categorical=train.schema.categorical,
