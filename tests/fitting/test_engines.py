@@ -12,7 +12,7 @@ import pytest
 
 from ontarget.errors import InputError, ModelFileError
 from ontarget.modelfile.container import Container, write_container
-from ontarget.models import Marginal, QuantileForest
+from ontarget.models import Marginal, QuantileForest, StackedForest
 from ontarget.monitor import GoalMonitor
 from tests.walks import walks
 
@@ -193,3 +193,28 @@ def test_every_engine_gives_the_local_files_bytes(engine: str, tmp_path: Path) -
         finally:
             ray.shutdown()
     assert found == expected
+
+
+def test_blocks_side_by_side_give_the_bytes_of_blocks_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = StackedForest(n_trees=6, n_boosted=5)
+    monkeypatch.setenv("ONTARGET_THREADS", "3")
+    files = []
+    for side_by_side in (True, False):
+        monkeypatch.setattr(StackedForest, "fits_side_by_side", side_by_side)
+        monitor = GoalMonitor(model).fit(EPISODES, progress=False)
+        files.append(file_of(monitor, tmp_path / f"{side_by_side}.ontarget"))
+    assert files[0] == files[1]
+
+
+def test_a_block_that_fails_in_its_thread_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Marginal):
+        fits_side_by_side = True
+
+        def fit(self, *_: object, **__: object) -> None:
+            raise InputError("no")
+
+    monkeypatch.setenv("ONTARGET_THREADS", "2")
+    with pytest.raises(InputError, match="no"):
+        GoalMonitor(Failing(), steps_per_model=2).fit(EPISODES, progress=False)

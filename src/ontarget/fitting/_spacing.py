@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ontarget._keyed import keyed_hash
-from ontarget._typing import FloatArray
+from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
 from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
 from ontarget.fitted.choices import Choices, Trial
+from ontarget.fitting.engines import run_tasks
 from ontarget.fitting.tasks import (
     BlockTask,
     StepRows,
@@ -22,6 +23,7 @@ from ontarget.fitting.tasks import (
     honest_limits,
     step_rows,
 )
+from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
 __all__ = ["Pilot", "choose_spacing"]
@@ -98,12 +100,17 @@ def _losses(
     learn = pilot.learn
     found = np.full((len(learn), len(asked)), np.nan)
     needed = {block for t in asked for _, block in law.at(t)}
-    models = {}
-    for block in blocks:
-        if block.index in needed:
-            task = pilot.task(pilot.model, learn, block, _ROWS)
-            learned = episodes_of(task.train) if task.train else None
-            models[block.index] = fit_block(task).model, learned
+    chosen = [block for block in blocks if block.index in needed]
+    fits = run_tasks(
+        _fitted_alone,
+        lambda k: pilot.task(pilot.model, learn, chosen[k], _ROWS),
+        len(chosen),
+        engine="local",
+        checkpoint=None,
+        progress=False,
+        side_by_side=fits_side_by_side(pilot.model),
+    )
+    models = {block.index: fit for block, fit in zip(chosen, fits, strict=True)}
     for place, t in enumerate(asked):
         entries = [(weight, *models[block]) for weight, block in law.at(t)]
         if any(model is None for _, model, _ in entries):
@@ -112,6 +119,11 @@ def _losses(
         for rows in step_rows(learn, [t], grid=learn.grid, reads_step=reads_step, pace=pilot.pace):
             found[rows.index, place] = _crps(rows, entries)
     return found
+
+
+def _fitted_alone(task: BlockTask) -> tuple[Any, KeyArray | None]:
+    """The task's fitted model, and the episodes that it was fitted on."""
+    return fit_block(task).model, episodes_of(task.train) if task.train else None
 
 
 def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:

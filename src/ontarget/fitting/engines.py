@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -55,6 +56,7 @@ def run_tasks(
     engine: Engine,
     checkpoint: Keeps[Result] | None,
     progress: bool,
+    side_by_side: bool = False,
 ) -> list[Result]:
     """The function's result for each task, in order. Only this process writes.
 
@@ -67,14 +69,16 @@ def run_tasks(
     n_tasks
         How many tasks there are.
     engine
-        ``"local"``, one task after the other on all threads; ``"dask"`` or ``"ray"``; an object
-        with ``submit``, as executors have; or one called like ``joblib.Parallel``.
+        ``"local"``, in this process; ``"dask"`` or ``"ray"``; an object with ``submit``, as
+        executors have; or one called like ``joblib.Parallel``.
     checkpoint
         Where finished results are kept and looked for.
     progress
         Whether to show a progress bar.
+    side_by_side
+        Whether tasks in this process may run in several threads at a time.
     """
-    run = _runner(engine)
+    run = _runner(engine, side_by_side)
     done: dict[int, Result] = {}
     bar = progress_bar("fitting", n_tasks, unit="blocks of steps", shown=progress)
     with bar as reached:
@@ -97,7 +101,7 @@ _Run: TypeAlias = Callable[
 ]
 
 
-def _runner(engine: Any) -> _Run:
+def _runner(engine: Any, side_by_side: bool) -> _Run:
     if isinstance(engine, str):
         if engine not in ENGINES:
             raise InputError(
@@ -105,7 +109,7 @@ def _runner(engine: Any) -> _Run:
                 f"have) or one called like joblib.Parallel, got {engine!r}"
             )
         if engine == "local":
-            return lambda function, make, waiting: ((i, function(make(i))) for i in waiting)
+            return _on_threads if side_by_side and n_threads() > 1 else _in_turn
         return _on_cluster(engine)
     if isinstance(engine, Executor):
         return _submitting(engine)
@@ -115,6 +119,23 @@ def _runner(engine: Any) -> _Run:
         f"engine needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
         f"one called like joblib.Parallel, got {engine!r}"
     )
+
+
+def _in_turn(
+    function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
+) -> Iterator[tuple[int, Any]]:
+    return ((index, function(make(index))) for index in waiting)
+
+
+def _on_threads(
+    function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
+) -> Iterator[tuple[int, Any]]:
+    """Tasks in threads, so that what is not shared between threads within one is between two."""
+    executor = ThreadPoolExecutor(n_threads(), thread_name_prefix="ontarget-fit")
+    try:
+        yield from _submitting(executor, in_flight=n_threads())(function, make, waiting)
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def _on_cluster(name: str) -> _Run:
@@ -145,8 +166,9 @@ def _in_batches(parallel: Callable[..., Any], within: AbstractContextManager[Any
     return run
 
 
-def _submitting(executor: Executor) -> _Run:
+def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
     """A few tasks in flight at a time, their results in order."""
+    most = 2 * n_threads() if in_flight is None else in_flight
 
     def run(
         function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
@@ -154,7 +176,7 @@ def _submitting(executor: Executor) -> _Run:
         flying: deque[tuple[int, _Future]] = deque()
         for index in waiting:
             flying.append((index, executor.submit(function, make(index))))
-            if len(flying) > 2 * n_threads():
+            if len(flying) > most:
                 first, future = flying.popleft()
                 yield first, future.result()
         for index, future in flying:

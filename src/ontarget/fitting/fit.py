@@ -51,7 +51,13 @@ from ontarget.fitting.tasks import (
     step_rows,
     thinned,
 )
-from ontarget.models._entry import check_model, fresh_model, takes_missing, trees_of
+from ontarget.models._entry import (
+    check_model,
+    fits_side_by_side,
+    fresh_model,
+    takes_missing,
+    trees_of,
+)
 
 __all__ = ["LEAF_ENTRIES", "Preset", "Recipe", "fit_monitor", "preset_model"]
 
@@ -162,6 +168,7 @@ def fit_monitor(
         engine=engine,
         checkpoint=kept,
         progress=progress,
+        side_by_side=fits_side_by_side(recipe.model),
     )
     if stage is not None and recipe is not pooled:
         share = opening_share(results, pooled.law, stage, task(len(results) - 1).asked[REHEARSAL])

@@ -27,6 +27,7 @@ __all__ = [
     "check_model",
     "check_width",
     "fit_model",
+    "fits_side_by_side",
     "fresh_model",
     "live_model",
     "model_arrays",
@@ -61,6 +62,12 @@ def takes_missing(model: object) -> bool:
         return bool(get_tags(_distribution(model)).input_tags.allow_nan)
     except (AttributeError, TypeError, ValueError):
         return False  # it has no tags: nothing says so
+
+
+def fits_side_by_side(model: object) -> bool:
+    """Whether copies of a model may be fitted in threads, side by side, without a limit on them."""
+    unlimited = getattr(model, "n_jobs", None) in (None, -1)
+    return unlimited and bool(getattr(model, "fits_side_by_side", False))
 
 
 def trees_of(model: object) -> int:

@@ -64,6 +64,7 @@ class ConditionalDistribution(Protocol):
     - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps, on average.
     - ``out_of_bag_limits(X, y, ids)``: `cdf_limits` for rows of training episodes, from parts of
       the model that never saw the row's episode.
+    - ``fits_side_by_side``: True if several copies may be fitted in threads at the same time.
     - ``predict(X)``: the conditional mean of each row, for conformal methods that need it.
     - ``live()``: a `LiveModel`, for an answer without checks at every step of a run.
     - ``kind``, ``to_arrays`` and ``from_arrays``: only to save the model (`StoredDistribution`).

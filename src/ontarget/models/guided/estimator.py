@@ -79,6 +79,7 @@ class GuidedForest(ForestEstimator):
     """
 
     kind: ClassVar[str] = "guided_forest"
+    fits_side_by_side: ClassVar[bool] = True
 
     forest_: QuantileForest
     guides_: Guides

@@ -101,6 +101,7 @@ class StackedForest(ForestEstimator):
     """
 
     kind: ClassVar[str] = "stacked_forest"
+    fits_side_by_side: ClassVar[bool] = True
 
     stack_: Stack
     training_episodes_: IntArray
