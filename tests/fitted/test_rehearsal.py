@@ -56,6 +56,16 @@ def test_a_curve_without_one_rank_is_the_curve_of_the_others(n: int) -> None:
         assert np.abs(found - others).max() <= 1.0 / (n + 300.0)
 
 
+def test_ranks_that_are_believed_beyond_their_number_are_taken_out_as_such() -> None:
+    ranks = np.sort(np.random.default_rng(8).random(60) ** 3)
+    curve = learned_curves(RankTable.of([ranks], 1)).at(0, 0)
+    for i in (0, 20):
+        others = learned_curves(RankTable.of([np.delete(ranks, i)], 1)).at(0, 0)
+        found = without_one(curve, 60, ranks[i], KNOTS)
+        # Most of what the rank did to the curve is undone.
+        assert np.abs(found - others).max() < 0.4 * np.abs(curve - others).max()
+
+
 def test_one_episode_moves_p_against_its_own_outcome() -> None:
     a = np.array([0.5])
     low, high = (without_one(KNOTS, 50, np.array([own]), a)[0] for own in (0.2, 0.8))

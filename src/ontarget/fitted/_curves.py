@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ _PRIOR = 300.0
 # A curve this many times farther from the law than chance would put it is no longer chance: about
 # the 98.5th percentile of Cramér and von Mises' statistic, whose mean is 1/6.
 _BEYOND_CHANCE = 4.0
+_MOST_TRUST = 0.999  # short of 1, so that a curve rises strictly
 # Neighbours up to this share of the horizon away help to calibrate a step.
 _REACH = 1.0 / 20.0
 
@@ -113,14 +115,15 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
 
     Taking a rank out of the distribution G of n ranks leaves ((n + 1) G − 1[own < a])/n: exact but
     between the rank's two neighbours. The ranks that the episode has at neighbouring steps count as
-    its own here. All this moves the curve by 1/(n + 300) at most.
+    its own here.
 
     Examples
     --------
     >>> float(without_one(KNOTS, 99, np.float64(0.2), np.float64(0.6)) < 0.6)
     1.0
     """
-    trust, rest = n / (n + _PRIOR), (n - 1) / (n - 1 + _PRIOR)
+    trust = _trust_in(curve, n)
+    rest = (n - 1) / (n - 1 + _PRIOR) if trust == n / (n + _PRIOR) else trust
     learned = (np.interp(a, KNOTS, curve) - a) / trust
     # At 1 every rank is counted, its own too where that is 1.
     counted = (own < a) | (a >= 1.0)
@@ -134,7 +137,24 @@ def _trust(mean: FloatArray, n: int) -> float:
     Few episodes are hardly believed, unless they say more than chance could: a group whose outcomes
     the law does not know about is corrected at once.
     """
-    apart = float(np.trapezoid(np.square(mean - KNOTS), KNOTS))
+    apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
-    # Short of 1, so that a curve rises strictly.
-    return min(max(n / (n + _PRIOR), surely), 0.999)
+    return min(max(n / (n + _PRIOR), surely), _MOST_TRUST)
+
+
+def _trust_in(curve: FloatArray, n: int) -> float:
+    """How far the ranks of n episodes were believed when this curve was learned.
+
+    A curve lies the trust times as far from the law as the ranks do; `_trust`, solved for that.
+    """
+    apart = _apart(curve)
+    if n * apart == 0.0:
+        return n / (n + _PRIOR)
+    chance = _BEYOND_CHANCE / (6.0 * n * apart)
+    surely = (math.sqrt(1.0 + 4.0 * chance) - 1.0) / (2.0 * chance)
+    return min(max(n / (n + _PRIOR), surely), _MOST_TRUST)
+
+
+def _apart(curve: FloatArray) -> float:
+    """The mean squared distance of a curve from the law itself."""
+    return float(np.trapezoid(np.square(curve - KNOTS), KNOTS))
