@@ -50,7 +50,8 @@ def _length(fitted: Fitted) -> str:
 def _chosen(fitted: Fitted) -> str:
     """What the learning episodes decided about the models, if anything."""
     chosen = fitted.trained.chosen
-    said = [f"Blocks of steps are {chosen.blocks_in_words}." if chosen.spacing else ""]
+    several = chosen.spacing and fitted.horizon > 1
+    said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]
     if chosen.experts:
         said.append(f"Its experts count, on average: {chosen.experts_in_words}.")
     return " ".join(part for part in said if part)

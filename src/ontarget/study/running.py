@@ -128,7 +128,7 @@ def study_beside(
 def expected_seconds(episodes: Episodes, splits: int = 5, past: float = 2 / 3) -> float:
     """Roughly how long a study of these episodes takes, on a machine of today."""
     cells = past * float(episodes.lengths.sum()) * (len(episodes.schema) + 2)
-    return splits * (2.0 + 3e-5 * cells)
+    return splits * (4.0 + 5e-5 * cells)
 
 
 def check_episodes(episodes: Episodes, target: Target) -> None:
