@@ -96,8 +96,8 @@ def _luck(fitted: Fitted) -> str:
     low, high = Threshold(value=0.0, rate=0.05, k=k, m=n).spread()
     text = (
         f"5 % false alarms are promised on average over such recordings; with these {n:,} episodes "
-        f"the rate is {percent(low)} to {percent(high)} (9 in 10 times), a wider range if some miss the "
-        "target"
+        f"the rate is {percent(low)} to {percent(high)} (9 in 10 times), a wider range if some "
+        "miss the target"
     )
     needed = needed_within("0.05", "0.95")
     return f"{text}; confidence=0.95 needs {needed} that met it" if n < needed else text
