@@ -12,20 +12,12 @@ from ontarget.errors import (
     InputError,
 )
 from ontarget.models import Marginal, QuantileForest
-from tests.walks import walks
+from tests.walks import shifted, walks
 
 FOREST = QuantileForest(n_trees=12, min_leaf=5)
 OLD, NEW = walks(400), walks(80, seed=7)
 MONITOR = GoalMonitor(FOREST, min_calibration=5).fit(OLD, progress=False)
 GOAL = Target.at_least(0.3)
-
-
-def shifted(n: int, seed: int, by: float) -> Episodes:
-    """Walks of another process, each step worth more or less than recorded."""
-    same = walks(n, seed=seed)
-    rewards = [np.array([same.rewards_at(t)[i] + by for t in range(6)]) for i in range(n)]
-    states = [np.stack([same.at(t).states[i] for t in range(6)]) for i in range(n)]
-    return Episodes.from_arrays(states, rewards, ids=same.ids, horizon=6)
 
 
 def test_models_and_p_are_kept_and_everything_promised_is_new() -> None:

@@ -11,7 +11,7 @@ from ontarget.cli.beside import study
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.evaluate import evaluate, inspect
-from ontarget.cli.life import recalibrate
+from ontarget.cli.life import drift, recalibrate
 from ontarget.cli.live import watch
 from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
@@ -40,6 +40,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",
+    drift: "ontarget drift river.ontarget new.parquet --target -60: --order date --by season",
     recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
     study: "ontarget study runs.parquet --target -60: --figure study.png",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",

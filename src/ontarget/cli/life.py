@@ -1,4 +1,4 @@
-"""``ontarget recalibrate``: a model file after the process has changed."""
+"""``ontarget drift`` and ``recalibrate``: has the process changed, and a model file after that."""
 
 from __future__ import annotations
 
@@ -10,11 +10,79 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import working
-from ontarget.cli.options import AsJson, Columns, Model, Runs, reads_runs, remark_lines
+from ontarget.cli.options import (
+    AsJson,
+    CalibrationOption,
+    Columns,
+    Model,
+    Runs,
+    TargetOption,
+    calibration_of,
+    reads_runs,
+    remark_lines,
+)
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
+from ontarget.cli.rows import log_of
 
-__all__ = ["recalibrate"]
+__all__ = ["drift", "recalibrate"]
+
+
+@reads_runs
+def drift(
+    model: Model,
+    runs: Runs,
+    target: TargetOption,
+    columns: Columns,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of times, to tell since when; by default the order is unknown, and the "
+            "runs are taken by lot.",
+            metavar="NAME",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column by which p may be off, such as a season or a machine; can be repeated.",
+            metavar="NAME",
+        ),
+    ] = None,
+    at: Annotated[
+        int, typer.Option(min=0, help="The step at which runs are compared.", metavar="STEP")
+    ] = 0,
+    level: Annotated[
+        str, typer.Option(help="The probability of no false alarm.", metavar="LEVEL")
+    ] = "0.99",
+    calibration: CalibrationOption = "target",
+    as_json: AsJson = False,
+) -> None:
+    """Tell from new episodes whether the process has changed, for the worse, which way, since when.
+
+    It compares them with the episodes that the model's promises rest on. Pass only runs in which
+    nobody acted on an alarm.
+    """
+    from ontarget import Episodes, GoalMonitor, Target
+
+    chosen, wanted = calibration_of(calibration), Target.parse(target)
+    monitor = GoalMonitor.load(model)
+    with working(f"reading {runs.name}"):
+        recorded = Episodes.read(runs, like=monitor, **columns)
+        asked = order is not None or by
+        log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
+    n, times, parts = len(recorded), None, {}
+    if log is not None:
+        times = None if order is None else log.at_start(order, "--order", n)
+        parts = {name: log.at_start(name, "--by", n) for name in by or ()}
+    with working("comparing"):
+        found = monitor.drift(
+            recorded, wanted, order=times, by=parts, t=at, level=level, calibration=chosen
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_json() | {"remarks": recorded.remarks}, sort_keys=True))
+        return
+    print_facts("\n".join(filter(None, [remark_lines(recorded), str(found)])))
 
 
 @reads_runs
