@@ -7,6 +7,7 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
     from ontarget.drift.change import Bias, Drift, DriftJudgement, Evidence
+    from ontarget.drift.follow import Following
     from ontarget.drift.guard import DriftGuard
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "DriftJudgement",
     "DriftReading",
     "Evidence",
+    "Following",
     "HarmBet",
 ]
 
@@ -30,6 +32,7 @@ __getattr__, __dir__ = lazy_names(
         "DriftJudgement": "ontarget.drift.change",
         "DriftReading": "ontarget.drift.bets",
         "Evidence": "ontarget.drift.change",
+        "Following": "ontarget.drift.follow",
         "HarmBet": "ontarget.drift.bets",
     },
 )
