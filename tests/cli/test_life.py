@@ -84,3 +84,15 @@ def test_evaluate_tells_of_drift() -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
     assert "drift      no sign of a change (evidence" in told(arguments)
     assert json.loads(told([*arguments, "--json"]))["drift"]["episodes"] == 120
+
+
+def test_compare_says_which_model_to_deploy(tmp_path: Path) -> None:
+    renewed = tmp_path / "renewed.ontarget"
+    told(["recalibrate", river().model, river().new, "-o", renewed])
+    arguments = ["compare", river().model, renewed, river().new, "--target", "-60:"]
+    text = told(arguments)
+    assert "Brier" in text
+    assert f"cannot say: {renewed} was fitted on 120 of these 120" in text
+    answer = json.loads(told([*arguments, "--json"]))
+    assert answer["seen"] == [0, 120]
+    assert answer["brier"]["difference"]["value"] == 0.0
