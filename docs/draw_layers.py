@@ -36,8 +36,9 @@ LAYERS = [
         "domains · integrations · paper", "simulators; Gymnasium, SB3; the paper", colour="#e6e1f0"
     ),
     Layer("study", "a monitor beside classifiers", colour="#e6e1f0"),
-    Layer("monitor", "GoalMonitor, the face; drift", "fit(episodes)", "watch(target)", "#cfe3d6"),
+    Layer("monitor", "GoalMonitor, the face", "fit(episodes)", "watch(target)", "#cfe3d6"),
     Layer("report", "an evaluation as figures and a page", colour="#cfe3d6"),
+    Layer("drift", "guards: has the process changed?", colour="#cfe3d6"),
     Layer(
         "live",
         "one run machine: watch, fleet, alarms",

@@ -28,6 +28,7 @@ LAYERS = [
     ["modelfile"],
     ["fitting"],
     ["live"],
+    ["drift"],
     ["report"],
     ["monitor"],
     ["study"],
@@ -122,8 +123,8 @@ def test_a_cycle_for_types_alone_is_caught() -> None:
 
 
 ROOMS = [
-    "conformal", "episodes", "evaluation", "fitted", "fitting", "live", "modelfile", "models",
-    "monitor", "report", "study",
+    "conformal", "drift", "episodes", "evaluation", "fitted", "fitting", "live", "modelfile",
+    "models", "monitor", "report", "study",
 ]  # fmt: skip
 
 

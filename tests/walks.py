@@ -39,6 +39,14 @@ def walks(
     )
 
 
+def shifted(n: int, seed: int, by: float) -> Episodes:
+    """Walks of another process: each step is worth more or less than in `walks`."""
+    same = walks(n, seed=seed)
+    states = np.stack([same.at(t).states for t in range(6)], axis=1)
+    rewards = np.stack([same.rewards_at(t) for t in range(6)], axis=1)
+    return Episodes.from_arrays(states, rewards + by, ids=same.ids, horizon=6)
+
+
 def replay(watch, episodes: Episodes, position: int):
     """The outlooks of a watch that lives through one recorded episode, its end included."""
     one = episodes.take([position])

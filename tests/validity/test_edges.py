@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Status, Target
+from ontarget.drift import DriftBet
 from ontarget.episodes import PaperSplit
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor.drift import DriftBet
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 

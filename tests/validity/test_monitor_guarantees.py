@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from ontarget import Episodes, GoalMonitor, Status, Target
+from ontarget.drift import DriftBet
 from ontarget.episodes import PaperSplit
 from ontarget.models import Marginal
-from ontarget.monitor.drift import DriftBet
 
 # With so few episodes a promised threshold may lie below every p.
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")

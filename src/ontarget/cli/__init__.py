@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from ontarget.cli.beside import study
+from ontarget.cli.compare import compare
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.evaluate import evaluate, inspect
+from ontarget.cli.life import drift, recalibrate
 from ontarget.cli.live import watch
 from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
@@ -39,6 +41,9 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",
+    compare: "ontarget compare river.ontarget renewed.ontarget new.parquet --target -60:",
+    drift: "ontarget drift river.ontarget new.parquet --target -60: --order date --by season",
+    recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
     study: "ontarget study runs.parquet --target -60: --figure study.png",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     paper: "ontarget paper -o out/paper --quick",

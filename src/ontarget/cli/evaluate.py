@@ -264,6 +264,7 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
             "brier": found.brier("raw")._asdict(),
             "log_loss": found.log_loss("raw")._asdict(),
         },
+        "drift": None if found.drifted is None else found.drifted.to_json(),
         "ruled_out_wrongly": found.ruled_out_wrongly().value,
         "assured_wrongly": found.assured_wrongly().value,
     }

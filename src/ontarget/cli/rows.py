@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ontarget import AlarmRule, Episodes, Evaluation
-    from ontarget._typing import IndexArray
+    from ontarget._typing import AnyArray, IndexArray
     from ontarget.report import Part
 
 __all__ = ["LogRows", "log_of", "parts_in_json", "parts_table"]
@@ -53,6 +53,18 @@ class LogRows:
         if by not in (*self.table.columns, "step"):
             listed = ", ".join(self.table.columns)
             raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
+
+    def at_start(self, column: str, option: str, n: int) -> AnyArray:
+        """What a column says in the first row of each of n episodes."""
+        import numpy as np
+
+        if column not in self.table.columns:
+            listed = ", ".join(self.table.columns)
+            raise InputError(f"{option} needs a column of the log, got {column!r}; it has {listed}")
+        found = np.full(n, None, dtype=object)
+        first = np.flatnonzero((self.episode >= 0) & (self.step == 0))
+        found[self.episode[first]] = np.array(self.table[column].to_list(), dtype=object)[first]
+        return found
 
     def parts(self, found: Evaluation, by: str) -> tuple[Part, ...]:
         """The measures by the values of a column of the log, or by its steps."""

@@ -15,6 +15,7 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._building import RawEpisodes, build
 from ontarget.episodes._censoring import Censored, chosen_by_lot
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
+from ontarget.episodes._joining import joined_store
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, asked_parts, divide
 from ontarget.episodes.behavior import Behavior
@@ -249,6 +250,29 @@ class Episodes(Recorded):
             ),
             grid=None if layout.like is None else layout.like.grid,
         )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Episodes]) -> Episodes:
+        """All episodes of several recordings of one policy, in the order given.
+
+        They need the same features, behavior and groups, one horizon, and different ids. Text
+        features take the categories of all. Each recording may be a part of another one (`take`,
+        `split`).
+
+        Examples
+        --------
+        >>> old = Episodes.from_arrays(np.zeros((3, 2, 1)), np.ones((3, 2)))
+        >>> new = Episodes.from_arrays(np.zeros((2, 2, 1)), np.ones((2, 2)), ids=[3, 4])
+        >>> Episodes.concat([old, new]).ids.tolist()
+        [0, 1, 2, 3, 4]
+        """
+        given = list(parts)
+        if not given or not all(isinstance(one, Episodes) for one in given):
+            kinds = ", ".join(type(one).__name__ for one in given) or "none"
+            raise InputError(f"concat needs a list of Episodes, got {kinds}")
+        store = joined_store([one.compact()._store for one in given])
+        grids = {one._grid for one in given}
+        return cls(store, grid=grids.pop() if len(grids) == 1 else None)
 
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole.

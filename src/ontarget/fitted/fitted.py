@@ -252,13 +252,16 @@ class Fitted:
         """The number of each episode's group."""
         return self.groups_of(None if self.groups is None else episodes.groups, len(episodes))
 
-    def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> Episodes:
+    def alike(
+        self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
+    ) -> Episodes:
         """The episodes in the monitor's dictionaries; refused if they differ in kind from its own.
 
-        A category that no training episode had is a missing value, or refused (M18).
+        A category that no training episode had is a missing value, or refused (M18). Episodes of
+        unknown outcome are refused, unless some may be ``cut_off``.
         """
         cut = int(np.count_nonzero(episodes.cut_off))
-        if cut:
+        if cut and not cut_off:
             raise CensoredError(
                 f"{cut:,} of these {len(episodes):,} episodes were cut off, so their outcome is "
                 "unknown; leave them out: episodes.take(~episodes.cut_off)"

@@ -137,6 +137,8 @@ class Contract:
 
         A weight that is too large for what was promised is refused (M25).
         """
+        if self.rule.moves:
+            return self.rule.trigger(None)
         if self.backing is None:
             return self.triggers[group]
         return self.rule.trigger(replace(self.backing[group], weight=weight))

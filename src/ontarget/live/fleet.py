@@ -46,6 +46,11 @@ class FleetWatch:
     def __init__(
         self, contract: Contract, agents: int | Iterable[Hashable], *, groups: Any = None
     ) -> None:
+        if contract.rule.moves:
+            raise InputError(
+                f"{type(contract.rule).__name__} changes from run to run, and a fleet has one "
+                "alarm for all; make a watch for each run"
+            )
         self._contract = contract
         self._table = RunTable(contract.fitted.behavior, 0)
         self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined

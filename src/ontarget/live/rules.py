@@ -32,6 +32,7 @@ __all__ = [
     "RuleOptions",
     "RuledOut",
     "Trigger",
+    "clear_at",
     "rule_of",
 ]
 
@@ -159,6 +160,8 @@ class AlarmRule:
     compared_name: ClassVar[str] = "p"
     relation: ClassVar[str] = "below"  # what is said between an alarm and its threshold
     needs_assure: ClassVar[bool] = False
+    regime: ClassVar[str] = "exchangeable"  # what its rate rests on
+    moves: ClassVar[bool] = False  # whether it changes from run to run, so that each run asks anew
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data, for a group whose assure episodes say this of the target."""
@@ -213,7 +216,7 @@ class Below(AlarmRule):
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The rule as data."""
-        clear = _clear_at(self.threshold) if self.clear_above is None else self.clear_above
+        clear = clear_at(self.threshold) if self.clear_above is None else self.clear_above
         return Trigger(P, self.threshold, clear, self.for_steps, self.threshold)
 
 
@@ -273,7 +276,7 @@ class Promised(AlarmRule):
             weight=assured.weight,
         )
         threshold = found.value
-        clear = _clear_at(threshold) if self.clear_above is None else self.clear_above
+        clear = clear_at(threshold) if self.clear_above is None else self.clear_above
         if clear < threshold:
             raise _clears_too_early(clear, threshold)
         behind = (found, None) if assured.promises else (None, found)
@@ -394,7 +397,8 @@ def _clears_too_early(clear_above: float, threshold: float) -> InputError:
     )
 
 
-def _clear_at(threshold: float) -> float:
+def clear_at(threshold: float) -> float:
+    """Where an alarm below this threshold ends, unless you choose."""
     return threshold + min(_HYSTERESIS, (1.0 - threshold) / 2.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -69,6 +70,8 @@ class Watch:
         "_turn",
         "_whole",
         "changes",
+        "intervened_at",
+        "regime",
     )
 
     def __init__(
@@ -103,6 +106,9 @@ class Watch:
         self._whole: list[int]  # the run's row of the table, as it stood after the last call
         self._real: list[float]
         self.changes: list[Change]
+        self.intervened_at: int | None = None
+        # What the run's promises rest on: "exchangeable", "follow" or, after drift, "restart".
+        self.regime = contract.rule.regime
         self.reset(weight=weight)
 
     def reset(self, *, weight: float | None = None) -> None:
@@ -115,6 +121,7 @@ class Watch:
         heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
         trigger = self._contract.trigger_of(self._group, heavy)
         with self._turn:
+            self.intervened_at = None
             self._table.begin(_ONLY)
             self._weigh(heavy, trigger)
             self._note()
@@ -183,21 +190,46 @@ class Watch:
         with self._turn:
             return self._told(self._advance(reward, behavior, "", ending=True))
 
+    def intervene(self) -> Outlook:
+        """The outlook after somebody took the run over: an operator, or a safe policy.
+
+        From here on p, bounds and plausibility are those of a run in the same state that is left
+        alone: what was recorded says nothing about runs that are taken over. An alarm that is on
+        stays on until the run ends, whatever p does, so that a controller does not leave its safe
+        mode. Drift guards and fits need runs that were left alone: see `docs/acting-on-alarms.md`.
+        """
+        with self._turn:
+            if self._whole[k.ENDED]:
+                raise InputError("the run is over; call reset to begin the next")
+            if self.intervened_at is None:
+                self.intervened_at = self._whole[k.LAST_T]
+                self._latch()
+                now = self.peek()
+                self.changes.append(Change(now.t, now.status, now.reason))
+            return self.peek()
+
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
-        return outlook_of(self._contract, self._whole, self._real, self._table.texts.get(0, ""))
+        found = outlook_of(self._contract, self._whole, self._real, self._table.texts.get(0, ""))
+        if self.intervened_at is None:
+            return found
+        taken = f"taken over at step {self.intervened_at}"
+        if found.status is not Status.DONE:
+            taken += ": the numbers are those of a run that is left alone"
+        return found._replace(reason="; ".join(filter(None, [found.reason, taken])))
 
     @property
     def run_state(self) -> RunState:
         """Where the run stands, as a value to store and to `resume` elsewhere."""
         fitted = self._contract.fitted
         began = self._whole[k.T] > 0
-        return self._table.state_of(
+        state = self._table.state_of(
             0,
             group=None if fitted.groups is None else fitted.groups[self._group],
             target=str(self.target),
             reading=self._features if began else None,
         )
+        return replace(state, intervened_at=self.intervened_at, regime=self.regime)
 
     def resume(self, state: RunState) -> Watch:
         """The watch itself, continuing a run from a stored state."""
@@ -208,6 +240,9 @@ class Watch:
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
             self._weigh(state.weight, trigger)
+            self.intervened_at, self.regime = state.intervened_at, state.regime
+            if self.intervened_at is not None:
+                self._latch()
             self._features[:] = state.reading(self._features.size)
             self._note()
             now = self.peek()
@@ -280,6 +315,12 @@ class Watch:
             k.look_rows(*self._looking)
         if contract.own_rule:
             judge_own(contract, self._table, 0)
+            if self.intervened_at is not None and self._whole[k.ALARMED]:
+                self._table.whole[0, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
+
+    def _latch(self) -> None:
+        """Let an alarm that is on stay on, whatever p does."""
+        self._weigh(float(self._table.real[0, k.WEIGHT]), self._trigger._replace(clear_at=math.inf))
 
     def _weigh(self, weight: float, trigger: Trigger) -> None:
         """Take the run's own weight, and the alarm that is set for it (M25)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack
 
 import numpy as np
@@ -14,6 +15,8 @@ from ontarget._progress import progress_bar
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
+from ontarget.drift.change import Drift, drift_of
+from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._store import Roles
 from ontarget.errors import CalibrationError, InputError, UnfittedError
@@ -33,7 +36,6 @@ from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
-from ontarget.monitor.drift import DriftGuard, guard_of
 from ontarget.report.evaluation import Evaluation, evaluate
 from ontarget.target import Target
 
@@ -328,17 +330,112 @@ class Asked:
         contract = self._contract(target, alarm)
         return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
-    def drift_guard(self, *, t: int = 0, level: Level = 0.99, group: Any = None) -> DriftGuard:
+    def drift_guard(
+        self,
+        *,
+        t: int = 0,
+        level: Level = 0.99,
+        group: Any = None,
+        resume: str | Path | None = None,
+    ) -> DriftGuard:
         """A guard that tells from finished episodes whether the process has changed (M10).
 
         It compares them with the assure episodes at step t. With probability ``level`` it never
         raises a false alarm, however long it watches. Pass it each run once, under its own id, in
         the order in which the runs started, and only runs in which nobody acted on an alarm.
+        ``resume`` goes on from a file that `DriftGuard.save` wrote.
         """
+        self._refuse_weighted_guard()
+        found = self.fitted.group_of(group)
+        return guard_of(self.fitted, t=t, level=level, group=found, resume=resume)
+
+    def harm_guard(
+        self,
+        target: Target,
+        *,
+        t: int = 0,
+        level: Level = 0.99,
+        group: Any = None,
+        calibration: Calibration = "target",
+        resume: str | Path | None = None,
+    ) -> DriftGuard:
+        """A guard that tells whether p of a target now promises more than it did (M26).
+
+        `drift_guard` alarms on any change, also where runs have become better. This one is silent
+        then. It bets only that p at step t has become too high, compared with the assure episodes:
+        a bias that was always there is no change. The rest is as for `drift_guard`.
+        """
+        self._refuse_weighted_guard()
+        return harm_guard_of(
+            self.fitted,
+            target,
+            self._calibration(target, calibration),
+            t=t,
+            level=level,
+            group=self.fitted.group_of(group),
+            resume=resume,
+        )
+
+    def _refuse_weighted_guard(self) -> None:
         self.fitted.refuse_weights(
             "drift guard", "guard a monitor that was fitted on recent episodes without weights"
         )
-        return guard_of(self.fitted, t=t, level=level, group=self.fitted.group_of(group))
+
+    def drift(
+        self,
+        new_episodes: Episodes,
+        target: Target,
+        *,
+        order: ArrayLike | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
+        t: int = 0,
+        level: Level = 0.99,
+        calibration: Calibration = "target",
+    ) -> Drift:
+        """What new episodes say of drift: has anything changed, and for the worse (M10, M26).
+
+        Print the result. It compares finished episodes with the assure episodes at step t.
+
+        Parameters
+        ----------
+        new_episodes
+            Episodes that the monitor has not seen, in which nobody acted on an alarm.
+        target
+            The target that harm is about.
+        order
+            One value per episode by which they are put in the order in which they started, such as
+            a time. Without it they are taken by lot, so that a file sorted by result does not look
+            like a change, and nothing is said about when.
+        by
+            Columns by name, one value per episode each: how far p is off for each of their values.
+        t, level, calibration
+            As for `harm_guard`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor, Target
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(500, 3, 1)), rng.normal(size=(500, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> rewards = rng.normal(-0.5, size=(200, 3))
+        >>> lower = Episodes.from_arrays(rng.normal(size=(200, 3, 1)), rewards)
+        >>> found = monitor.drift(lower, Target.at_least(0.0), order=np.arange(200))
+        >>> str(found.judgement), found.bias.too_high > 0.2
+        ('changed for the worse', True)
+        """
+        _check_target(target)
+        self._refuse_weighted_guard()
+        return drift_of(
+            self.fitted,
+            new_episodes,
+            target,
+            calibration=self._calibration(target, calibration),
+            order=order,
+            by=by,
+            t=whole_number("t", t, least=0),
+            level=level,
+        )
 
     def alarm_curve(
         self,

@@ -5,18 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._numerals import percent
+from ontarget.conformal._levels import floor_rank, needed_within
 from ontarget.conformal.planning import needed_successes
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.guarantee import Threshold
 
 __all__ = ["reach_in_words"]
 
 _RATES = ("0.1", "0.05", "0.01")
+# With so many assure episodes the rate of an alarm is near what it promises on average.
+_MANY = 500
 
 
 def reach_in_words(fitted: Fitted) -> str:
     """Facts, each a label and a text: what p is, how accurate, and the promises out of reach."""
-    facts = {"accuracy": _accuracy(fitted), "p": _p(fitted), "promises": _promises(fitted)}
+    facts = {
+        "accuracy": _accuracy(fitted),
+        "p": _p(fitted),
+        "promises": _promises(fitted),
+        "luck": _luck(fitted),
+    }
     return "\n".join(f"{name:<10} {text}" for name, text in facts.items() if text)
 
 
@@ -75,3 +84,20 @@ def _promises(fitted: Fitted) -> str:
         f"{needed_successes(least)} assure episodes that met the target{f' ({more})' * bool(more)}"
         f", and there are {there}"
     )
+
+
+def _luck(fitted: Fitted) -> str:
+    """How far the rate of an alarm may be from the promised one, with few assure episodes (M8)."""
+    n = min((own.size for own in fitted.sorted_excess), default=0)
+    other = any(fitted.stopped) or fitted.is_weighted
+    k = floor_rank("0.05", n)
+    if other or not 0 < n < _MANY or not k:
+        return ""
+    low, high = Threshold(value=0.0, rate=0.05, k=k, m=n).spread()
+    text = (
+        f"5 % false alarms are promised on average over such recordings; with these {n:,} episodes "
+        f"the rate is {percent(low)} to {percent(high)} (9 in 10 times), a wider range if some "
+        "miss the target"
+    )
+    needed = needed_within("0.05", "0.95")
+    return f"{text}; confidence=0.95 needs {needed} that met it" if n < needed else text

@@ -22,6 +22,7 @@ from ontarget.live.assured import Contracts
 from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
+from ontarget.monitor._warm import check_settings, warm_split
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
@@ -146,6 +147,7 @@ class GoalMonitor(Asked):
         progress: bool = True,
         checkpoint: str | Path | None = None,
         steps: Collection[int] | None = None,
+        warm: GoalMonitor | None = None,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -176,12 +178,26 @@ class GoalMonitor(Asked):
         steps
             The steps that you will ask about, all by default. Models that none of them needs are
             not fitted, which saves time; their steps are UNKNOWN.
+        warm
+            An earlier monitor to fit anew, usually on old and new episodes together
+            (`Episodes.concat`). Its settings are taken over. Episodes that it was fitted on stay in
+            the part that they were in, so that none which assured a promise is learned from; the
+            others are divided as usual. All models are fitted from the beginning.
         """
+        if warm is not None:
+            self._take_over(warm)
         if split is None:
             if episodes is None:
                 raise InputError("fit needs episodes, or a split of them")
             episodes = episodes if weights is None else episodes.weighted(weights)
-            split = self._split(episodes, 0.2 if assure is None else assure, seed)
+            share = 0.2 if assure is None else assure
+            split = (
+                self._split(episodes, share, seed)
+                if warm is None
+                else warm_split(warm.fitted, episodes, lambda new: self._split(new, share, seed))
+            )
+        elif warm is not None:
+            raise InputError("pass ", Argument("warm"), " with episodes: a split has its own parts")
         elif weights is not None:
             raise InputError(
                 "pass ", Argument("weights"), " with episodes; a split holds episodes.weighted(…)"
@@ -216,6 +232,56 @@ class GoalMonitor(Asked):
         _refuse_unknown(fitted)
         self._contracts = Contracts(fitted)
         return self
+
+    def _take_over(self, warm: GoalMonitor) -> None:
+        """Take over the settings of an earlier monitor; own ones that differ are refused."""
+        if not isinstance(warm, GoalMonitor):
+            raise InputError(Argument("warm"), f" needs a fitted GoalMonitor, got {warm!r}")
+        kept = warm.get_params(deep=False)
+        default = GoalMonitor().get_params(deep=False)
+        check_settings(self.get_params(deep=False), default, kept)
+        self.set_params(**kept)
+
+    def recalibrate(
+        self, new_episodes: Episodes, *, renew_p: bool = False, seed: int = 0
+    ) -> GoalMonitor:
+        """A new monitor with the same models, whose promises rest on new episodes alone.
+
+        Use it when the process has changed a little, and too few episodes are there to fit anew.
+        low, high, intervals, bands, plausibility, promised alarms and the drift guard then hold
+        for runs like the new ones, however wrong the models are about these; `summary` says what so
+        few can promise. p is an estimate as before.
+
+        Parameters
+        ----------
+        new_episodes
+            Episodes that the monitor has not seen, recorded after the change; after an alarm of the
+            drift guard, runs that started after that alarm, never earlier ones (M26).
+        renew_p
+            By default p is as it was, and every new episode assures. True takes half of them, by a
+            hash of their ids, to learn anew how p of a target is corrected; the other half assures.
+            Then p follows the change, and half as many episodes promise.
+        seed
+            The seed of that choice, and of draws between tied ranks.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(360, 3, 1)), rng.normal(size=(360, 3)))
+        >>> monitor = GoalMonitor().fit(walks.take(range(300)), progress=False)
+        >>> monitor.recalibrate(walks.take(range(300, 360)))
+        <GoalMonitor: horizon 3, 1 feature, behavior sum; 240 learn, 60 assure>
+        """
+        from ontarget.fitting._recalibrating import recalibrated
+
+        whole = whole_number("seed", seed, least=0)
+        fitted = recalibrated(self.fitted, new_episodes, seed=whole, renew_p=renew_p)
+        _refuse_unknown(fitted)
+        twin = type(self)(**self.get_params(deep=False))
+        twin._contracts = Contracts(fitted)
+        return twin
 
     def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
         if not 0.0 <= assure < 1.0:

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from ontarget._numerals import percent
     from ontarget._whole_file import write_whole
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
+    from ontarget.report.comparison import Comparison, compare
     from ontarget.report.evaluation import Evaluation
     from ontarget.report.measured import Measured, RaisedAlarms
     from ontarget.report.parts import Part
     from ontarget.report.verdict import Judgement, Verdict
 
 __all__ = [
+    "Comparison",
     "Evaluation",
     "Judgement",
     "Measured",
@@ -26,6 +28,7 @@ __all__ = [
     "RaisedAlarms",
     "Table",
     "Verdict",
+    "compare",
     "figure",
     "page",
     "pair",
@@ -39,6 +42,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "Comparison": "ontarget.report.comparison",
         "Evaluation": "ontarget.report.evaluation",
         "Judgement": "ontarget.report.verdict",
         "Measured": "ontarget.report.measured",
@@ -46,6 +50,7 @@ __getattr__, __dir__ = lazy_names(
         "RaisedAlarms": "ontarget.report.measured",
         "Table": "ontarget.report._html",
         "Verdict": "ontarget.report.verdict",
+        "compare": "ontarget.report.comparison",
         "figure": "ontarget.report._html",
         "page": "ontarget.report._html",
         "pair": "ontarget.report._html",

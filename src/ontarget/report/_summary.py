@@ -34,11 +34,17 @@ def summary_of(facts: Facts, told: Told = str) -> str:
         f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
         f"Brier      {_interval(found.brier())}; uncalibrated {found.brier('raw').value:.4f}",
         f"log loss   {_interval(found.log_loss())}; uncalibrated {found.log_loss('raw').value:.4f}",
+        *_drift(facts),
         f"at 5 %     ruled out wrongly {found.ruled_out_wrongly()}; assured wrongly "
         f"{found.assured_wrongly()}",
         *_alarm(facts, told),
     ]
     return "\n".join(lines)
+
+
+def _drift(facts: Facts) -> list[str]:
+    found = facts.found.drifted
+    return [] if found is None else [f"drift      {found.in_short}"]
 
 
 def failures_in_words(quality: AlarmQuality) -> str:

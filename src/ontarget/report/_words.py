@@ -10,6 +10,7 @@ import numpy as np
 
 from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
+from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import Rate, pool, reliability
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import TargetMap
@@ -57,7 +58,23 @@ def target_in_words(target: Target) -> str:
 def verdict(facts: Facts) -> list[Statement]:
     """The findings that matter: the verdict first, then what it rests on."""
     found = facts.found
-    return [_overall(facts), _said(found), _calibration(facts), _alarm(facts), _sure(found)]
+    said = [_overall(facts), _said(found), _calibration(facts), _alarm(facts), _sure(found)]
+    return [*said, *_drift(found)]
+
+
+def _drift(found: Measured) -> list[Statement]:
+    """Whether the process has changed since it was recorded; nothing if that cannot be told."""
+    drift = found.drifted
+    if drift is None:
+        return []
+    changed = drift.judgement is not DriftJudgement.NO_SIGN
+    headline = f"{drift.judgement}".capitalize() + " since the runs were recorded"
+    detail = (
+        f"{drift.bias.in_words}. A gambler who bets that something has changed, and starts with 1, "
+        f"had {drift.change.highest:.3g} at best; {drift.change.limit:g} counts as a change. The "
+        "runs were taken by lot: their order in the file plays no part."
+    )
+    return [Statement(headline, detail[0].upper() + detail[1:], False if changed else None)]
 
 
 def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:

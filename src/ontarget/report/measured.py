@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Unpack
@@ -10,12 +11,13 @@ import numpy as np
 
 from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
+from ontarget.drift.change import Drift, drift_of
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
-from ontarget.errors import EpisodesError
+from ontarget.errors import CalibrationError, EpisodesError
 from ontarget.evaluation import (
     NO_ALARM,
     AlarmCurve,
@@ -238,6 +240,34 @@ class Measured:
         """What each threshold gave on these episodes: false alarms, detections, lead times."""
         panel = compared_panel(self.answers, for_steps)
         return alarm_curve(panel, self.met, self.lengths, decided=self.answers.decided_at)
+
+    def drift(
+        self,
+        *,
+        order: ArrayLike | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
+        t: int = 0,
+        level: Level = 0.99,
+    ) -> Drift:
+        """What these episodes say of drift; as `GoalMonitor.drift`."""
+        return drift_of(
+            self.fitted,
+            self.episodes,
+            self.target,
+            calibration=self.calibration,
+            order=order,
+            by=by,
+            t=t,
+            level=level,
+        )
+
+    @cached_property
+    def drifted(self) -> Drift | None:
+        """What these episodes say of drift, taken by lot; None where nothing can be compared."""
+        try:
+            return self.drift()
+        except (CalibrationError, EpisodesError):
+            return None
 
     def pit(self, t: int = 0, bins: int = 20) -> PitHistogram:
         """Where the outcomes of episodes alive at step t lie in what was predicted there.

@@ -16,15 +16,13 @@ from ontarget.evaluation import (
     pooled_mean,
     squared_errors,
 )
+from ontarget.evaluation._labels import labelled
 from ontarget.fitted._kernels import DECIDED
 from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.report.measured import Measured
 
 __all__ = ["Part", "answers_in_rows", "answers_of", "parts_by", "with_answers"]
-
-_VALUES = 12  # more different numbers than this are measured by quarters
-_MOST = 100
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
             f"episode ({steps}, {episodes}), got the shape {column.shape}"
         )
     known = ~np.isnan(found.p)
-    labels, codes = _coded(np.broadcast_to(column, found.p.shape)[known], name)
+    labels, codes = labelled(np.broadcast_to(column, found.p.shape)[known], name)
     panel = np.full(found.p.shape, -1, dtype=np.intp)
     panel[known] = codes
     return tuple(_part(found, label, panel == code) for code, label in enumerate(labels))
@@ -81,39 +79,6 @@ def _part(found: Measured, label: str, here: BoolArray) -> Part:
         ece=pooled_ece(p, met, ids=ids, resampling=found.resampling),
         brier=pooled_mean(squared_errors(p, met), ids=ids, resampling=found.resampling),
     )
-
-
-def _coded(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
-    """The values or ranges in order, and the number of each row's."""
-    column = pl.Series(values=values.tolist(), strict=False)
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-    texts = column.cast(pl.String).fill_null("missing")
-    if column.dtype.is_numeric() and column.n_unique() > _VALUES:
-        ends = [float(column.quantile(q) or 0.0) for q in (0.25, 0.5, 0.75)]
-        low, high = float(column.min() or 0.0), float(column.max() or 0.0)  # type: ignore[arg-type]
-        edges = [low, *ends, high]
-        texts = pl.Series(
-            ["missing" if one is None else _quarter(float(one), edges) for one in column.to_list()]
-        )
-        column = column.fill_null(float("inf"))
-    first = (
-        pl.DataFrame({"text": texts, "value": column}).group_by("text").agg(pl.col("value").min())
-    )
-    order = first.sort("value", nulls_last=True)["text"].to_list()
-    if len(order) > _MOST:
-        raise InputError(
-            Argument("by"),
-            f" needs a column with at most {_MOST} values, or numbers, got {len(order):,} "
-            f"different texts in {name!r}",
-        )
-    place = {text: code for code, text in enumerate(order)}
-    return order, np.array([place[text] for text in texts.to_list()], dtype=np.intp)
-
-
-def _quarter(value: float, edges: list[float]) -> str:
-    place = min(int(np.searchsorted(edges[1:-1], value, side="right")), len(edges) - 2)
-    return f"{edges[place]:.4g} to {edges[place + 1]:.4g}"
 
 
 def answers_in_rows(

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
+from ontarget.drift.change import DriftJudgement
 from ontarget.report._facts import Facts, Gap
 
 __all__ = ["Judgement", "Verdict", "in_points", "verdict_of"]
@@ -17,6 +18,14 @@ _RATE = 0.05  # of what is ruled out or assured
 _DIFFERENT = (
     "these runs differ from those the monitor learned from, or the model is wrong; fit again on "
     "recent runs, or look for a feature that is missing"
+)
+_DRIFTED = (
+    "these runs differ from those the monitor learned from; recalibrate it on recent runs, or fit "
+    "again"
+)
+_WRONG = (
+    "there is no sign that the process has changed, so the model is wrong; look for a feature that "
+    "is missing, or fit on more runs"
 )
 
 
@@ -58,9 +67,17 @@ def verdict_of(facts: Facts) -> Verdict:
     broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
     if broken:
         kept = "" if _alarm(facts) else _alarm_kept(facts)
-        return Verdict(Judgement.NOT_HELD, ", and ".join(broken) + kept, _DIFFERENT)
+        return Verdict(Judgement.NOT_HELD, ", and ".join(broken) + kept, _advice(facts))
     few = _too_few(facts)
     return Verdict(Judgement.TOO_FEW, *few) if few else Verdict(Judgement.HELD, _kept(facts))
+
+
+def _advice(facts: Facts) -> str:
+    """What to do about a promise that did not hold: it depends on whether anything changed."""
+    drifted = facts.found.drifted
+    if drifted is None:
+        return _DIFFERENT
+    return _WRONG if drifted.judgement is DriftJudgement.NO_SIGN else _DRIFTED
 
 
 def in_points(share: float) -> str:

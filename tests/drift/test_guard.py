@@ -1,20 +1,32 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ontarget import Episodes
-from ontarget.errors import CalibrationError, EpisodesError, GroupError, InputError
-from ontarget.models import Marginal
+from ontarget import Episodes, Target
+from ontarget.drift import DriftBet, DriftGuard
+from ontarget.drift._bag import CELLS, Bag
+from ontarget.errors import (
+    CalibrationError,
+    EpisodesError,
+    GroupError,
+    InputError,
+    ModelFileError,
+)
+from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
-from ontarget.monitor.drift import DriftBet, DriftGuard
-from tests.walks import walks
+from tests.walks import shifted, walks
 
+GOAL = Target.at_least(0.3)
 MONITOR = GoalMonitor(Marginal()).fit(walks(400), progress=False)
 
 
@@ -114,3 +126,74 @@ def test_a_stored_guard_goes_on_where_it_was(again: Callable[[DriftGuard], Drift
     alone = again(guard)
     alone.begin("other")  # a copy shares nothing that changes
     guard.begin("other")
+
+
+def test_a_saved_guard_goes_on_where_it_was(tmp_path: Path) -> None:
+    runs, guard = walks(40, seed=6), MONITOR.drift_guard(t=2)
+    for episode_id in runs.ids.tolist():
+        guard.begin(episode_id)
+    guard.observe(runs.take(range(10, 20)))  # held back for the first ten
+    guard.save(tmp_path / "guard.json")
+    again = MONITOR.drift_guard(t=2, resume=tmp_path / "guard.json")
+    for part in (runs.take(range(10)), runs.take(range(20, 40))):
+        assert again.observe(part) == guard.observe(part)
+    assert again.reading.n == 40
+    with pytest.raises(InputError, match="observed or withdrawn already"):
+        again.observe(runs.take([3]))
+
+
+def test_a_guard_is_resumed_only_as_it_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "guard.json"
+    MONITOR.drift_guard().save(path)
+    with pytest.raises(InputError, match="another t, 0, not 1"):
+        MONITOR.drift_guard(t=1, resume=path)
+    with pytest.raises(InputError, match=r"another level, '0\.99', not '0\.9'"):
+        MONITOR.drift_guard(level=0.9, resume=path)
+    with pytest.raises(InputError, match="another kind, 'drift', not 'harm'"):
+        MONITOR.harm_guard(GOAL, resume=path)
+    other = GoalMonitor(Marginal()).fit(walks(200, seed=1), progress=False)
+    with pytest.raises(InputError, match="another monitor"):
+        other.drift_guard(resume=path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda kept: [], "no file that a guard was saved to"),
+        (lambda kept: {**kept, "format": 2}, "of format 1 is needed, got 2"),
+        (lambda kept: {**kept, "bet": {**kept["bet"], "bag": [[70_000], [1]]}}, "damaged: a bag"),
+        (lambda kept: {**kept, "bet": {**kept["bet"], "jumpers": [[1, 1, 1, 0]] * 2}}, "sum to 1"),
+        (lambda kept: {**kept, "reading": [1, 2]}, "its guard is damaged"),
+        (lambda kept: {name: kept[name] for name in kept if name != "seen"}, "damaged: 'seen'"),
+    ],
+)
+def test_a_damaged_guard_is_refused(tmp_path: Path, spoil, message: str) -> None:
+    path = tmp_path / "guard.json"
+    MONITOR.drift_guard().save(path)
+    path.write_text(json.dumps(spoil(json.loads(path.read_text()))))
+    with pytest.raises(ModelFileError, match=message):
+        MONITOR.drift_guard(resume=path)
+
+
+def test_a_guard_with_ids_that_json_lacks_is_not_saved(tmp_path: Path) -> None:
+    guard = MONITOR.drift_guard()
+    guard.begin((1, 2))
+    with pytest.raises(InputError, match=r"texts or whole numbers, got \(1, 2\)"):
+        guard.save(tmp_path / "guard.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_harm_guard_is_silent_where_runs_end_better_and_fires_where_they_end_worse() -> None:
+    forest = GoalMonitor(QuantileForest(n_trees=12, min_leaf=5)).fit(walks(1000), progress=False)
+    better, worse = (forest.harm_guard(GOAL).observe(shifted(300, 4, by)) for by in (0.1, -0.1))
+    assert (better.alarm, worse.alarm) == (False, True)
+    assert forest.drift_guard().observe(shifted(300, 4, 0.1)).alarm
+
+
+@given(st.lists(st.floats(0, 1), max_size=40), st.floats(0, 1))
+def test_a_bag_counts_as_a_sorted_list_of_cells_does(scores: list[float], score: float) -> None:
+    cells = [min(int(one * CELLS), CELLS - 1) for one in scores]
+    own = min(int(score * CELLS), CELLS - 1)
+    place = Bag(scores).place(score)
+    assert place == (sum(c < own for c in cells), cells.count(own), len(cells))
+    assert Bag.from_json(Bag(scores).to_json()).place(score) == place

@@ -1,0 +1,75 @@
+"""``ontarget compare``: two model files on the same new episodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ontarget._plain import plain
+from ontarget._progress import working
+from ontarget.cli.options import (
+    AlarmBelow,
+    AsJson,
+    CalibrationOption,
+    Columns,
+    FalseAlarmRate,
+    ForSteps,
+    Model,
+    RuledOutRate,
+    Runs,
+    TargetOption,
+    alarm_rule,
+    calibration_of,
+    reads_runs,
+    remark_lines,
+)
+from ontarget.cli.printing import print_facts
+
+__all__ = ["compare"]
+
+
+@reads_runs
+def compare(
+    model: Model,
+    other: Annotated[Path, typer.Argument(help="Another model file.", metavar="OTHER")],
+    runs: Runs,
+    target: TargetOption,
+    columns: Columns,
+    false_alarm_rate: FalseAlarmRate = None,
+    alarm_below: AlarmBelow = None,
+    ruled_out: RuledOutRate = None,
+    for_steps: ForSteps = 1,
+    calibration: CalibrationOption = "target",
+    as_json: AsJson = False,
+) -> None:
+    """Compare two models on new episodes that neither has seen, and say which to deploy.
+
+    Differences are paired: both models answer for the same steps of the same episodes, and whole
+    episodes are resampled for the intervals. The last line is the verdict.
+    """
+    from ontarget import Episodes, GoalMonitor, Target
+    from ontarget.report import compare as beside
+
+    chosen, wanted = calibration_of(calibration), Target.parse(target)
+    rule = alarm_rule(
+        alarm_below=alarm_below,
+        false_alarm_rate=false_alarm_rate,
+        ruled_out=ruled_out,
+        for_steps=for_steps,
+    )
+    found, remarks = [], ""
+    for path in (model, other):
+        monitor = GoalMonitor.load(path)
+        with working(f"reading {runs.name}"):
+            recorded = Episodes.read(runs, like=monitor, **columns)
+        remarks = remarks or remark_lines(recorded)
+        found.append(monitor.evaluate(recorded, wanted, calibration=chosen, progress=not as_json))
+    with working("comparing"):
+        compared = beside(found[0], found[1], rule, (plain(model), plain(other)))
+    if as_json:
+        typer.echo(json.dumps(compared.to_json(), sort_keys=True))
+        return
+    print_facts("\n".join(filter(None, [remarks, str(compared)])))

@@ -1,0 +1,135 @@
+"""``ontarget drift`` and ``recalibrate``: has the process changed, and a model file after that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ontarget._plain import plain
+from ontarget._progress import working
+from ontarget.cli.options import (
+    AsJson,
+    CalibrationOption,
+    Columns,
+    Model,
+    Runs,
+    TargetOption,
+    calibration_of,
+    reads_runs,
+    remark_lines,
+)
+from ontarget.cli.output import check_output
+from ontarget.cli.printing import print_facts
+from ontarget.cli.rows import log_of
+
+__all__ = ["drift", "recalibrate"]
+
+
+@reads_runs
+def drift(
+    model: Model,
+    runs: Runs,
+    target: TargetOption,
+    columns: Columns,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of times, to tell since when; by default the order is unknown, and the "
+            "runs are taken by lot.",
+            metavar="NAME",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column by which p may be off, such as a season or a machine; can be repeated.",
+            metavar="NAME",
+        ),
+    ] = None,
+    at: Annotated[
+        int, typer.Option(min=0, help="The step at which runs are compared.", metavar="STEP")
+    ] = 0,
+    level: Annotated[
+        str, typer.Option(help="The probability of no false alarm.", metavar="LEVEL")
+    ] = "0.99",
+    calibration: CalibrationOption = "target",
+    as_json: AsJson = False,
+) -> None:
+    """Tell from new episodes whether the process has changed, for the worse, which way, since when.
+
+    It compares them with the episodes that the model's promises rest on. Pass only runs in which
+    nobody acted on an alarm.
+    """
+    from ontarget import Episodes, GoalMonitor, Target
+
+    chosen, wanted = calibration_of(calibration), Target.parse(target)
+    monitor = GoalMonitor.load(model)
+    with working(f"reading {runs.name}"):
+        recorded = Episodes.read(runs, like=monitor, **columns)
+        asked = order is not None or by
+        log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
+    n, times, parts = len(recorded), None, {}
+    if log is not None:
+        times = None if order is None else log.at_start(order, "--order", n)
+        parts = {name: log.at_start(name, "--by", n) for name in by or ()}
+    with working("comparing"):
+        found = monitor.drift(
+            recorded, wanted, order=times, by=parts, t=at, level=level, calibration=chosen
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_json() | {"remarks": recorded.remarks}, sort_keys=True))
+        return
+    print_facts("\n".join(filter(None, [remark_lines(recorded), str(found)])))
+
+
+@reads_runs
+def recalibrate(
+    model: Model,
+    runs: Runs,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
+    ],
+    columns: Columns,
+    renew_p: Annotated[
+        bool,
+        typer.Option(
+            "--renew-p",
+            help="Let half of the new episodes correct p; the other half carries the promises.",
+            metavar="",
+        ),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of that choice and of draws.", metavar="N")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Let the promises of a model rest on new episodes, without learning it anew.
+
+    For a process that has changed a little: an updated policy, another season. The model keeps
+    what it has learned, and p. Bounds, alarms and the drift guard are made from the new episodes
+    alone, and the output says what so few can promise.
+    """
+    from ontarget import Episodes, GoalMonitor
+
+    check_output(output)
+    monitor = GoalMonitor.load(model)
+    with working(f"reading {runs.name}"):
+        recorded = Episodes.read(runs, like=monitor, **columns)
+    with working("recalibrating"):
+        renewed = monitor.recalibrate(recorded, renew_p=renew_p, seed=seed)
+    renewed.save(output)
+    size = output.stat().st_size
+    if as_json:
+        found = {"file": str(output), "bytes": size, "remarks": recorded.remarks}
+        typer.echo(json.dumps({**found, **renewed.sizes}))
+        return
+    told = [
+        remark_lines(recorded),
+        recorded.describe(),
+        renewed.summary(),
+        f"model      {plain(output)}, {size / 1e6:.1f} MB: {renewed.fitted.trained.in_words}",
+    ]
+    print_facts("\n".join(filter(None, told)))

@@ -1,0 +1,38 @@
+"""After a fit: has the process changed, is it harmful, and how to go on."""
+
+from typing import TYPE_CHECKING
+
+from ontarget._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
+    from ontarget.drift.change import Bias, Drift, DriftJudgement, Evidence
+    from ontarget.drift.follow import Following
+    from ontarget.drift.guard import DriftGuard
+
+__all__ = [
+    "Bias",
+    "Drift",
+    "DriftBet",
+    "DriftGuard",
+    "DriftJudgement",
+    "DriftReading",
+    "Evidence",
+    "Following",
+    "HarmBet",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Bias": "ontarget.drift.change",
+        "Drift": "ontarget.drift.change",
+        "DriftBet": "ontarget.drift.bets",
+        "DriftGuard": "ontarget.drift.guard",
+        "DriftJudgement": "ontarget.drift.change",
+        "DriftReading": "ontarget.drift.bets",
+        "Evidence": "ontarget.drift.change",
+        "Following": "ontarget.drift.follow",
+        "HarmBet": "ontarget.drift.bets",
+    },
+)

@@ -1,0 +1,83 @@
+"""All scores so far, in constant memory: how many lie in each of many narrow cells."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = ["CELLS", "Bag", "Place"]
+
+_LEVELS = 16
+CELLS = 1 << _LEVELS
+
+
+class Place(NamedTuple):
+    """Where a score lies in a bag: how many are in lower cells, in its own cell, and in all."""
+
+    below: int
+    same: int
+    total: int
+
+
+class Bag:
+    """A growing collection of numbers from 0 to 1.
+
+    Numbers in one cell count as ties. Ties are broken by lot (M10), so nothing is lost but a
+    difference of 1/65,536, and a bag of any size needs half a megabyte.
+    """
+
+    __slots__ = ("_counts", "_sums", "_total")
+
+    def __init__(self, scores: Iterable[float] = ()) -> None:
+        self._counts = array("q", bytes(8 * CELLS))
+        self._sums = array("q", bytes(8 * (CELLS + 1)))  # a Fenwick tree over the cells
+        self._total = 0
+        for score in scores:
+            self.add(score)
+
+    def place(self, score: float) -> Place:
+        """Where a score lies; it does not join the bag."""
+        cell = _cell(score)
+        below, i = 0, cell
+        while i:
+            below += self._sums[i]
+            i &= i - 1
+        return Place(below, self._counts[cell], self._total)
+
+    def add(self, score: float) -> None:
+        """Let a score join the bag."""
+        self._put(_cell(score), 1)
+
+    def _put(self, cell: int, count: int) -> None:
+        self._counts[cell] += count
+        self._total += count
+        i = cell + 1
+        while i <= CELLS:
+            self._sums[i] += count
+            i += i & -i
+
+    def copy(self) -> Bag:
+        """A bag that grows by itself."""
+        twin = Bag()
+        twin._counts, twin._sums, twin._total = self._counts[:], self._sums[:], self._total
+        return twin
+
+    def to_json(self) -> list[list[int]]:
+        """The cells that are not empty, and how many scores each holds."""
+        cells = [cell for cell, count in enumerate(self._counts) if count]
+        return [cells, [self._counts[cell] for cell in cells]]
+
+    @classmethod
+    def from_json(cls, kept: list[list[int]]) -> Bag:
+        """The bag that `to_json` described; a `ValueError` if it is none."""
+        bag = cls()
+        for cell, count in zip(*kept, strict=True):
+            if not (0 <= cell < CELLS and count > 0):
+                raise ValueError(f"a bag has no cell {cell} with {count} scores")
+            bag._put(cell, count)
+        return bag
+
+
+def _cell(score: float) -> int:
+    return min(max(int(score * CELLS), 0), CELLS - 1)

@@ -1,0 +1,213 @@
+"""Bets on finished episodes: evidence, valid after every one, that something changed (M10, M26)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash, keyed_uniform
+from ontarget._typing import ArrayLike, FloatArray, KeyArray
+from ontarget.conformal._levels import Level, exact_level
+from ontarget.conformal._ranks import draw_ranks
+from ontarget.drift._bag import Bag
+
+__all__ = ["DriftBet", "DriftReading", "HarmBet"]
+
+_JUMP = 0.01
+
+
+class DriftReading(NamedTuple):
+    """The evidence of drift after an episode.
+
+    Attributes
+    ----------
+    n
+        How many episodes were observed.
+    p
+        The episode's rank among those before it, as a number in (0, 1); uniform without drift.
+    evidence
+        The money of a gambler who started with 1 and bets that something has changed. As long as
+        nothing changes, the chance that it ever reaches 1/(1 − level) is at most 1 − level.
+    alarm
+        Whether the evidence ever reached that limit.
+    """
+
+    n: int
+    p: float
+    evidence: float
+    alarm: bool
+
+
+class _Jumper:
+    """A test martingale that bets on low, high or evenly spread numbers, and can switch.
+
+    Gamblers share the money. Each bets with a fixed slope on a number's distance from ½. After
+    every number, a small part of the money is shared out between them.
+    """
+
+    __slots__ = ("_log_wealth", "_shares", "_slopes")
+
+    def __init__(self, slopes: Sequence[float]) -> None:
+        self._slopes = tuple(slopes)
+        self._shares = [1.0 / len(self._slopes)] * len(self._slopes)
+        self._log_wealth = 0.0
+
+    def bet(self, u: float) -> float:
+        """The log of the wealth after one more number from (0, 1)."""
+        even = _JUMP / len(self._slopes)
+        grown = [
+            ((1.0 - _JUMP) * share + even) * (1.0 + slope * (u - 0.5))
+            for share, slope in zip(self._shares, self._slopes, strict=True)
+        ]
+        total = sum(grown)
+        self._shares = [part / total for part in grown]
+        self._log_wealth += math.log(total)
+        return self._log_wealth
+
+    def to_json(self) -> list[float]:
+        """The shares, and the log of all money."""
+        return [*self._shares, self._log_wealth]
+
+    def restore(self, kept: Sequence[float]) -> None:
+        """Go on from what `to_json` gave; a `ValueError` if it is none of this gambler's."""
+        *shares, log_wealth = (float(one) for one in kept)
+        whole = len(shares) == len(self._slopes) and abs(sum(shares) - 1.0) < 1e-9
+        if not (whole and min(shares) >= 0.0 and math.isfinite(log_wealth)):
+            raise ValueError(f"a gambler's shares need to sum to 1, got {shares}")
+        self._shares, self._log_wealth = shares, log_wealth
+
+
+class _Bet:
+    """The average of some test martingales on the places of episodes among all before them."""
+
+    slopes: ClassVar[tuple[tuple[float, ...], ...]]  # those of each martingale's gamblers
+
+    def __init__(self, scores: ArrayLike, *, seed: int, level: Level) -> None:
+        missed = float(1 - exact_level(level))
+        self._bag = Bag(np.asarray(scores, dtype=np.float64).tolist())
+        self._seed = seed
+        self._log_limit = -math.log(missed)
+        self._jumpers = [_Jumper(slopes) for slopes in self.slopes]
+        self._n = 0
+        self._alarm = False
+
+    def observe(self, score: float) -> DriftReading:
+        """The evidence after one more finished episode; pass them in the order they started."""
+        return self._observe(score, float(self._ties(1)[0]))
+
+    def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
+        """The evidence after each of several episodes; one row holds what was noted of one."""
+        rows = np.asarray(noted, dtype=np.float64)
+        scores, ties = self._scores(rows), self._ties(len(rows))
+        pairs = zip(scores.tolist(), ties.tolist(), strict=True)
+        return [self._observe(score, tie) for score, tie in pairs]
+
+    def _ties(self, n: int) -> FloatArray:
+        """Draws for the next n episodes.
+
+        Keyed on a running count: a repeated id would repeat a draw, and look like drift (M10).
+        """
+        return keyed_uniform(self._counts(n), self._seed, "drift")
+
+    def _counts(self, n: int) -> KeyArray:
+        return np.arange(self._n, self._n + n, dtype=np.uint64)
+
+    def _observe(self, score: float, tie: float) -> DriftReading:
+        place = self._bag.place(score)
+        p = (place.below + tie * (place.same + 1)) / (place.total + 1)
+        self._bag.add(score)  # a bag that does not grow raises false alarms (M10)
+        self._n += 1
+        logs = [jumper.bet(one) for jumper, one in zip(self._jumpers, self._bets(p), strict=True)]
+        highest = max(logs)
+        total = sum(math.exp(one - highest) for one in logs) / len(logs)
+        log_evidence = highest + math.log(total)
+        self._alarm = self._alarm or log_evidence >= self._log_limit
+        return DriftReading(self._n, p, math.exp(min(log_evidence, 700.0)), self._alarm)
+
+    def _scores(self, noted: FloatArray) -> FloatArray:
+        """What is compared of each episode, a number from 0 to 1."""
+        raise NotImplementedError
+
+    def _bets(self, p: float) -> tuple[float, ...]:
+        """What each of the martingales bets on."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """All that changes from episode to episode, as plain values."""
+        return {
+            "bag": self._bag.to_json(),
+            "jumpers": [one.to_json() for one in self._jumpers],
+            "n": self._n,
+            "alarm": self._alarm,
+        }
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Go on from what `to_json` gave; an error of a plain kind if it is not that."""
+        bag = Bag.from_json(kept["bag"])
+        for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
+            jumper.restore(own)
+        self._bag, self._n, self._alarm = bag, int(kept["n"]), bool(kept["alarm"])
+
+
+class DriftBet(_Bet):
+    """Two bets on ranks of finished episodes, one on their level and one on their spread (M10).
+
+    Parameters
+    ----------
+    ranks
+        The ranks of the guarded step, those of the assure episodes.
+    seed
+        The seed of the random draws, which also depend on a running count of the episodes.
+    level
+        The probability of never raising a false alarm.
+    t
+        The guarded step.
+    """
+
+    slopes = ((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
+
+    def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99, t: int = 0) -> None:
+        super().__init__(ranks, seed=seed, level=level)
+        self._t = t
+
+    def observe_limits(self, left: float, right: float) -> DriftReading:
+        """The evidence after an episode, given both limits of the predicted CDF at its outcome."""
+        return self.observe_noted([[left, right]])[0]
+
+    def _scores(self, noted: FloatArray) -> FloatArray:
+        keys = keyed_hash(self._counts(len(noted)), self._seed, "drift rank")
+        return draw_ranks(noted[:, 0], noted[:, 1], keys, seed=self._seed, step=self._t)
+
+    def _bets(self, p: float) -> tuple[float, ...]:
+        return p, abs(2.0 * p - 1.0)
+
+
+class HarmBet(_Bet):
+    """A bet that p − z has risen: that p now promises more than comes true (M26).
+
+    z is 1 for an episode that met the target. The bag starts with the assure episodes, so what
+    counts is a rise, not a bias that was always there. A fall of p − z, runs that end better than
+    predicted, loses the bet.
+
+    Parameters
+    ----------
+    excess
+        p − z of the assure episodes at the guarded step.
+    seed, level
+        As for `DriftBet`.
+    """
+
+    slopes = ((0.0, 0.5, 1.0, 2.0),)
+
+    def __init__(self, excess: ArrayLike, *, seed: int = 0, level: Level = 0.99) -> None:
+        given = np.asarray(excess, dtype=np.float64)
+        super().__init__((given + 1.0) / 2.0, seed=seed, level=level)
+
+    def _scores(self, noted: FloatArray) -> FloatArray:
+        return (noted[:, 0] + 1.0) / 2.0
+
+    def _bets(self, p: float) -> tuple[float, ...]:
+        return (p,)

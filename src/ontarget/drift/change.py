@@ -1,0 +1,438 @@
+"""What new episodes say of drift: has anything changed, is it harmful, which way, since when."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from ontarget._keyed import keyed_hash
+from ontarget._numerals import percent
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
+from ontarget.conformal._levels import Level, exact_level
+from ontarget.conformal._ranks import Ranks
+from ontarget.drift.bets import DriftBet, HarmBet
+from ontarget.drift.guard import NotedStep, check_guarded
+from ontarget.episodes import Episodes
+from ontarget.episodes._fingerprints import seen_before
+from ontarget.errors import CalibrationError, EpisodesError, InputError
+from ontarget.evaluation._labels import labelled
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.target_map import Calibrated
+from ontarget.target import Target
+
+__all__ = ["Bias", "Drift", "DriftJudgement", "Evidence", "drift_of"]
+
+_LEVEL = 0.95  # of the ranges around how far p is off
+# An order that tells outcomes this well is no order of time.
+_SORTED, _ENOUGH = 0.9, 20
+
+
+class DriftJudgement(StrEnum):
+    """What new episodes say of a change."""
+
+    NO_SIGN = "no sign of a change"
+    CHANGED = "changed"
+    WORSE = "changed for the worse"
+
+
+class Bias(NamedTuple):
+    """How far p lay from what came true, over some episodes.
+
+    ``too_high`` is mean p less the share that met the target, ``low`` and ``high`` its 95 % range.
+    ``column`` and ``value`` say which episodes these are, empty for all.
+    """
+
+    n: int
+    said: float
+    met: float
+    too_high: float
+    low: float
+    high: float
+    column: str = ""
+    value: str = ""
+
+    @property
+    def shows(self) -> bool:
+        """Whether chance hardly explains it."""
+        return self.low > 0.0 or self.high < 0.0
+
+    @property
+    def in_words(self) -> str:
+        """Which way p is off, and by how much."""
+        said = f"it said {percent(self.said)}, {percent(self.met)} of {self.n:,} came true"
+        if not self.shows:
+            return f"p is right on average as far as these runs can tell: {said}"
+        way = "high" if self.too_high > 0.0 else "low"
+        ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
+        return (
+            f"p is now {_points(self.too_high)} points too {way} ({ends[0]:.1f} to {ends[1]:.1f}): "
+            f"{said}"
+        )
+
+
+class Evidence(NamedTuple):
+    """How strongly a bet on a change was won.
+
+    ``highest`` is the most that the gambler ever had, who started with 1; ``alarm_after`` is after
+    how many episodes it reached the limit, None if never.
+    """
+
+    highest: float
+    limit: float
+    alarm_after: int | None
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What new episodes say of drift; prints as a few lines.
+
+    Attributes
+    ----------
+    target
+        The target that harm is about.
+    t
+        The step at which p and outcomes are compared.
+    n
+        How many episodes were.
+    change, harm
+        The evidence that anything has changed (M10), and that p has become too high for the
+        target (M26). Each is a false alarm with at most the probability 1 − level.
+    bias, before
+        How far p is off on the new episodes, and on the assure episodes.
+    since
+        From which of the episodes on, in the order given, they are most unlike the recorded ones: a
+        best guess. None if nothing has changed, or the order is unknown.
+    since_value
+        What the order says there.
+    order
+        What is known of the order, in words.
+    parts
+        How far p is off for each value of the columns that were asked for, 95 % ranges for all of
+        them together.
+    """
+
+    target: Target
+    t: int
+    n: int
+    change: Evidence
+    harm: Evidence
+    bias: Bias
+    before: Bias
+    since: int | None
+    since_value: str
+    order: str
+    parts: tuple[Bias, ...] = ()
+
+    @property
+    def judgement(self) -> DriftJudgement:
+        """Whether anything has changed, and whether for the worse."""
+        if self.harm.alarm_after is not None:
+            return DriftJudgement.WORSE
+        changed = self.change.alarm_after is not None
+        return DriftJudgement.CHANGED if changed else DriftJudgement.NO_SIGN
+
+    @property
+    def verdict(self) -> str:
+        """What was found, and what to do."""
+        if self.judgement is DriftJudgement.NO_SIGN:
+            return f"{self.judgement}, which is no proof: a small change needs more runs to show"
+        advice = "recalibrate on runs that started after the change, or fit anew"
+        return f"{self.judgement}: {self.bias.in_words}; what was promised need not hold: {advice}"
+
+    @property
+    def in_short(self) -> str:
+        """What was found, in a line."""
+        if self.judgement is DriftJudgement.NO_SIGN:
+            return f"{self.judgement} (evidence {self.change.highest:.3g} of {self.change.limit:g})"
+        return f"{self.judgement}: at step {self.t}, {self.bias.in_words}"
+
+    def __str__(self) -> str:
+        lines = {
+            "change": _in_words(self.change, self.n, "something has changed"),
+            "harm": _in_words(self.harm, self.n, "p has become too high"),
+            "p": f"at step {self.t}, {self.bias.in_words}",
+            "before": f"on the assure episodes {self._before}",
+            "since": self._since,
+            "order": self.order,
+        }
+        for part in self.parts:
+            if part.shows:
+                lines[f"{part.column} {part.value}"[:10]] = (
+                    f"where {part.column} is {part.value}, {part.in_words}"
+                )
+        lines["verdict"] = self.verdict
+        return "\n".join(f"{name:<10} {text}" for name, text in lines.items() if text)
+
+    @property
+    def _before(self) -> str:
+        before = self.before
+        way = "high" if before.too_high > 0.0 else "low"
+        return f"it was {_points(before.too_high)} points too {way}, of {before.n:,}"
+
+    @property
+    def _since(self) -> str:
+        if self.since is None:
+            return ""
+        at = f", {self.since_value}" * bool(self.since_value)
+        return f"since about run {self.since + 1:,} of {self.n:,}{at} (a best guess)"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        return {
+            "target": str(self.target),
+            "step": self.t,
+            "episodes": self.n,
+            "judgement": str(self.judgement),
+            "verdict": self.verdict,
+            "change": self.change._asdict(),
+            "harm": self.harm._asdict(),
+            "bias": self.bias._asdict(),
+            "before": self.before._asdict(),
+            "since": self.since,
+            "since_value": self.since_value,
+            "order": self.order,
+            "by": [part._asdict() for part in self.parts],
+        }
+
+
+def drift_of(
+    fitted: Fitted,
+    episodes: Episodes,
+    target: Target,
+    *,
+    calibration: Calibrated | None = None,
+    order: ArrayLike | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
+    level: Level = 0.99,
+    t: int = 0,
+) -> Drift:
+    """What these episodes say of drift; see `GoalMonitor.drift`."""
+    new = fitted.alike(episodes)
+    seen = seen_before(new, fitted.trained.fingerprints)
+    if seen.size:
+        raise CalibrationError(
+            f"drift is told by new episodes, and the monitor was fitted on {seen.size:,} of these "
+            f"{len(new):,} (first: episode {new.ids[seen[0]]!s}); leave them out"
+        )
+    groups = fitted.groups_in(new)
+    sides = [_Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()]
+    limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
+    met = target.contains(new.outcomes, fitted.grid)
+    for side in sides:
+        own = np.flatnonzero(groups == side.group)
+        limits[own], p[own] = side.answers(new.take(own))
+    turn, trouble = _turns(new, order, fitted.trained.seed)
+    turn = turn[~np.isnan(p[turn])]
+    if not turn.size:
+        raise EpisodesError(
+            f"none of these {len(new):,} episodes reaches step {t} with a good reading, so nothing "
+            "can be compared; choose an earlier step, or look at the feature columns"
+        )
+    excess = p - met
+    change = _evidence([side.drift_bet(level) for side in sides], groups[turn], limits[turn], level)
+    harm = _evidence([side.harm_bet(level) for side in sides], groups[turn], excess[turn], level)
+    since = None
+    if not trouble and change.alarm_after is not None:
+        since = _since(_places(sides, groups[turn], limits[turn]))
+    assured = [side.assured for side in sides]
+    return Drift(
+        target=target,
+        t=t,
+        n=int(turn.size),
+        change=change,
+        harm=harm,
+        bias=_bias(p[turn], met[turn]),
+        before=_bias(*(np.concatenate(one) for one in zip(*assured, strict=True))),
+        since=since,
+        since_value="" if since is None else str(np.asarray(order)[turn[since]]),
+        order=trouble,
+        parts=_parts(by or {}, turn, p, met),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One group at the step: its assure episodes, and what is said of new ones."""
+
+    fitted: Fitted
+    t: int
+    group: int
+    target: Target
+    calibration: Calibrated | None
+
+    def __post_init__(self) -> None:
+        check_guarded(self.fitted, self.t, self.group)
+
+    @property
+    def _noted(self) -> NotedStep:
+        return NotedStep(self.fitted, self.t, self.group, self.target, self.calibration)
+
+    def answers(self, new: Episodes) -> tuple[FloatArray, FloatArray]:
+        """Both limits of the law at each outcome, and p; NaN where the step is not reached."""
+        limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
+        rows = NotedStep(self.fitted, self.t, self.group)(new)
+        own = np.flatnonzero(np.isin(new.ids, list(rows)))
+        met = self.target.contains(new.outcomes, self.fitted.grid)
+        if own.size:
+            limits[own] = [rows[name] for name in new.ids[own].tolist()]
+            noted = self._noted(new)
+            p[own] = met[own] + np.array([noted[name][0] for name in new.ids[own].tolist()])
+        return limits, p
+
+    @cached_property
+    def assured(self) -> tuple[FloatArray, BoolArray]:
+        """What p was for the group's assure episodes, and which of them met the target."""
+        fitted = self.fitted
+        assert fitted.observed is not None  # the step has ranks
+        old = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == self.group)
+        met = self.target.contains(old.outcomes, fitted.grid)
+        p = self.answers(old)[1]
+        return p[~np.isnan(p)], met[~np.isnan(p)]
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks of the assure episodes."""
+        return self.fitted.at(self.t, self.group).ranks
+
+    def drift_bet(self, level: Level) -> tuple[int, DriftBet | HarmBet]:
+        """The group, and a bet that anything has changed."""
+        seed = self.fitted.trained.seed
+        return self.group, DriftBet(self.ranks.values, seed=seed, level=level, t=self.t)
+
+    def harm_bet(self, level: Level) -> tuple[int, DriftBet | HarmBet]:
+        """The group, and a bet that p has become too high."""
+        p, met = self.assured
+        return self.group, HarmBet(p - met, seed=self.fitted.trained.seed, level=level)
+
+
+def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArray, str]:
+    """The episodes in the order in which they are bet on, and why it is not the order of time.
+
+    They then come by lot, keyed on their ids: a file that is sorted by result must not look like a
+    change.
+    """
+    by_lot = np.argsort(keyed_hash(new.keys, seed, "drift order"), kind="stable")
+    if order is None:
+        return by_lot, (
+            "unknown, so the runs were taken by lot and nothing is said about when; pass a column "
+            "of times"
+        )
+    given = np.asarray(order)
+    if given.shape != (len(new),):
+        raise InputError(
+            f"order needs one value for each of {len(new):,} episodes, got the shape {given.shape}"
+        )
+    if any(one is None or one != one for one in given.tolist()):
+        raise InputError("order needs a value for every episode, and some are missing")
+    try:
+        places = np.unique(given, return_inverse=True)[1]
+    except TypeError as error:
+        raise InputError("order needs values of one kind: numbers, times or texts") from error
+    alike = _rank_correlation(places, new.outcomes)
+    if len(new) >= _ENOUGH and abs(alike) > _SORTED:
+        return by_lot, (
+            f"it sorts the runs by their outcome (rank correlation {alike:.2f}), so it was not "
+            "taken for time, and the runs were taken by lot"
+        )
+    return np.argsort(places, kind="stable"), ""
+
+
+def _rank_correlation(one: AnyArray, other: AnyArray) -> float:
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return 0.0
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+
+
+def _evidence(
+    bets: list[tuple[int, DriftBet | HarmBet]], groups: IndexArray, noted: FloatArray, level: Level
+) -> Evidence:
+    """A bet over the episodes in turn; groups bet each for itself, with an equal share of money."""
+    limit, rows = float(1 / (1 - exact_level(level))), noted.reshape(len(noted), -1)
+    total = np.zeros(len(noted))
+    for g, bet in bets:
+        own = np.flatnonzero(groups == g)
+        money = np.array([1.0, *(one.evidence for one in bet.observe_noted(rows[own]))])
+        total += money[np.cumsum(groups == g)] / len(bets)
+    reached = np.flatnonzero(total >= limit)
+    after = int(reached[0]) + 1 if reached.size else None
+    return Evidence(max(1.0, float(total.max())), limit, after)
+
+
+def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> FloatArray:
+    """Where each outcome lies among those of its group's assure episodes, as a share."""
+    found = np.empty(len(limits))
+    for side in sides:
+        own = groups == side.group
+        below, upto = side.ranks.counts(limits[own].mean(axis=1))
+        found[own] = (below + upto + 1.0) / (2.0 * side.ranks.n + 2.0)
+    return found
+
+
+def _since(place: FloatArray) -> int:
+    """From which episode on the places differ most from even ones, in level or in spread."""
+    found = []
+    for one in (place - 0.5, np.abs(2.0 * place - 1.0) - 0.5):
+        to_the_end = np.cumsum(one[::-1])[::-1]
+        found.append(to_the_end**2 / np.arange(one.size, 0, -1) / max(float(one.var()), 1e-12))
+    return int(np.argmax(np.maximum(*found)))
+
+
+def _bias(
+    p: FloatArray, met: BoolArray, *, level: float = _LEVEL, column: str = "", value: str = ""
+) -> Bias:
+    off = p - met
+    reach = math.inf
+    if off.size > 1:
+        reach = float(ndtri((1.0 + level) / 2.0) * off.std(ddof=1) / math.sqrt(off.size))
+    mean = float(off.mean())
+    said, share = float(p.mean()), float(met.mean())
+    return Bias(off.size, said, share, mean, mean - reach, mean + reach, column, value)
+
+
+def _parts(
+    by: Mapping[str, ArrayLike], turn: IndexArray, p: FloatArray, met: BoolArray
+) -> tuple[Bias, ...]:
+    """How far p is off for each value of each column; the more values, the wider the ranges."""
+    coded = []
+    for column, values in by.items():
+        given = np.asarray(values, dtype=object)
+        if given.shape != p.shape:
+            raise InputError(
+                f"by needs one value for each of {p.size:,} episodes, got the shape {given.shape} "
+                f"for {column!r}"
+            )
+        coded.append((column, *labelled(given[turn], column)))
+    n = sum(len(labels) for _, labels, _ in coded)
+    return tuple(
+        _bias(
+            p[turn][codes == code],
+            met[turn][codes == code],
+            level=1.0 - (1.0 - _LEVEL) / n,
+            column=column,
+            value=label,
+        )
+        for column, labels, codes in coded
+        for code, label in enumerate(labels)
+    )
+
+
+def _points(share: float) -> str:
+    points = abs(100.0 * share)
+    return f"{points:.0f}" if points >= 1.0 else f"{points:.1f}"
+
+
+def _in_words(found: Evidence, n: int, what: str) -> str:
+    if found.alarm_after is None:
+        return (
+            f"no sign that {what}: the evidence reached {found.highest:.3g}, and {found.limit:.3g} "
+            "would be an alarm"
+        )
+    return f"{what}: alarm after {found.alarm_after:,} of {n:,} runs, evidence {found.highest:.3g}"

@@ -1,0 +1,131 @@
+"""An alarm that follows a process which keeps changing: its rate holds in the long run (M26)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from ontarget._arguments import whole_number
+from ontarget._whole_file import write_whole
+from ontarget.conformal._levels import Level, exact_rate
+from ontarget.errors import Argument, InputError, ModelFileError
+from ontarget.fitted._kernels import P
+from ontarget.live.outlook import Status
+from ontarget.live.rules import AlarmRule, Assured, Trigger, clear_at
+from ontarget.live.watch import Watch
+
+__all__ = ["Following"]
+
+FOLLOW_FORMAT: Final = 1
+
+
+class Following(AlarmRule):
+    """An alarm whose threshold moves after every run that met its target, up or down.
+
+    A run that met its target and raised an alarm lowers the threshold, one that raised none lifts
+    it a little: τ ← τ + pace · (rate − alarmed). So the share of false alarms comes to the rate
+    whatever the process does, without any assumption. This holds in the long run only: nothing is
+    promised for any one run, and `within` says how near the share must be by now. It needs runs in
+    which nobody acted on the alarm.
+
+    Parameters
+    ----------
+    rate
+        The share of runs that meet their target and may raise an alarm.
+    threshold
+        Where to begin: the threshold that was promised before the change is a good start.
+    pace
+        How far one false alarm moves the threshold: more follows faster, and swings more.
+    for_steps
+        As in `Below`.
+
+    Examples
+    --------
+    >>> rule = Following(0.1, threshold=0.3, pace=0.05)
+    >>> [round(rule.observe(alarmed=one, met=True), 3) for one in (True, False)]
+    [0.255, 0.26]
+    >>> rule.n, rule.share
+    (2, 0.5)
+    """
+
+    regime: ClassVar[str] = "follow"
+    moves: ClassVar[bool] = True
+
+    def __init__(
+        self, rate: Level = 0.05, *, threshold: float, pace: float = 0.02, for_steps: int = 1
+    ) -> None:
+        self.rate = float(exact_rate(rate))
+        for name, value in (("threshold", threshold), ("pace", pace)):
+            if not 0.0 <= value <= 1.0 or (name == "pace" and value == 0.0):
+                raise InputError(Argument(name), f" needs a number from 0 to 1, got {value!r}")
+        self.threshold = float(threshold)
+        self.pace = float(pace)
+        self.for_steps = whole_number("for_steps", for_steps, least=1)
+        self.n = 0  # runs that met their target
+        self.false_alarms = 0
+
+    @property
+    def share(self) -> float:
+        """The share of runs that met their target and raised an alarm; NaN before the first."""
+        return self.false_alarms / self.n if self.n else math.nan
+
+    @property
+    def within(self) -> float:
+        """How far that share can be from the rate by now, whatever the process does."""
+        return min(1.0, (1.0 + self.pace) / (self.pace * self.n)) if self.n else 1.0
+
+    def trigger(self, assured: Assured | None) -> Trigger:
+        """The rule as data, for a run that begins now."""
+        return Trigger(P, self.threshold, clear_at(self.threshold), self.for_steps, self.threshold)
+
+    def observe(self, *, alarmed: bool, met: bool) -> float:
+        """The threshold after one more finished run, in which nobody acted on an alarm."""
+        if met:
+            self.n += 1
+            self.false_alarms += bool(alarmed)
+            self.threshold += self.pace * (self.rate - bool(alarmed))
+        return self.threshold
+
+    def learn_from(self, watch: Watch) -> float:
+        """The threshold after a watched run that is over; one that was taken over is passed over.
+
+        Call it once per run, before `Watch.reset`.
+        """
+        if watch.rule is not self:
+            raise InputError("learn_from needs a watch that was made with this very rule")
+        if watch.status is not Status.DONE:
+            raise InputError(
+                f"learn_from needs a run that is over, this one is {watch.status}; call end first"
+            )
+        if watch.intervened_at is not None:
+            return self.threshold
+        alarmed = any(change.status is Status.ALARM for change in watch.changes)
+        return self.observe(alarmed=alarmed, met=watch.peek().p == 1.0)
+
+    def save(self, path: str | Path) -> None:
+        """Write the rule to a small JSON file; it appears whole or not at all."""
+        kept = {"format": FOLLOW_FORMAT, **vars(self)}
+        write_whole(Path(path), [json.dumps(kept).encode()])
+
+    @classmethod
+    def load(cls, path: str | Path) -> Following:
+        """The rule that `save` wrote, as it stood."""
+        try:
+            kept: dict[str, Any] = json.loads(Path(path).read_bytes())
+            version = kept.pop("format")
+            rule = cls(kept["rate"], threshold=0.0, pace=kept["pace"], for_steps=kept["for_steps"])
+            rule.threshold = float(kept["threshold"])
+            rule.n, rule.false_alarms = (int(kept[name]) for name in ("n", "false_alarms"))
+            whole = 0 <= rule.false_alarms <= rule.n
+            if not (whole and -rule.pace <= rule.threshold <= 1.0 + rule.pace):
+                raise ValueError(f"a threshold of {rule.threshold} after {rule.n} runs")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: it holds no alarm that follows ({error})") from error
+        if version != FOLLOW_FORMAT:
+            raise ModelFileError(
+                f"{path}: a rule of format {FOLLOW_FORMAT} is needed, got {version!r}; start a new "
+                "one"
+            )
+        return rule

@@ -1,0 +1,332 @@
+"""The drift guard: a test, valid after every episode, of whether the process changed (M10)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ontarget._whole_file import write_whole
+from ontarget.conformal._levels import Level
+from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
+from ontarget.episodes import Episodes
+from ontarget.errors import (
+    CalibrationError,
+    CensoredError,
+    FewEpisodesError,
+    GroupError,
+    InputError,
+    ModelFileError,
+)
+from ontarget.fitted._kernels import P
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.question import Question
+from ontarget.fitted.target_map import Calibrated
+from ontarget.target import Target
+
+__all__ = [
+    "DriftGuard",
+    "GuardedOn",
+    "NotedStep",
+    "check_guarded",
+    "guard_of",
+    "harm_guard_of",
+]
+
+# What is noted of each episode that reaches the guarded step with a good reading, by id.
+Noted: TypeAlias = Callable[[Episodes], dict[object, tuple[float, ...]]]
+
+GUARD_FORMAT: Final = 1
+# An id is known again for so many later episodes; memory stays the same however long it watches.
+_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True)
+class GuardedOn:
+    """What a guard is about; a stored guard goes on only where all of it is the same.
+
+    ``monitor`` is a hash of what the guard compares with, ``target`` is empty unless the guard is
+    about one target.
+    """
+
+    kind: str
+    monitor: str
+    t: int
+    level: str
+    group: str
+    target: str = ""
+
+
+class DriftGuard:
+    """A guard that collects evidence from finished episodes that the process has changed.
+
+    Episodes must be counted in the order in which they **started**. If they overlap in time,
+    announce each with `begin`. Then `observe` keeps an episode that finishes early until those that
+    started before it are in. If an announced episode will never be observed, `withdraw` it.
+
+    Every episode counts only once: an id that the guard has seen is refused. It remembers the last
+    100,000 ids.
+
+    A guard outlives the process: `save` writes it to a small file, from which
+    ``monitor.drift_guard(resume=path)`` goes on with the same evidence. It can be pickled and
+    deep-copied, too.
+
+    Examples
+    --------
+    >>> from ontarget import Episodes, GoalMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> walks = Episodes.from_arrays(rng.normal(size=(302, 3, 1)), rng.normal(size=(302, 3)))
+    >>> guard = GoalMonitor().fit(walks.take(range(300)), progress=False).drift_guard()
+    >>> guard.begin(300)
+    >>> guard.begin(301)
+    >>> guard.observe(walks.take([301])).n  # it waits for the one that began before it
+    0
+    >>> guard.withdraw(300).n  # which broke down and has no outcome
+    1
+    """
+
+    def __init__(self, bet: DriftBet | HarmBet, noted: Noted, about: GuardedOn) -> None:
+        self._bet = bet
+        self._noted = noted
+        self._about = about
+        self._seen: dict[object, None] = {}  # begun, observed or withdrawn, the oldest first
+        self._order: dict[object, None] = {}  # announced and not yet counted, by start
+        self._announced = False
+        self._held: dict[object, tuple[float, ...] | None] = {}
+        self.reading = DriftReading(0, math.nan, 1.0, alarm=False)
+
+    @property
+    def t(self) -> int:
+        """The guarded step."""
+        return self._about.t
+
+    def begin(self, episode_id: object) -> None:
+        """Announce an episode that starts now."""
+        if episode_id in self._seen:
+            raise InputError(
+                f"episode {episode_id!r} has begun already, or was observed or withdrawn; give "
+                "each run an id of its own"
+            )
+        self._announced = True
+        self._remember(episode_id)
+        self._order[episode_id] = None
+
+    def withdraw(self, episode_id: object) -> DriftReading:
+        """The evidence after an announced episode was taken back, because it will not be observed.
+
+        Episodes that were waiting for it are counted now. Never withdraw an episode because of its
+        outcome: the remaining ones would no longer be like those recorded.
+        """
+        if episode_id not in self._order or episode_id in self._held:
+            raise InputError(
+                f"withdraw needs an episode that was announced by begin and not observed, "
+                f"got {episode_id!r}"
+            )
+        del self._order[episode_id]
+        return self._count()
+
+    def observe(self, episodes: Episodes) -> DriftReading:
+        """The evidence after these finished episodes, one or more, in the order they started.
+
+        An episode that ended before the guarded step, or has a bad reading there, is passed over.
+        """
+        noted, ids = self._noted(episodes), episodes.ids.tolist()
+        for episode_id in ids:
+            self._check_new(episode_id)
+        for episode_id in ids:
+            self._held[episode_id] = noted.get(episode_id)
+            if not self._announced:
+                self._remember(episode_id)
+                self._order[episode_id] = None
+        return self._count()
+
+    def _check_new(self, episode_id: object) -> None:
+        """Refuse an episode that would count twice, or out of turn."""
+        waiting = episode_id in self._order and episode_id not in self._held
+        if not waiting and episode_id in self._seen:
+            raise InputError(
+                f"episode {episode_id!r} was observed or withdrawn already; each run counts once, "
+                "under an id of its own"
+            )
+        if not waiting and self._announced:
+            raise InputError(
+                f"episode {episode_id!r} never began; announce all with begin, or none"
+            )
+
+    def _count(self) -> DriftReading:
+        """Bet on the waiting episodes for which no earlier one is missing."""
+        counted = []
+        while self._order and (first := next(iter(self._order))) in self._held:
+            del self._order[first]
+            values = self._held.pop(first)
+            if values is not None:
+                counted.append(values)
+        if counted:
+            self.reading = self._bet.observe_noted(counted)[-1]
+        return self.reading
+
+    def _remember(self, episode_id: object) -> None:
+        self._seen[episode_id] = None
+        if len(self._seen) > _REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+
+    def save(self, path: str | Path) -> None:
+        """Write the guard to a small JSON file; it appears whole or not at all.
+
+        Ids need to be texts or whole numbers.
+        """
+        kept = {
+            "format": GUARD_FORMAT,
+            "about": asdict(self._about),
+            "bet": self._bet.to_json(),
+            "reading": [None if one != one else one for one in self.reading],
+            "announced": self._announced,
+            "seen": list(self._seen),
+            "order": list(self._order),
+            "held": [[name, values] for name, values in self._held.items()],
+        }
+        strange = [one for one in self._seen if not isinstance(one, str | int)]
+        if strange:
+            raise InputError(
+                f"a guard is saved with ids that are texts or whole numbers, got {strange[0]!r}; "
+                "pickle it, or name the episodes by texts"
+            )
+        write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
+
+    def _resume(self, path: str | Path) -> DriftGuard:
+        """The guard itself, from where the file that `save` wrote leaves off; all is checked."""
+        try:
+            kept: dict[str, Any] = json.loads(Path(path).read_bytes())
+            version, about = kept["format"], dict(kept["about"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: it is no file that a guard was saved to") from error
+        if version != GUARD_FORMAT:
+            raise ModelFileError(
+                f"{path}: a guard of format {GUARD_FORMAT} is needed, got {version!r}; start a new "
+                "one"
+            )
+        for name, own in asdict(self._about).items():
+            if about.get(name) != own:
+                raise InputError(
+                    f"{path}: the saved guard is for another {name}, {about.get(name)!r}, not "
+                    f"{own!r}; ask for the guard as it was first asked for, of the same model file"
+                )
+        try:
+            self._bet.restore(kept["bet"])
+            n, p, evidence, alarm = kept["reading"]
+            self.reading = DriftReading(
+                int(n), math.nan if p is None else float(p), float(evidence), bool(alarm)
+            )
+            self._announced = bool(kept["announced"])
+            self._seen, self._order = dict.fromkeys(kept["seen"]), dict.fromkeys(kept["order"])
+            self._held = {
+                name: None if values is None else tuple(map(float, values))
+                for name, values in kept["held"]
+            }
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: its guard is damaged: {error}") from error
+        return self
+
+
+@dataclass(frozen=True)
+class NotedStep:
+    """What is noted of finished episodes at one step; a class, so that it can be pickled.
+
+    Both limits of the law at the outcome; or, about a target, p − z (M26).
+    """
+
+    fitted: Fitted
+    t: int
+    group: int
+    target: Target | None = None
+    calibration: Calibrated | None = None
+
+    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
+        """What is noted of each of the episodes that reaches the step, by its id."""
+        fitted = self.fitted
+        episodes = fitted.alike(episodes, any_horizon=True)
+        if np.any(fitted.groups_in(episodes) != self.group):
+            raise GroupError("this guard is for one group; guard each group by itself")
+        if self.t >= episodes.horizon:
+            return {}
+        at = fitted.at(self.t, self.group, self.calibration)
+        rows = episodes.at(self.t, grid=fitted.grid)
+        good = np.flatnonzero(~fitted.bad_readings(rows.states))
+        states, so_far = rows.states[good], rows.behavior[good]
+        found: tuple[Any, ...]
+        if self.target is None:
+            found = at.cdf_limits(at.inputs(states, so_far), rows.response[good])
+        else:
+            question = Question.of(self.target, fitted.grid)
+            p = at.outlook(states, so_far, question, np.empty(0))[:, 0, P]
+            found = (p - question.targets[0].contains(rows.outcomes[good], fitted.grid),)
+        noted = zip(*(one.tolist() for one in found), strict=True)
+        return dict(zip(rows.ids[good].tolist(), noted, strict=True))
+
+
+def guard_of(
+    fitted: Fitted, *, t: int, level: Level, group: int, resume: str | Path | None = None
+) -> DriftGuard:
+    """The guard of one step against any change."""
+    check_guarded(fitted, t, group)
+    ranks = fitted.at(t, group).ranks
+    bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
+    about = GuardedOn("drift", _digest(fitted), t, str(level), _name(fitted, group))
+    guard = DriftGuard(bet, NotedStep(fitted, t, group), about)
+    return guard if resume is None else guard._resume(resume)
+
+
+def harm_guard_of(
+    fitted: Fitted,
+    target: Target,
+    calibration: Calibrated | None,
+    *,
+    t: int,
+    level: Level,
+    group: int,
+    resume: str | Path | None = None,
+) -> DriftGuard:
+    """The guard of one step against p that promises more of the target than it did (M26)."""
+    check_guarded(fitted, t, group)
+    noted = NotedStep(fitted, t, group, target, calibration)
+    assert fitted.observed is not None  # there are ranks at the step
+    own = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == group)
+    bet = HarmBet([one for (one,) in noted(own).values()], seed=fitted.trained.seed, level=level)
+    name = _name(fitted, group)
+    about = GuardedOn("harm", _digest(fitted), t, str(level), name, str(target))
+    guard = DriftGuard(bet, noted, about)
+    return guard if resume is None else guard._resume(resume)
+
+
+def check_guarded(fitted: Fitted, t: int, group: int) -> None:
+    """Refuse a step for which there is nothing to compare new episodes with."""
+    ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
+    if trouble:
+        raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
+    if fitted.stopped[group]:
+        raise CensoredError(
+            f"{fitted.stopped[group]:,} assure episodes were cut off, so the others are a "
+            "selection that new runs differ from; a drift guard needs episodes that all ended"
+        )
+    if not ranks.n:
+        raise FewEpisodesError(
+            f"a drift guard needs assure episodes that reach step {t}, and this monitor has none; "
+            "fit with a split that has some"
+        )
+
+
+def _digest(fitted: Fitted) -> str:
+    """A hash of what guards compare with."""
+    parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
+    text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def _name(fitted: Fitted, group: int) -> str:
+    return "" if fitted.groups is None else str(fitted.groups[group])

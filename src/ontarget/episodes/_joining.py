@@ -1,0 +1,185 @@
+"""Several recordings as one: what they must have in common, and their rows step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import AnyArray, BoolArray, FloatArray
+from ontarget.episodes._dictionaries import recoded_store
+from ontarget.episodes._store import Store
+from ontarget.episodes.schema import Schema
+from ontarget.errors import EpisodesError
+
+__all__ = ["joined_store"]
+
+_LIKE = "read the later ones with like= the first"
+
+
+def joined_store(stores: Sequence[Store]) -> Store:
+    """One store of all episodes, in the order given; refused if they differ in kind."""
+    first, *others = stores
+    for number, other in enumerate(others, start=2):
+        _check_alike(first, other, number)
+    _check_ids(stores)
+    schema = _common_schema(stores)
+    coded = [recoded_store(store, schema) for store in stores]
+    horizon = max(store.horizon for store in stores)
+    found = replace(
+        first,
+        schema=schema,
+        horizon=horizon,
+        ids=np.concatenate([store.ids for store in stores]),
+        groups=_of_each(stores, "groups"),
+        weights=_of_each(stores, "weights"),
+        truncated=_flags(stores, "truncated"),
+        terminated=_flags(stores, "terminated"),
+        lengths=np.concatenate([store.lengths for store in stores]),
+        offsets=np.sum([_padded(store.offsets, coded) for store in coded], axis=0),
+        states=np.stack([_by_step(coded, [s.states[j] for s in coded]) for j in range(len(schema))])
+        if len(schema)
+        else np.empty((0, sum(store.before.size for store in stores))),
+        rewards=_rows(coded, "rewards"),
+        before=_by_step(coded, [store.before for store in coded]),
+        ahead=_rows(coded, "ahead"),
+        outcomes=np.concatenate([store.outcomes for store in stores]),
+        dropped=sum(store.dropped for store in stores),
+        censoring=next((store.censoring for store in stores if store.censoring), ""),
+        remarks=tuple(dict.fromkeys(chain.from_iterable(store.remarks for store in stores))),
+        unseen=sum(store.unseen for store in coded),
+    )
+    _check_complete(stores, found)
+    return found
+
+
+def _check_alike(first: Store, other: Store, number: int) -> None:
+    """Refuse what cannot be told apart once it is in one table."""
+    pairs: dict[str, tuple[Any, Any, str]] = {
+        "list of features": (first.schema.names, other.schema.names, _LIKE),
+        "kind of features": (_kinds(first), _kinds(other), _LIKE),
+        "behavior": (first.behavior.spec, other.behavior.spec, _LIKE),
+        "column of groups": (_group(first), _group(other), "read all of them with the same group="),
+        "use of weights": (
+            first.weights is not None,
+            other.weights is not None,
+            "give weights to all of them, after concat: weighted(…)",
+        ),
+        "use of rewards": (
+            first.rewards is not None,
+            other.rewards is not None,
+            "record rewards for all of them, or for none",
+        ),
+    }
+    if first.horizon_declared or other.horizon_declared:
+        pairs["declared horizon"] = (
+            first.horizon if first.horizon_declared else None,
+            other.horizon if other.horizon_declared else None,
+            "pass the same horizon= to all of them",
+        )
+    if first.censoring and other.censoring:
+        pairs["treatment of cut-off episodes"] = (
+            first.censoring,
+            other.censoring,
+            "read all of them with the same censored=",
+        )
+    for what, (one, another, remedy) in pairs.items():
+        if one != another:
+            raise EpisodesError(
+                f"concat needs episodes with one {what}, got {one} first and {another} in part "
+                f"{number}; {remedy}"
+            )
+
+
+def _check_ids(stores: Sequence[Store]) -> None:
+    """Refuse an id that stands for two episodes."""
+    kinds = {"text" if store.ids.dtype.kind in "OUS" else "number" for store in stores}
+    if len(kinds) > 1:
+        raise EpisodesError(
+            "concat needs ids of one kind, got numbers and texts; record all of them with "
+            "numbers, or all with texts"
+        )
+    ids, counts = np.unique(np.concatenate([store.ids for store in stores]), return_counts=True)
+    twice = ids[counts > 1]
+    if twice.size:
+        raise EpisodesError(
+            f"concat needs different ids, got {twice.size:,} of them in several parts (first: "
+            f"{twice[0]!s}); if these are the same episodes, pass them once; otherwise give each "
+            "recording ids of its own, with ids=… or with several columns, "
+            "episode=['season', 'run']"
+        )
+
+
+def _check_complete(stores: Sequence[Store], found: Store) -> None:
+    """Refuse a longer horizon that makes unfinished what counted as complete."""
+    before = sum(int(np.count_nonzero(store.censored)) for store in stores)
+    more = int(np.count_nonzero(found.censored)) - before
+    if more:
+        raise EpisodesError(
+            f"concat needs one horizon: {more:,} episodes were cut off at the end of their own "
+            f"recording, whose longest run is shorter than the {found.horizon} steps of another; "
+            "pass the same horizon= to all of them"
+        )
+
+
+def _common_schema(stores: Sequence[Store]) -> Schema:
+    """The first schema, its dictionaries with the further categories of the others."""
+    features = list(stores[0].schema.features)
+    for j, feature in enumerate(features):
+        if feature.categories is not None:
+            listed = chain.from_iterable(s.schema.features[j].categories or () for s in stores)
+            features[j] = replace(feature, categories=tuple(dict.fromkeys(listed)))
+    return Schema(tuple(features))
+
+
+def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArray:
+    """A column of rows in time-major order: of each step, the rows of every store in turn."""
+    offsets = [_padded(store.offsets, stores) for store in stores]
+    parts = [
+        column[own[t] : own[t + 1]]
+        for t in range(offsets[0].size - 1)
+        for column, own in zip(columns, offsets, strict=True)
+    ]
+    return np.concatenate(parts)
+
+
+def _padded(offsets: AnyArray, stores: Sequence[Store]) -> AnyArray:
+    """The offsets of a store as if it had the steps of the longest."""
+    more = max(store.offsets.size for store in stores) - offsets.size
+    return np.concatenate([offsets, np.full(more, offsets[-1])]).astype(np.intp)
+
+
+def _rows(stores: Sequence[Store], name: str) -> FloatArray | None:
+    columns = [getattr(store, name) for store in stores]
+    return None if columns[0] is None else _by_step(stores, columns)
+
+
+def _of_each(stores: Sequence[Store], name: str) -> Any:
+    columns = [getattr(store, name) for store in stores]
+    return None if columns[0] is None else np.concatenate(columns)
+
+
+def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
+    """One flag per episode; a recording that lacks it says the same by its other flag."""
+    if all(getattr(store, name) is None for store in stores):
+        return None
+    found = []
+    for store in stores:
+        own, ended, cut = getattr(store, name), store.terminated, store.truncated
+        if own is None:
+            none = np.zeros(store.lengths.size, dtype=np.bool_)
+            unfinished = ~ended if ended is not None else none if cut is None else cut
+            own = unfinished if name == "truncated" else ~unfinished
+        found.append(own)
+    return np.concatenate(found)
+
+
+def _kinds(store: Store) -> list[str]:
+    return ["text" if one.categories is not None else "numbers" for one in store.schema.features]
+
+
+def _group(store: Store) -> str | None:
+    return None if store.groups is None else store.roles.group or "groups"

@@ -1,0 +1,190 @@
+"""A fitted monitor on new episodes: its models kept, everything that is promised made anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import FloatArray
+from ontarget.episodes import Episodes
+from ontarget.episodes._fingerprints import fingerprints, seen_before
+from ontarget.errors import CalibrationError, EpisodesError, FewEpisodesError, GroupError
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._impossible import Limits
+from ontarget.fitting._rehearsing import Stage, rehearsed
+from ontarget.fitting.ranking import Part, rank_table, whole_run_excess
+from ontarget.fitting.tasks import step_rows
+
+__all__ = ["recalibrated"]
+
+
+def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
+    """The same models, with ranks, excesses and assure episodes from these new episodes.
+
+    If ``renew_p``, half of them, chosen by a hash of their ids, teach the maps of targets in place
+    of the learning episodes, and the others are assure episodes. In the paper's way one half are
+    calibration episodes: there p comes from ranks.
+    """
+    new = _admitted(fitted, episodes)
+    in_halves = renew_p or fitted.curves is None
+    first, second = _halves(new, seed) if in_halves else (None, new)
+    if second is None or (in_halves and first is None):
+        raise FewEpisodesError(
+            f"half of the new episodes need to be some that ended, got {len(new)} episodes; "
+            "record more"
+        )
+    _check_groups(fitted, second)
+    own = _Answered(fitted, second)
+    ranked = own if fitted.curves is not None or first is None else _Answered(fitted, first)
+    ranks = rank_table(
+        ranked.limits(),
+        ranked.part,
+        horizon=fitted.horizon,
+        n_groups=fitted.n_groups,
+        seed=seed,
+    )
+    teaches = first if fitted.curves is not None else None
+    rehearsal = fitted.rehearsal
+    if teaches is not None:
+        rehearsal = _Answered(fitted, teaches).rehearsal(seed)
+    sizes, known = _seen(fitted, first, second)
+    return replace(
+        fitted,
+        ranks=ranks,
+        assure=second.compact(),
+        excess=whole_run_excess(own.limits(), own.part, ranks, fitted.curves),
+        rehearsal=rehearsal,
+        trained=replace(
+            fitted.trained,
+            seed=seed,
+            sizes=sizes,
+            censoring=new.censoring,
+            fingerprints=read_only(known),
+        ),
+    )
+
+
+def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
+    """The new episodes as the monitor reads them; refused if it has seen any of them."""
+    new = fitted.alike(episodes, cut_off=True)
+    longest = int(new.lengths.max())
+    if longest > fitted.horizon:
+        raise EpisodesError(
+            f"the new episodes need at most the monitor's {fitted.horizon} steps, got one of "
+            f"{longest}; fit anew, on old and new episodes together"
+        )
+    seen = seen_before(new, fitted.trained.fingerprints)
+    if seen.size:
+        raise CalibrationError(
+            f"recalibrate needs new episodes, and {seen.size:,} of these {len(new):,} are among "
+            f"those that the monitor was fitted on (first: episode {new.ids[seen[0]]!s}); leave "
+            "them out, or recalibrate the monitor as it was before it saw them"
+        )
+    if new.weights is not None and new.cut_off.any():
+        raise EpisodesError(
+            "weights need episodes that all ended, got some that were cut off; leave them out, or "
+            "do without weights"
+        )
+    declared = fitted.horizon_declared
+    store = replace(
+        new.compact()._store, horizon=fitted.horizon, horizon_declared=declared, dropped=new.dropped
+    )
+    return Episodes(store, grid=fitted.grid)
+
+
+def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
+    """What is estimated from, and what is promised on; estimates need known outcomes (M24)."""
+    if len(new) < 2:
+        return None, None
+    parts = new.split(0.5, 0.5, seed=seed, by_group=None if new.groups is None else "stratify")
+    ended = np.flatnonzero(~parts.learn.cut_off)
+    return (parts.learn.take(ended) if ended.size else None), parts.assure
+
+
+def _check_groups(fitted: Fitted, assure: Episodes) -> None:
+    """Refuse to leave a group without any episode that assures it."""
+    counts = np.bincount(fitted.groups_in(assure), minlength=fitted.n_groups)
+    if fitted.groups is not None and not counts.all():
+        lacking = fitted.groups[int(np.argmin(counts))]
+        raise GroupError(
+            f"recalibrate needs new episodes of every group, got none of {lacking!r}; record some, "
+            "or fit anew without that group"
+        )
+
+
+def _seen(
+    fitted: Fitted, first: Episodes | None, second: Episodes
+) -> tuple[dict[str, int], FloatArray]:
+    """How many episodes each part now has, and the fingerprints of all of them.
+
+    The former assure episodes are in no part any more: nothing depends on them.
+    """
+    trained = fitted.trained
+    found = {name: trained.fingerprints_of(name) for name in trained.sizes if name != "assure"}
+    if first is not None:
+        more = np.sort(fingerprints(first))
+        if fitted.curves is None:
+            found["calibrate"] = more
+        else:
+            found["learn"] = np.concatenate([found["learn"], more])
+    found["assure"] = np.sort(fingerprints(second))
+    return {name: own.size for name, own in found.items()}, np.concatenate(list(found.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """New episodes, and what the kept models say of them."""
+
+    fitted: Fitted
+    episodes: Episodes
+
+    @property
+    def part(self) -> Part:
+        """The episodes as ranks are formed from them."""
+        fitted = self.fitted
+        return Part("assure", self.episodes, fitted.groups_in(self.episodes), fitted.may_miss)
+
+    def limits(self) -> Limits:
+        """Both limits of each step's law at the outcomes; NaN where a reading is bad."""
+        found: Limits = {}
+        for t in range(self.fitted.horizon):
+            rows = self.episodes.at(t, grid=self.fitted.grid)
+            if len(rows) and self.fitted.is_trained(t):
+                law = self.fitted.at(t)
+                good = np.flatnonzero(~self.fitted.bad_readings(rows.states))
+                left, right = np.full((2, len(rows)), np.nan)
+                if good.size:
+                    inputs = law.inputs(rows.states[good], rows.behavior[good])
+                    left[good], right[good] = law.cdf_limits(inputs, rows.response[good])
+                found[t] = left, right
+        return found
+
+    def rehearsal(self, seed: int) -> Rehearsal:
+        """The episodes in the place of learning episodes: every model is honest about them."""
+        fitted = self.fitted
+        stage = Stage.of(self.episodes, seed, pace=fitted.pace, sets_alarms=False)
+        limits: Limits = {}
+        asked = stage.asking(
+            step_rows(
+                stage.episodes,
+                stage.steps,
+                grid=fitted.grid,
+                reads_step=fitted.reads_step,
+                pace=fitted.pace,
+            )
+        )
+        for one in asked:
+            if not fitted.is_trained(one.step):
+                continue
+            law, rows = fitted.at(one.step), stage.episodes.at(one.step, grid=fitted.grid)
+            good = np.flatnonzero(~fitted.bad_readings(rows.states))
+            left, right = np.full((2, *one.y.shape), np.nan)
+            if good.size:
+                inputs = law.inputs(rows.states[good], rows.behavior[good])
+                left[good], right[good] = law._limits(inputs, one.y[good])
+            limits[one.step] = left, right
+        groups = fitted.groups_in(stage.episodes)
+        return rehearsed(limits, stage, groups, seed)

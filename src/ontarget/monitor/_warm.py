@@ -1,0 +1,68 @@
+"""Fitting anew from where an earlier fit left off: its settings, and its split of old episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import IndexArray
+from ontarget.episodes import Episodes, PaperSplit, Schema, Split
+from ontarget.episodes._fingerprints import fingerprints
+from ontarget.errors import Argument, EpisodesError, InputError
+from ontarget.fitted.fitted import Fitted
+
+__all__ = ["check_settings", "warm_split"]
+
+
+def check_settings(
+    own: Mapping[str, Any], default: Mapping[str, Any], kept: Mapping[str, Any]
+) -> None:
+    """Refuse settings that differ from those of the earlier fit, which are taken over."""
+    for name, value in own.items():
+        if value != default[name] and value != kept[name]:
+            raise InputError(
+                Argument("warm"),
+                f" takes over the settings of its monitor, {name}={kept[name]!r}, got "
+                f"{name}={value!r}; call GoalMonitor().fit(…, warm=…), or fit without ",
+                Argument("warm"),
+            )
+
+
+def warm_split(
+    fitted: Fitted, episodes: Episodes, divide: Callable[[Episodes], Split | PaperSplit]
+) -> Split | PaperSplit:
+    """The episodes divided: those of the earlier fit as they were then, the others by ``divide``.
+
+    So no episode that ever assured a promise is learned from.
+    """
+    if episodes.schema.names != fitted.schema.names:
+        raise EpisodesError(
+            f"the episodes need the features of the monitor in warm ("
+            f"{', '.join(fitted.schema.names)}), got ({', '.join(episodes.schema.names)}); read "
+            "them with like=monitor"
+        )
+    known = Schema(tuple(replace(one, unseen="missing") for one in fitted.schema.features))
+    marks = fingerprints(episodes.recoded(known))
+    names = list(fitted.trained.sizes)
+    places = {
+        name: np.flatnonzero(np.isin(marks, fitted.trained.fingerprints_of(name))) for name in names
+    }
+    new = np.setdiff1d(np.arange(len(episodes)), np.concatenate(list(places.values())))
+    if new.size:
+        parts = divide(episodes.take(new))._asdict()
+        for name in names:
+            if parts[name] is not None:
+                more = new[np.isin(episodes.ids[new], parts[name].ids)]
+                places[name] = np.concatenate([places[name], more])
+    kind: Any = Split if "learn" in places else PaperSplit
+    found: Split | PaperSplit = kind(
+        **{name: _taken(episodes, index) for name, index in places.items()}, rest=None
+    )
+    return found
+
+
+def _taken(episodes: Episodes, index: IndexArray) -> Episodes | None:
+    return episodes.take(np.sort(index)) if index.size else None

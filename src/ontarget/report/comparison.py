@@ -1,0 +1,224 @@
+"""Two monitors on the same new episodes: which one to deploy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget._typing import FloatArray
+from ontarget.errors import FewEpisodesError, InputError
+from ontarget.evaluation import NO_ALARM, log_losses, paired_difference, squared_errors
+from ontarget.evaluation.comparison import Difference
+from ontarget.live.rules import AlarmRule
+from ontarget.report.measured import Measured
+from ontarget.target import Target
+
+__all__ = ["Comparison", "Pair", "compare"]
+
+
+class Pair(NamedTuple):
+    """One measure of both monitors, and the first less the second with its 95 % interval."""
+
+    first: float
+    second: float
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two monitors measured on the same forecasts of the same episodes; prints as a few lines.
+
+    Attributes
+    ----------
+    names
+        What the monitors are called.
+    target, episodes, forecasts
+        What was compared: only steps at which both know p.
+    brier, log_loss, ece
+        How good p is; lower is better. The calibration error has no interval of its own.
+    false_alarms, in_time
+        The share of good runs that raised an alarm, and of failures caught in time; None if one of
+        the monitors cannot promise the alarm.
+    no_alarms
+        Why not.
+    seen
+        How many of the episodes each was fitted on.
+    """
+
+    names: tuple[str, str]
+    target: Target
+    episodes: int
+    forecasts: int
+    brier: Pair
+    log_loss: Pair
+    ece: tuple[float, float]
+    false_alarms: Pair | None
+    in_time: Pair | None
+    no_alarms: str
+    seen: tuple[int, int]
+
+    @property
+    def preferred(self) -> str | None:
+        """The monitor whose p is better beyond chance; None if neither is, or scores disagree."""
+        shown = [one.difference for one in (self.brier, self.log_loss) if one.difference.shows]
+        better = {self.names[0] if one.value < 0.0 else self.names[1] for one in shown}
+        return better.pop() if len(better) == 1 and not any(self.seen) else None
+
+    @property
+    def verdict(self) -> str:
+        """Which to deploy, in words."""
+        for name, n in zip(self.names, self.seen, strict=True):
+            if n:
+                return (
+                    f"cannot say: {name} was fitted on {n:,} of these {self.episodes:,} episodes, "
+                    "which flatters it; compare on episodes that neither has seen"
+                )
+        if self.preferred is not None:
+            other = next(name for name in self.names if name != self.preferred)
+            return f"deploy {self.preferred}: its p is better than that of {other} beyond chance"
+        if self.brier.difference.shows and self.log_loss.difference.shows:
+            return "cannot say: one is better by the Brier score, the other by log loss"
+        return (
+            f"no difference shows on these {self.episodes:,} episodes: keep the one that is in use"
+        )
+
+    def __str__(self) -> str:
+        first, second = self.names
+        lines = {
+            "first": first,
+            "second": second,
+            "target": f"{self.target}, {self.episodes:,} episodes, {self.forecasts:,} forecasts "
+            "that both can make",
+            "Brier": _measure(self.brier),
+            "log loss": _measure(self.log_loss),
+            "ECE": f"{self.ece[0]:.4f} and {self.ece[1]:.4f}",
+            "false": "" if self.false_alarms is None else _shares(self.false_alarms, "good runs"),
+            "caught": "" if self.in_time is None else _shares(self.in_time, "failures, in time"),
+            "alarm": self.no_alarms and f"not compared: {self.no_alarms}",
+            "verdict": self.verdict,
+        }
+        return "\n".join(f"{name:<10} {text}" for name, text in lines.items() if text)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        pairs = {
+            "brier": self.brier,
+            "log_loss": self.log_loss,
+            "false_alarms": self.false_alarms,
+            "in_time": self.in_time,
+        }
+        return {
+            "names": list(self.names),
+            "target": str(self.target),
+            "episodes": self.episodes,
+            "forecasts": self.forecasts,
+            "ece": list(self.ece),
+            "seen": list(self.seen),
+            "preferred": self.preferred,
+            "verdict": self.verdict,
+            **{
+                name: None if one is None else _plain(one) for name, one in pairs.items()
+            },
+        }  # fmt: skip
+
+
+def compare(
+    first: Measured, second: Measured, rule: AlarmRule, names: tuple[str, str] = ("first", "second")
+) -> Comparison:
+    """Two evaluations of the same episodes beside each other, with paired differences."""
+    _check_alike(first, second)
+    steps = max(len(first.p), len(second.p))
+    panels = [_longer(one.p, steps) for one in (first, second)]
+    known = ~np.isnan(panels[0]) & ~np.isnan(panels[1])
+    if not known.any():
+        raise FewEpisodesError(
+            "there is no step at which both monitors know p, so nothing can be compared"
+        )
+    panels = [np.where(known, one, np.nan) for one in panels]
+    learned = [_longer(one.learned.astype(np.float64), steps) for one in (first, second)]
+    losses = [
+        log_losses(p, first.met, n_calibration=np.nan_to_num(n, nan=1.0).astype(np.intp))
+        for p, n in zip(panels, learned, strict=True)
+    ]
+    squares = [squared_errors(p, first.met) for p in panels]
+    false = in_time = None
+    trouble = ""
+    try:
+        false, in_time = _alarms(first, second, rule)
+    except FewEpisodesError as error:
+        trouble = str(error)
+    return Comparison(
+        names=names,
+        target=first.target,
+        episodes=int(first.met.size),
+        forecasts=int(known.sum()),
+        brier=_pair(first, squares),
+        log_loss=_pair(first, losses),
+        ece=(first.ece().value, second.ece().value),
+        false_alarms=false,
+        in_time=in_time,
+        no_alarms=trouble,
+        seen=(int(first.fitted_on.size), int(second.fitted_on.size)),
+    )
+
+
+def _check_alike(first: Measured, second: Measured) -> None:
+    if first.target != second.target:
+        raise InputError(
+            f"two monitors are compared on one target, got {first.target} and {second.target}"
+        )
+    if first.ids.tolist() != second.ids.tolist() or not np.array_equal(first.met, second.met):
+        raise InputError(
+            "two monitors are compared on the same episodes, which must end alike for both; read "
+            "one file for both, with the same behavior"
+        )
+
+
+def _longer(panel: FloatArray, steps: int) -> FloatArray:
+    """The panel with as many steps, unknown where it has none."""
+    more = np.full((steps - len(panel), panel.shape[1]), np.nan)
+    return np.concatenate([panel, more])
+
+
+def _pair(found: Measured, losses: list[FloatArray]) -> Pair:
+    first, second = losses
+    difference = paired_difference(first, second, ids=found.ids, resampling=found.resampling)
+    return Pair(float(np.nanmean(first)), float(np.nanmean(second)), difference)
+
+
+def _alarms(first: Measured, second: Measured, rule: AlarmRule) -> tuple[Pair | None, Pair | None]:
+    """False alarms among good runs, and failures caught in time; None without such runs."""
+    raised = [one.alarms(rule).first for one in (first, second)]
+    on = [np.asarray(one != NO_ALARM) for one in raised]
+    timely = [
+        went & (at < one.answers.decided_at)
+        for went, at, one in zip(on, raised, (first, second), strict=True)
+    ]
+    found = []
+    for bits, own in ((on, first.met), (timely, ~first.met)):
+        rows = [np.where(own, one, np.nan)[None, :].astype(np.float64) for one in bits]
+        found.append(_pair(first, rows) if own.any() else None)
+    return found[0], found[1]
+
+
+def _measure(pair: Pair) -> str:
+    gap = pair.difference
+    return (
+        f"{pair.first:.4f} and {pair.second:.4f}, difference {gap.value:+.4f} "
+        f"[{gap.low:+.4f}, {gap.high:+.4f}]"
+    )
+
+
+def _shares(pair: Pair, what: str) -> str:
+    gap = pair.difference
+    return (
+        f"{percent(pair.first)} and {percent(pair.second)} of {what}, difference "
+        f"{100 * gap.value:+.1f} points [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+    )
+
+
+def _plain(pair: Pair) -> dict[str, Any]:
+    return {**pair._asdict(), "difference": pair.difference._asdict()}

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from ontarget import Episodes, GoalMonitor
+
+from .river import call, river, told
+
+
+def test_recalibrate_writes_a_model_that_rests_on_the_new_runs(tmp_path: Path) -> None:
+    out = tmp_path / "renewed.ontarget"
+    text = told(["recalibrate", river().model, river().new, "-o", out])
+    assert "learned from 480, promises rest on 120 episodes" in text
+    assert "luck       5 % false alarms are promised on average" in text
+    assert GoalMonitor.load(out).sizes == {"learn": 480, "assure": 120}
+
+
+def test_recalibrate_answers_programs_in_json(tmp_path: Path) -> None:
+    out = tmp_path / "renewed.ontarget"
+    arguments = ["recalibrate", river().model, river().new, "-o", out, "--renew-p", "--json"]
+    answer = json.loads(told(arguments))
+    assert (answer["learn"], answer["assure"]) == (540, 60)
+    assert answer["bytes"] == out.stat().st_size
+
+
+def test_recalibrate_refuses_the_runs_of_the_fit_and_writes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "renewed.ontarget"
+    result = call(["recalibrate", river().model, river().runs, "-o", out])
+    assert result.exit_code == 1
+    assert "600 of these 600 are among those that the monitor was fitted on" in result.stderr
+    assert not out.exists()
+
+
+def dated(path: Path, *, by_result: bool = False) -> Path:
+    """The new runs with the day and the crew of each, the later half of another crew."""
+    runs = Episodes.read(river().new)
+    days = np.arange(len(runs))
+    if by_result:
+        days = np.argsort(np.argsort(runs.outcomes, kind="stable"))
+    place = pl.DataFrame(
+        {
+            "episode": runs.ids,
+            "day": [f"2024-{1 + d // 28:02d}-{1 + d % 28:02d}" for d in days.tolist()],
+            "crew": np.where(days < 60, "first", "second"),
+        }
+    )
+    runs.to_frame().join(place, on="episode").write_parquet(path)
+    return path
+
+
+def test_drift_sees_no_change_in_runs_like_the_recorded_ones(tmp_path: Path) -> None:
+    log = dated(tmp_path / "new.parquet")
+    options = ["--target", "-60:"]
+    text = told(["drift", river().model, log, *options, "--order", "day", "--by", "crew"])
+    assert "no sign that something has changed" in text
+    assert "verdict    no sign of a change" in text
+    assert "order" not in text
+    text = told(["drift", river().model, log, *options])
+    assert "order      unknown, so the runs were taken by lot" in text
+
+
+def test_a_file_sorted_by_result_is_no_drift(tmp_path: Path) -> None:
+    log = dated(tmp_path / "sorted.parquet", by_result=True)
+    arguments = ["drift", river().model, log, "--target", "-60:"]
+    answer = json.loads(told([*arguments, "--order", "day", "--json"]))
+    assert answer["judgement"] == "no sign of a change"
+    assert "it sorts the runs by their outcome" in answer["order"]
+    assert answer["since"] is None
+
+
+def test_drift_names_the_columns_that_there_are(tmp_path: Path) -> None:
+    log = dated(tmp_path / "new.parquet")
+    arguments = ["drift", river().model, log, "--target", "-60:"]
+    result = call([*arguments, "--order", "date"])
+    assert result.exit_code == 1
+    assert "--order needs a column of the log, got 'date'; it has" in result.stderr
+
+
+def test_evaluate_tells_of_drift() -> None:
+    arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
+    assert "drift      no sign of a change (evidence" in told(arguments)
+    assert json.loads(told([*arguments, "--json"]))["drift"]["episodes"] == 120
+
+
+def test_compare_says_which_model_to_deploy(tmp_path: Path) -> None:
+    renewed = tmp_path / "renewed.ontarget"
+    told(["recalibrate", river().model, river().new, "-o", renewed])
+    arguments = ["compare", river().model, renewed, river().new, "--target", "-60:"]
+    text = told(arguments)
+    assert "Brier" in text
+    assert f"cannot say: {renewed} was fitted on 120 of these 120" in text
+    answer = json.loads(told([*arguments, "--json"]))
+    assert answer["seen"] == [0, 120]
+    assert answer["brier"]["difference"]["value"] == 0.0

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.drift import DriftJudgement
+from ontarget.errors import CalibrationError, CensoredError, EpisodesError, InputError
+from ontarget.models import Marginal, QuantileForest
+from tests.walks import shifted, walks
+
+GOAL = Target.at_least(0.3)
+MONITOR = GoalMonitor(QuantileForest(n_trees=12, min_leaf=5)).fit(walks(1000), progress=False)
+
+
+def test_runs_like_the_recorded_ones_show_no_change() -> None:
+    found = MONITOR.drift(walks(300, seed=3), GOAL)
+    assert found.judgement is DriftJudgement.NO_SIGN
+    assert "no proof" in found.verdict
+    assert not found.bias.shows
+
+
+def test_worse_runs_are_a_change_for_the_worse_and_better_ones_only_a_change() -> None:
+    worse, better = (MONITOR.drift(shifted(300, 4, by), GOAL) for by in (-0.1, 0.1))
+    assert worse.judgement is DriftJudgement.WORSE
+    assert worse.bias.low > 0.0
+    assert "points too high" in worse.verdict
+    assert better.judgement is DriftJudgement.CHANGED
+    assert better.harm.alarm_after is None
+    assert "points too low" in better.verdict
+
+
+def test_the_change_is_dated_where_it_happened() -> None:
+    runs = Episodes.concat([walks(200, seed=5), shifted(200, 6, -0.15)])
+    days = np.arange(400) + 1000
+    found = MONITOR.drift(runs, GOAL, order=days)
+    assert abs(found.since - 200) < 25
+    assert found.since_value == str(1000 + found.since)
+    assert found.order == ""
+    mixed = np.random.default_rng(0).permutation(400)
+    again = MONITOR.drift(runs.take(mixed), GOAL, order=days[mixed])
+    assert again == found
+
+
+def test_a_file_sorted_by_result_is_no_change_whatever_it_claims() -> None:
+    runs = walks(300, seed=7)
+    runs = runs.take(np.argsort(runs.outcomes, kind="stable"))
+    for order in (None, np.arange(300)):
+        found = MONITOR.drift(runs, GOAL, order=order)
+        assert found.judgement is DriftJudgement.NO_SIGN
+        assert "taken by lot" in found.order
+    # The trap: fed in the order of the file, the guard alarms at once.
+    assert MONITOR.drift_guard().observe(runs).alarm
+
+
+def test_the_season_that_changed_is_named() -> None:
+    runs = Episodes.concat([walks(200, seed=8), shifted(200, 9, -0.15)])
+    seasons = np.repeat(["spring", "autumn"], 200)
+    found = MONITOR.drift(runs, GOAL, by={"season": seasons, "luck": np.arange(400) % 2})
+    off = {(part.column, part.value): part.shows for part in found.parts}
+    assert off["season", "autumn"]
+    assert not off["season", "spring"]
+    assert "where season is autumn, p is now" in str(found)
+    assert [part["value"] for part in found.to_json()["by"]] == ["autumn", "spring", "0", "1"]
+
+
+def test_groups_are_each_compared_with_their_own() -> None:
+    monitor = GoalMonitor(Marginal(), group="group").fit(walks(600, groups=2), progress=False)
+    same = monitor.drift(walks(200, groups=2, seed=3), GOAL)
+    assert same.judgement is DriftJudgement.NO_SIGN
+    assert same.n == 200
+
+
+def test_an_evaluation_tells_of_drift_where_it_can() -> None:
+    found = MONITOR.evaluate(shifted(300, 4, -0.1), GOAL, resamples=5)
+    assert found.drifted == MONITOR.drift(shifted(300, 4, -0.1), GOAL)
+    assert "drift      changed for the worse: at step 0, p is now" in found.summary()
+    assert "recalibrate it on recent runs" in found.verdict().advice
+    without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
+    assert without.evaluate(walks(100, seed=4), GOAL, resamples=5).drifted is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": np.arange(5)}, r"one value for each of 30 episodes, got the shape \(5,\)"),
+        ({"order": [None] + [1] * 29}, "a value for every episode, and some are missing"),
+        ({"order": ["a"] * 15 + [1.5] * 15}, "shape|one kind"),
+        ({"by": {"season": ["a"]}}, r"got the shape \(1,\) for 'season'"),
+        ({"t": 9}, "from 0 to 5, got 9"),
+        ({"level": 1.5}, "level"),
+    ],
+)
+def test_what_cannot_order_or_divide_the_runs_is_refused(options: dict, message: str) -> None:
+    if "order" in options and isinstance(options["order"], list):
+        options = {"order": np.array(options["order"], dtype=object)}
+    with pytest.raises(InputError, match=message):
+        MONITOR.drift(walks(30, seed=3), GOAL, **options)
+
+
+def test_runs_of_the_fit_and_monitors_that_promise_nothing_are_refused() -> None:
+    with pytest.raises(CalibrationError, match="the monitor was fitted on 10 of these 10"):
+        MONITOR.drift(walks(1000).take(range(10)), GOAL)
+    without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
+    with pytest.raises(CalibrationError, match="needs assure episodes"):
+        without.drift(walks(30, seed=3), GOAL)
+    with pytest.raises(EpisodesError, match="behavior sum, got max"):
+        MONITOR.drift(walks(30, seed=3, behavior="max"), GOAL)
+    cut = Episodes.from_arrays(
+        np.zeros((3, 2, 2)), np.zeros((3, 2)), horizon=6, truncated=[True, False, False],
+        censored="worst-case",
+    )  # fmt: skip
+    with pytest.raises(CensoredError, match="cut off"):
+        MONITOR.drift(cut, GOAL)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ontarget import Episodes
+from ontarget.errors import EpisodesError, InputError
+from tests.episodes.recordings import recordings
+from tests.walks import walks
+
+
+@settings(max_examples=40)
+@given(recordings(), st.data())
+def test_parts_put_together_are_the_whole(frame: pl.DataFrame, data: st.DataObject) -> None:
+    whole = Episodes.from_frame(frame, censored="worst-case")
+    n = len(whole)
+    cut = data.draw(st.integers(1, n))
+    order = data.draw(st.permutations(range(n)))
+    parts = [whole.take(sorted(own)) for own in (order[:cut], order[cut:]) if own]
+    joined = Episodes.concat(parts)
+    back = joined.take([joined.ids.tolist().index(one) for one in whole.ids.tolist()])
+    assert back.compact().to_frame().equals(whole.to_frame())
+    assert back.horizon == whole.horizon
+    assert np.array_equal(back.cut_off, whole.cut_off)
+
+
+def test_recordings_of_different_lengths_keep_every_row() -> None:
+    one, other = walks(20, 6, ragged=True, seed=1), walks(30, 6, ragged=True, seed=2)
+    short = Episodes.from_arrays(np.ones((2, 3, 2)), np.ones((2, 3)), ids=["a", "b"], horizon=6)
+    joined = Episodes.concat([short, one, other])
+    assert joined.lengths.tolist() == [3, 3, *one.lengths, *other.lengths]
+    for t in range(6):
+        rows = [part.at(t, grid=joined.grid) for part in (short, one, other)]
+        assert np.array_equal(joined.at(t).states, np.concatenate([r.states for r in rows]))
+        assert np.array_equal(joined.at(t).remaining, np.concatenate([r.remaining for r in rows]))
+
+
+def test_categories_of_all_recordings_are_known() -> None:
+    def log(mode: list[str], first: int) -> Episodes:
+        return Episodes.from_frame(
+            pl.DataFrame({"episode": [first, first + 1], "step": [0, 0], "reward": [1.0, 2.0],
+                          "mode": mode})
+        )  # fmt: skip
+
+    joined = Episodes.concat([log(["on", "off"], 0), log(["idle", "off"], 2)])
+    assert joined.to_frame()["mode"].to_list() == ["on", "off", "idle", "off"]
+
+
+def test_the_longest_run_is_the_horizon_unless_one_was_declared() -> None:
+    def runs(steps: int, first: int, **more: object) -> Episodes:
+        return Episodes.from_arrays(
+            np.zeros((2, steps, 1)), np.ones((2, steps)), ids=[first, first + 1], **more
+        )
+
+    assert Episodes.concat([runs(3, 0), runs(5, 2)]).horizon == 5
+    with pytest.raises(EpisodesError, match="one declared horizon, got 5 first and None in part 2"):
+        Episodes.concat([runs(3, 0, horizon=5), runs(5, 2)])
+    with pytest.raises(EpisodesError, match="1 episodes were cut off at the end of their own"):
+        Episodes.concat([runs(3, 0, truncated=[True, False]), runs(5, 2)])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"features": ["a"]}, "one list of features, got .'x0',. first and .'a',. in part 2"),
+        ({"behavior": "max"}, "one behavior, got sum first and max in part 2; read the later"),
+        ({"groups": ["a", "b"]}, "one column of groups"),
+        ({"ids": [1, 2]}, r"different ids, got 1 of them in several parts \(first: 1\)"),
+        ({"ids": ["x", "y"]}, "ids of one kind, got numbers and texts"),
+    ],
+)
+def test_recordings_that_differ_are_refused(other: dict, message: str) -> None:
+    one = Episodes.from_arrays(np.zeros((2, 3, 1)), np.ones((2, 3)))
+    options = {"ids": [7, 8], **other}
+    two = Episodes.from_arrays(np.zeros((2, 3, 1)), np.ones((2, 3)), **options)
+    with pytest.raises(EpisodesError, match=message):
+        Episodes.concat([one, two])
+
+
+def test_weights_are_for_all_or_for_none() -> None:
+    one = Episodes.from_arrays(np.zeros((2, 3, 1)), np.ones((2, 3)))
+    two = Episodes.from_arrays(np.zeros((1, 3, 1)), np.ones((1, 3)), ids=[9])
+    joined = Episodes.concat([one.weighted([1.0, 2.0]), two.weighted([3.0])])
+    assert joined.weights.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(EpisodesError, match="one use of weights"):
+        Episodes.concat([one.weighted([1.0, 2.0]), two])
+
+
+@pytest.mark.parametrize("given", [[], [3], "runs.csv"])
+def test_only_episodes_can_be_put_together(given: object) -> None:
+    with pytest.raises(InputError, match="a list of Episodes"):
+        Episodes.concat(given)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ontarget import AlarmRule, Below, GoalMonitor, RunState, Status, Target
+from ontarget.errors import InputError
+from ontarget.models import QuantileForest
+from tests.walks import walks
+
+GOAL = Target.at_least(0.3)
+MONITOR = GoalMonitor(QuantileForest(n_trees=12, min_leaf=5)).fit(walks(400), progress=False)
+
+
+class Low(AlarmRule):
+    """A rule of a user's own."""
+
+    def alarming(self, outlook) -> bool:
+        return outlook.p < 0.5
+
+
+@pytest.mark.parametrize("rule", [Below(0.5), Low()])
+def test_an_alarm_that_was_acted_on_stays_on_until_the_end(rule: AlarmRule) -> None:
+    watch, alone = MONITOR.watch(GOAL, alarm=rule), MONITOR.watch(GOAL, alarm=rule)
+    for one in (watch, alone):
+        assert one.step([-2.0, 0.0]).alarm
+    taken = watch.intervene()
+    assert taken.alarm
+    assert "taken over at step 0: the numbers are those of a run that is left alone" in taken.reason
+    better = [one.step([2.0, 0.0], reward=5.0) for one in (watch, alone)]
+    assert [one.status for one in better] == [Status.ALARM, Status.OK]
+    assert better[0].p == better[1].p
+    end = watch.end(0.0)
+    assert (end.status, end.p) == (Status.DONE, 1.0)
+    assert end.reason.endswith("taken over at step 0")
+    watch.reset()
+    assert watch.intervened_at is None
+    assert not watch.step([2.0, 0.0], reward=0.0).reason
+
+
+def test_a_run_taken_over_is_known_as_such_wherever_it_goes_on() -> None:
+    watch = MONITOR.watch(GOAL, alarm_below=0.5)
+    watch.step([-2.0, 0.0])
+    watch.intervene()
+    assert watch.intervene() == watch.peek()
+    assert watch.run_state.intervened_at == 0
+    again = MONITOR.watch(GOAL, alarm_below=0.5)
+    again.resume(RunState.from_json(watch.run_state.to_json()))
+    for one in (watch, again, copy.deepcopy(watch)):
+        assert one.intervened_at == 0
+        assert one.step([2.0, 0.0], reward=5.0).status is Status.ALARM
+
+
+def test_a_run_without_an_alarm_may_be_taken_over_too() -> None:
+    watch = MONITOR.watch(GOAL, alarm_below=0.1)
+    watch.step([2.0, 0.0])
+    assert watch.intervene().status is Status.OK
+    assert watch.changes[-1].reason.startswith("taken over at step 0")
+
+
+def test_nobody_takes_over_a_run_that_is_over() -> None:
+    watch = MONITOR.watch(GOAL)
+    watch.step([0.0, 0.0])
+    watch.end(1.0)
+    with pytest.raises(InputError, match="the run is over; call reset"):
+        watch.intervene()

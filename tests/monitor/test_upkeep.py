@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from ontarget import GoalMonitor, Target
+from ontarget.errors import InputError
+from ontarget.models import Marginal
+from ontarget.monitor import Upkeep
+from tests.walks import shifted, walks
+
+GOAL = Target.at_least(0.3)
+MONITOR = GoalMonitor(Marginal()).fit(walks(400), progress=False)
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+
+
+def alarmed() -> tuple[Upkeep, int]:
+    """An upkeep just after its alarm, and how many of the changed runs it took."""
+    upkeep, worse = Upkeep(MONITOR, episodes_needed=50), shifted(200, 3, -0.3)
+    for i in range(200):
+        if upkeep.observe(worse.take([i])) == "restart":
+            return upkeep, i
+    raise AssertionError("no alarm")
+
+
+def test_after_an_alarm_it_recalibrates_on_later_runs_alone() -> None:
+    upkeep, last = alarmed()
+    assert upkeep.watch(GOAL).regime == "restart"
+    assert upkeep.missing == 50
+    later = shifted(60, 4, -0.3)
+    assert upkeep.observe(later.take(range(49))) == "restart"
+    assert upkeep.monitor is MONITOR
+    assert upkeep.observe(later.take([49])) == "exchangeable"
+    assert sorted(upkeep.monitor.fitted.assure.ids.tolist()) == sorted(later.ids[:50].tolist())
+    assert upkeep.watch(GOAL).regime == "exchangeable"
+    assert upkeep.observe(later.take(range(50, 60))) == "exchangeable"
+    assert last < 100
+
+
+def test_runs_that_were_under_way_at_the_alarm_are_left_out() -> None:
+    upkeep, worse = Upkeep(MONITOR, episodes_needed=5), shifted(200, 3, -0.3)
+    for name in worse.ids.tolist():
+        upkeep.begin(name)
+    first = next(i for i in range(200) if upkeep.observe(worse.take([i])) == "restart")
+    assert upkeep.observe(worse.take(range(first + 1, 200))) == "restart"
+    assert upkeep.missing == 5
+    later = shifted(7, 4, -0.3)
+    for name in later.ids.tolist():
+        upkeep.begin(name)
+    assert upkeep.observe(later.take(range(5))) == "exchangeable"
+    assert upkeep.observe(later.take(range(5, 7))) == "exchangeable"
+    assert upkeep.guard.reading.n == 2
+
+
+def test_all_runs_are_announced_or_none() -> None:
+    upkeep, _ = alarmed()
+    upkeep.begin("one")
+    with pytest.raises(InputError, match="never began"):
+        upkeep.observe(walks(1, seed=9))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ontarget import Below, GoalMonitor, Promised, Target
+from ontarget.errors import InputError
+from ontarget.models import Marginal, QuantileForest
+from ontarget.report import compare
+from tests.walks import shifted, walks
+
+GOAL = Target.at_least(0.3)
+GOOD = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10)).fit(walks(1000), progress=False)
+BLIND = GoalMonitor(Marginal()).fit(walks(1000), progress=False)
+NEW = walks(300, seed=5)
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+
+
+def evaluated(monitor: GoalMonitor, episodes=NEW):
+    return monitor.evaluate(episodes, GOAL, resamples=50)
+
+
+def test_the_monitor_that_sees_the_state_is_deployed_whatever_its_place() -> None:
+    for order in ((GOOD, BLIND), (BLIND, GOOD)):
+        names = ("good", "blind") if order[0] is GOOD else ("blind", "good")
+        found = compare(evaluated(order[0]), evaluated(order[1]), Promised(0.1), names)
+        assert found.preferred == "good"
+        assert found.verdict.startswith("deploy good: its p is better than that of blind")
+    assert found.brier.difference.value == pytest.approx(found.brier.first - found.brier.second)
+    assert found.in_time.difference.low < found.in_time.first - found.in_time.second
+
+
+def test_a_monitor_is_no_better_than_itself() -> None:
+    found = compare(evaluated(GOOD), evaluated(GOOD), Below(0.5))
+    assert found.preferred is None
+    assert found.brier.difference == found.log_loss.difference
+    assert "no difference shows on these 300 episodes" in str(found)
+
+
+def test_episodes_of_the_fit_settle_nothing() -> None:
+    seen = walks(1000)
+    found = compare(evaluated(GOOD, seen), evaluated(BLIND, seen), Below(0.5), ("a", "b"))
+    assert found.preferred is None
+    assert "cannot say: a was fitted on 1,000 of these 1,000 episodes" in found.verdict
+
+
+def test_an_alarm_that_cannot_be_promised_is_left_out_with_the_reason() -> None:
+    found = compare(evaluated(GOOD), evaluated(BLIND), Promised(0.001))
+    assert found.false_alarms is None
+    assert "not compared: false_alarm_rate=0.001 needs at least 999" in str(found)
+    assert json.loads(json.dumps(found.to_json()))["false_alarms"] is None
+
+
+def test_only_the_same_episodes_and_target_are_compared() -> None:
+    with pytest.raises(InputError, match="compared on the same episodes"):
+        compare(evaluated(GOOD), evaluated(BLIND, shifted(300, 5, 0.1)), Below(0.5))
+    other = GOOD.evaluate(NEW, Target.at_least(0.5), resamples=5)
+    with pytest.raises(InputError, match="compared on one target"):
+        compare(evaluated(GOOD), other, Below(0.5))
