@@ -49,3 +49,15 @@ def test_nothing_is_drawn_away_from_a_terminal(options, capsys, monkeypatch) -> 
     count(**options)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+def test_work_inside_work_tells_how_far_it_is_in_the_label_of_the_one_bar(
+    capsys, monkeypatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_bar("fitting", 2), progress_bar("training", 40, unit="epochs") as reached:
+        reached(13)
+    assert "training, 13 of 40 epochs" in capsys.readouterr().err
+    with progress_bar("fitting", 2, shown=False), progress_bar("training", 40) as reached:
+        reached(13)
+    assert capsys.readouterr().err == ""

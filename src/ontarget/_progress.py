@@ -6,13 +6,18 @@ is drawn away from a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from ontarget._plain import plain
 
 __all__ = ["Reached", "progress_bar", "working"]
+
+
+# Changes the label of the bar around this work; only one bar is drawn at a time.
+_relabel: ContextVar[Callable[[str], object] | None] = ContextVar("_relabel", default=None)
 
 
 class Reached(Protocol):
@@ -29,14 +34,27 @@ def progress_bar(
 ) -> Iterator[Reached]:
     """A context that gives a function to move the bar to the total amount done.
 
+    Inside another such context nothing more is drawn: the label of the bar around it says how far
+    this work has come.
+
     Examples
     --------
     >>> with progress_bar("counting", 2, unit="numbers", shown=False) as reached:
     ...     for done in (1, 2):
     ...         reached(done)
     """
+    relabel = _relabel.get()
+    if relabel is not None:
+        name = doing
+
+        def tell(done: float, doing: str | None = None) -> None:
+            relabel(f"{doing or name}, {done:g} of {total:g} {unit}")
+
+        yield tell
+        return
     if not shown:
-        yield lambda done, doing=None: None
+        with _relabelled_by(lambda label: None):
+            yield lambda done, doing=None: None
         return
     from rich.console import Console
     from rich.progress import (
@@ -58,9 +76,19 @@ def progress_bar(
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(plain(doing), total=total)
-        yield lambda done, doing=None: bar.update(
-            task, completed=done, description=None if doing is None else plain(doing)
-        )
+        with _relabelled_by(lambda label: bar.update(task, description=plain(label))):
+            yield lambda done, doing=None: bar.update(
+                task, completed=done, description=None if doing is None else plain(doing)
+            )
+
+
+@contextmanager
+def _relabelled_by(relabel: Callable[[str], object]) -> Iterator[None]:
+    token = _relabel.set(relabel)
+    try:
+        yield
+    finally:
+        _relabel.reset(token)
 
 
 @contextmanager

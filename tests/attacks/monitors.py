@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -11,14 +12,18 @@ from ontarget import Episodes
 from ontarget._typing import AnyArray
 from ontarget.modelfile.container import Container
 from ontarget.models import (
+    BoostedQuantiles,
     DistributionRegression,
     GuidedForest,
     LinearQuantiles,
     Marginal,
     QuantileForest,
+    QuantileNetwork,
     StackedForest,
 )
 from ontarget.models.forest._node_kernel import LOW31, LOW32
+from ontarget.models.network import _fitting
+from ontarget.models.network._training import Weights
 from ontarget.monitor import GoalMonitor
 
 HORIZON = 5
@@ -28,6 +33,8 @@ FOREST = QuantileForest(n_trees=4, min_leaf=4)
 STACKED = StackedForest(n_trees=3, min_leaf=3, large_leaf=6, n_boosted=3, boosted_depth=2)
 GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
 REGRESSION = DistributionRegression()
+BOOSTED = BoostedQuantiles(3, boosted_depth=2)
+NETWORK = QuantileNetwork(4, n_folds=2)
 # Per monitor: its model, its parameters, and what its episodes are like.
 KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "forest": (FOREST, {"steps_per_model": 2}, {"kind": "number"}),
@@ -41,6 +48,10 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),
     "regression": (REGRESSION, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
     "regression-plain": (REGRESSION, {"steps_per_model": 5}, {"atoms": False, "ragged": True}),
+    "boosted": (BOOSTED, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
+    "boosted-plain": (BOOSTED, {"steps_per_model": 5}, {"atoms": False, "ragged": True}),
+    "network": (NETWORK, {}, {"kind": "category", "missing": True}),
+    "network-plain": (NETWORK, {}, {"atoms": False, "ragged": True}),
     "marginal": (Marginal(), {"reward_bounds": (-3.0, 3.0)}, {"ragged": True}),
     "groups": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
     "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),
@@ -86,9 +97,19 @@ def monitor_of(name: str) -> GoalMonitor:
     """The fitted monitor of this kind."""
     model, parameters, runs = KINDS[name]
     monitor = GoalMonitor(model, min_calibration=5, **parameters)
-    if name.startswith("rehearsed"):  # without assure episodes
-        return monitor.fit(split=episodes(40, **runs).split(assure=0), progress=False)
-    return monitor.fit(episodes(**runs), progress=False)
+    with mock.patch.object(_fitting, "train", drawn_weights):
+        if name.startswith("rehearsed"):  # without assure episodes
+            return monitor.fit(split=episodes(40, **runs).split(assure=0), progress=False)
+        return monitor.fit(episodes(**runs), progress=False)
+
+
+def drawn_weights(examples: Any, rules: Any, reached: Any) -> Weights:
+    """Weights as training would give them, drawn at random: no test of a file needs PyTorch."""
+    rng, n = np.random.default_rng(rules.seed), int(examples.fold.max()) + 1
+    n_inputs, width = examples.inputs.shape[1], rules.width
+    shapes = [(n, n_inputs, width), (n, width), (n, width, width), (n, width)]
+    shapes.append((n, width + n_inputs + 1, rules.odds.size))
+    return Weights(*(rng.normal(scale=0.3, size=s).astype(np.float32) for s in shapes))
 
 
 def contents_of(path: Path) -> Contents:

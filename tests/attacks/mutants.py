@@ -19,8 +19,8 @@ JSON_VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, 3, 7, -1, 2**31 - 1, 2**31, 2**63, -(2**63), 10**30, 0.0, 0.5, -1.0,
     1e-9, 1e300, 5e-324, -1e300, "", "sum", "last", "max", "min", "mean", "total:x", "column:x",
     "discounted:0.5", "discounted:1e-300", "own:X()", "quantile_forest", "guided_forest", "linear",
-    "distribution_regression", "marginal", "text", [], {}, [0], [0, 1], [[0, 1, 0, 1]],
-    ["a", "b"], {"a": 1},
+    "distribution_regression", "boosted_quantiles", "quantile_network", "marginal", "text", [], {},
+    [0], [0, 1], [[0, 1, 0, 1]], ["a", "b"], {"a": 1},
 )  # fmt: skip
 WHOLE = (0, 1, -1, 2, 3, 255, 65_535, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63))
 REAL = (

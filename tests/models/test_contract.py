@@ -6,8 +6,10 @@ weights, means and arrays are what `OURS` promise besides, the kinds that a mode
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,10 +31,12 @@ from ontarget.models._entry import (
     model_arrays,
 )
 from ontarget.models.base import ConditionalDistribution, StoredDistribution
+from ontarget.models.boosted.estimator import BoostedQuantiles
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided.estimator import GuidedForest
 from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
+from ontarget.models.network.estimator import QuantileNetwork
 from ontarget.models.pipeline import PipelineDistribution
 from ontarget.models.quantiles import RegressorQuantiles
 from ontarget.models.regression.estimator import DistributionRegression
@@ -49,6 +53,8 @@ OURS: dict[str, Callable[[], StoredDistribution]] = {
     "guided": lambda: GuidedForest(n_trees=12, min_leaf=5, n_boosted=10),
     "stacked": lambda: StackedForest(n_trees=12, min_leaf=3, large_leaf=8, n_boosted=10),
     "regression": DistributionRegression,
+    "boosted": lambda: BoostedQuantiles(n_boosted=20),
+    "network": lambda: QuantileNetwork(width=8, max_epochs=20),
 }
 MODELS: dict[str, Callable[[], ConditionalDistribution]] = {
     **OURS,
@@ -90,10 +96,19 @@ def fitted(name: str, law: str) -> ConditionalDistribution:
     return model.fit(FEATURES, outcomes(law)) or model
 
 
-each_model = pytest.mark.parametrize("name", list(MODELS))
-each_of_ours = pytest.mark.parametrize("name", list(OURS))
+NEEDS_TORCH = pytest.mark.skipif(
+    find_spec("torch") is None, reason="a network is trained with PyTorch: ontarget[network]"
+)
+
+
+def named(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(one, marks=NEEDS_TORCH) if one == "network" else one for one in names]
+
+
+each_model = pytest.mark.parametrize("name", named(MODELS))
+each_of_ours = pytest.mark.parametrize("name", named(OURS))
 each_law = pytest.mark.parametrize("law", LAWS)
-each_atom_keeper = pytest.mark.parametrize("name", KEEPS_ATOMS)
+each_atom_keeper = pytest.mark.parametrize("name", named(KEEPS_ATOMS))
 numbers = st.floats(-1e3, 1e3) | st.floats(-6.0, 6.0) | st.sampled_from([-1.5, 0.0, 1.0, 2.0])
 levels = st.floats(0.0, 1.0) | st.sampled_from([1e-12, 1e-7, 0.25, 0.5, 0.75, 1 - 1e-7, 1.0])
 

@@ -66,6 +66,8 @@ Preset: TypeAlias = Literal["default", "paper"]
 LEAF_ENTRIES = 15_000_000
 # A block's rows are numbered by two bytes; below the least a forest would be too coarse.
 _MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
+# A model that serves the whole run has no leaves, and its rows no numbers.
+_MOST_ROWS_OF_RUN = 131_072
 
 
 @dataclass(frozen=True)
@@ -297,6 +299,8 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
 
 def _rows_per_block(recipe: Recipe) -> int:
     """How many rows a block learns from at most, so that the leaves keep to their budget."""
+    if getattr(recipe.model, "whole_run", False):
+        return _MOST_ROWS_OF_RUN
     n_trees = trees_of(recipe.model)
     share = recipe.leaf_entries // (n_trees * len(recipe.blocks))
     return min(_MOST_ROWS, max(_LEAST_ROWS, share))

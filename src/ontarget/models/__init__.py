@@ -7,10 +7,12 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget._threads import n_threads
     from ontarget.models.base import ConditionalDistribution
+    from ontarget.models.boosted.estimator import BoostedQuantiles
     from ontarget.models.forest.estimator import QuantileForest
     from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
     from ontarget.models.marginal import Marginal
+    from ontarget.models.network.estimator import QuantileNetwork
     from ontarget.models.pipeline import PipelineDistribution
     from ontarget.models.quantiles import RegressorQuantiles
     from ontarget.models.registry import register
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ontarget.models.stacked.estimator import StackedForest
 
 __all__ = [
+    "BoostedQuantiles",
     "ConditionalDistribution",
     "DistributionRegression",
     "GuidedForest",
@@ -25,6 +28,7 @@ __all__ = [
     "Marginal",
     "PipelineDistribution",
     "QuantileForest",
+    "QuantileNetwork",
     "RegressorQuantiles",
     "StackedForest",
     "n_threads",
@@ -34,6 +38,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "BoostedQuantiles": "ontarget.models.boosted.estimator",
         "ConditionalDistribution": "ontarget.models.base",
         "DistributionRegression": "ontarget.models.regression.estimator",
         "GuidedForest": "ontarget.models.guided.estimator",
@@ -41,6 +46,7 @@ __getattr__, __dir__ = lazy_names(
         "Marginal": "ontarget.models.marginal",
         "PipelineDistribution": "ontarget.models.pipeline",
         "QuantileForest": "ontarget.models.forest.estimator",
+        "QuantileNetwork": "ontarget.models.network.estimator",
         "RegressorQuantiles": "ontarget.models.quantiles",
         "StackedForest": "ontarget.models.stacked.estimator",
         "n_threads": "ontarget._threads",

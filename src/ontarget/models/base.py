@@ -62,6 +62,8 @@ class ConditionalDistribution(Protocol):
     - ``get_params``: the model is copied by scikit-learn's ``clone``, otherwise by a deep copy.
     - ``seed`` or ``random_state``, an attribute or a parameter: set for every model of a monitor.
     - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps, on average.
+    - ``whole_run``, an attribute that is True: one such model serves all steps of a run, unless the
+      monitor is told how many steps share one.
     - ``out_of_bag_limits(X, y, ids)``: `cdf_limits` for rows of training episodes, from parts of
       the model that never saw the row's episode.
     - ``fits_side_by_side``: True if several copies may be fitted in threads at the same time.

@@ -18,11 +18,13 @@ M = TypeVar("M", bound=type[StoredDistribution])
 _GROUP = "ontarget.models"
 # Imported only when a file or a user asks for that kind.
 _BUILT_IN = {
+    "boosted_quantiles": "ontarget.models.boosted.estimator:BoostedQuantiles",
     "distribution_regression": "ontarget.models.regression.estimator:DistributionRegression",
     "guided_forest": "ontarget.models.guided.estimator:GuidedForest",
     "linear": "ontarget.models.linear:LinearQuantiles",
     "marginal": "ontarget.models.marginal:Marginal",
     "quantile_forest": "ontarget.models.forest.estimator:QuantileForest",
+    "quantile_network": "ontarget.models.network.estimator:QuantileNetwork",
     "stacked_forest": "ontarget.models.stacked.estimator:StackedForest",
 }
 _registered: dict[str, type[StoredDistribution]] = {}

@@ -44,8 +44,9 @@ class GoalMonitor(Asked):
     window
         A block that does not overlap also learns from this many steps before and after it.
     steps_per_model
-        ``"auto"``, the default: overlapping blocks, as far apart as the learning episodes suggest.
-        A whole number: blocks of so many steps that do not overlap.
+        ``"auto"``, the default: overlapping blocks, as far apart as the learning episodes suggest;
+        a `QuantileNetwork` serves the whole run. A whole number: blocks of so many steps that do
+        not overlap.
     group
         The name of the group column, to calibrate and assure each group separately (M11).
     min_calibration
@@ -210,13 +211,11 @@ class GoalMonitor(Asked):
                 "split(train=0.4, calibrate=0.4, assure=0.2)"
             )
         horizon = split[0].horizon
-        blocks, law = plan_blocks(
-            horizon,
-            steps_per_model=self.steps_per_model or (1 if self.preset == "paper" else "auto"),
-            window=self.window,
-        )
+        model = preset_model(self.preset) if self.model is None else self.model
+        steps_per_model = self._steps_per_model(model, horizon)
+        blocks, law = plan_blocks(horizon, steps_per_model=steps_per_model, window=self.window)
         recipe = Recipe(
-            model=preset_model(self.preset) if self.model is None else self.model,
+            model=model,
             blocks=blocks,
             law=law,
             group=self.group,
@@ -226,7 +225,7 @@ class GoalMonitor(Asked):
             parameters=kept_parameters(self.get_params(deep=False)),
             steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
-            chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
+            chooses_spacing=steps_per_model == "auto" and self.preset != "paper",
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)
@@ -282,6 +281,14 @@ class GoalMonitor(Asked):
         twin = type(self)(**self.get_params(deep=False))
         twin._contracts = Contracts(fitted)
         return twin
+
+    def _steps_per_model(self, model: Any, horizon: int) -> StepsPerModel:
+        """How many steps share a model: as told, or as the preset or the model itself wants."""
+        if self.steps_per_model is None and self.preset == "paper":
+            return 1
+        if self.steps_per_model in (None, "auto") and getattr(model, "whole_run", False):
+            return horizon
+        return self.steps_per_model or "auto"
 
     def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
         if not 0.0 <= assure < 1.0:

@@ -21,7 +21,16 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
-__all__ = ["GUIDES", "FoldGuides", "Guide", "GuidePlan", "fit_guides", "guide_plan", "guide_rows"]
+__all__ = [
+    "GUIDES",
+    "FoldGuides",
+    "Guide",
+    "GuidePlan",
+    "fit_guides",
+    "folds_of_guides",
+    "guide_plan",
+    "guide_rows",
+]
 
 Guide: TypeAlias = Literal["ridge", "boosted"]
 GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
@@ -113,7 +122,7 @@ def fit_guides(
     would learn the fold from it.
     """
     episodes = rows.units
-    fold = _folds(int(episodes.max()) + 1, plan)
+    fold = folds_of_guides(int(episodes.max()) + 1, plan)
     learn = _Rows(rows.X, _standardised(rows), _weights(rows), fold[episodes])
     linear = _fit_linear(learn, plan, categorical)
     boosted = _fit_boosted(learn, plan, categorical, linear)
@@ -131,7 +140,7 @@ def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
     return guided
 
 
-def _folds(n_episodes: int, plan: GuidePlan) -> IndexArray:
+def folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
     """The fold of each episode: as even as can be, by a keyed shuffle."""
     keys = keyed_hash(keys_of(np.arange(n_episodes)), plan.seed[0], *plan.seed[1:], "fold")
     order = np.argsort(keys, kind="stable")

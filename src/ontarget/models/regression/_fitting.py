@@ -13,9 +13,10 @@ from ontarget._readonly import read_only
 from ontarget._splitmix import mix
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
-from ontarget.models.regression._columns import Encoding, choose_columns, times_of
+from ontarget.models.ranked._columns import times_of
+from ontarget.models.ranked._levels import Outcomes, cut_outcomes, folds_of, levels_by_node
+from ontarget.models.regression._columns import Encoding, choose_columns
 from ontarget.models.regression._law_kernel import (
     GLOBALS,
     WIDTH,
@@ -28,10 +29,8 @@ from ontarget.models.regression._newton_kernel import squares
 
 __all__ = ["FoldRegressions", "RegressionPlan", "answer_limits", "fit_regression"]
 
-# Continuous outcomes are cut at so many quantiles, and at each of the outermost values.
-_MOST_VALUES, _OUTERMOST = 1000, 20
-# Levels are kept at so many nodes over the steps, each from at least so many rows.
-_MOST_NODES, _FEWEST_AT_NODE = 24, 100
+# Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
+_MOST_VALUES, _MOST_NODES = 1000, 24
 # Few rows are asked about several thresholds each, so that the draw hardly matters.
 _MOST_DRAWS = 8
 # The pull on interactions and squares beside that on main effects, the pull on the intercept, and
@@ -76,15 +75,6 @@ class FoldRegressions:
         return left, right
 
 
-class _Outcomes(NamedTuple):
-    """The support that the outcomes are cut at, and where each row stands."""
-
-    support: Support
-    mass: FloatArray  # before each cut
-    ranks: IndexArray
-    weight: FloatArray  # the mean row weighs 1
-
-
 class _Asked(NamedTuple):
     """The thresholds that the regression learns from: rows and the cut that each is asked about."""
 
@@ -104,11 +94,13 @@ def fit_regression(
 
     The rows need to be in their canonical order. Without ids there are no folds.
     """
-    outcomes = _outcomes(rows)
+    outcomes = cut_outcomes(rows, _MOST_VALUES)
     n_values = outcomes.support.values.size
     encoding = choose_columns(rows, categorical, several_cuts=n_values > 2)
-    fold = _folds(rows, plan)
-    levels = _levels(rows, times_of(rows, encoding.columns), outcomes, fold)
+    fold = folds_of(rows, plan.n_folds, plan.seed)
+    levels = levels_by_node(
+        rows, times_of(rows, encoding.columns), outcomes, fold, most_nodes=_MOST_NODES
+    )
     effects = np.zeros((levels.shape[0], GLOBALS + WIDTH * encoding.columns.codes.size))
     if n_values > 1:
         asked = _thresholds(rows, outcomes, plan)
@@ -162,7 +154,7 @@ def _solve(
 
 
 def _regression(
-    encoding: Encoding, outcomes: _Outcomes, effects: FloatArray, levels: AnyArray
+    encoding: Encoding, outcomes: Outcomes, effects: FloatArray, levels: AnyArray
 ) -> Regression:
     return Regression(
         columns=encoding.columns,
@@ -173,84 +165,7 @@ def _regression(
     )
 
 
-def _outcomes(rows: TrainingRows) -> _Outcomes:
-    weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
-    values, ranks = np.unique(rows.y, return_inverse=True)
-    atoms = find_atoms(ranks, rows.units, rows.steps)
-    kept = _kept_values(atoms, np.bincount(ranks, weights=weight).astype(np.float64))
-    values, atoms = values[kept], atoms[kept]
-    ranks = np.searchsorted(values, rows.y)
-    mass = np.bincount(ranks, weights=weight, minlength=values.size).astype(np.float64)
-    total = np.concatenate(([0.0], np.cumsum(mass)))
-    support = Support.of(values, atoms, mass, smooth=True)
-    return _Outcomes(support, read_only(total / total[-1]), ranks, weight)
-
-
-def _kept_values(atoms: BoolArray, mass: FloatArray) -> IndexArray:
-    """Where to cut: at every atom, and of many other outcomes at quantiles and the outermost."""
-    n = atoms.size
-    if atoms.all() or n <= _MOST_VALUES:
-        return np.arange(n)
-    kept = atoms.copy()
-    kept[:-1] |= atoms[1:]  # so that what lies just before an atom is no part of it
-    kept[:_OUTERMOST] = kept[-_OUTERMOST:] = True
-    total = np.cumsum(mass)
-    even = np.arange(1, _MOST_VALUES) / _MOST_VALUES * total[-1]
-    kept[np.searchsorted(total, even)] = True
-    return np.flatnonzero(kept)
-
-
-def _folds(rows: TrainingRows, plan: RegressionPlan) -> IndexArray:
-    """The fold of each episode: as even as can be, by a keyed shuffle; none without ids.
-
-    One episode alone has no fold that leaves it out and something in.
-    """
-    if rows.keys is None:
-        return np.empty(0, dtype=np.intp)
-    fold = np.full(rows.keys.size, -1, dtype=np.intp)
-    if rows.keys.size > 1:
-        order = np.argsort(keyed_hash(rows.keys, plan.seed[0], *plan.seed[1:], "fold"))
-        fold[order] = np.arange(fold.size) % min(plan.n_folds, fold.size)
-    return fold
-
-
-def _levels(
-    rows: TrainingRows, times: FloatArray, outcomes: _Outcomes, fold: IndexArray
-) -> AnyArray:
-    """Levels by node and cut (folds + 1, nodes, cuts): without each fold in turn, and of all rows.
-
-    A level is the logit of the share of outcomes before the cut, among rows of steps near the node.
-    """
-    n_folds, n_values = int(fold.max(initial=-1)) + 1, outcomes.support.values.size
-    n_nodes = 1 if times.max() == 0.0 else min(_MOST_NODES, rows.step_labels.size)
-    own = fold[rows.episodes] if n_folds else np.zeros(rows.y.size, dtype=np.intp)
-    place = own * n_values + outcomes.ranks
-    order = np.argsort(times, kind="stable")
-    ordered = times[order]
-    found = np.empty((n_folds + 1, n_nodes, n_values - 1), dtype=np.float32)
-    for node in range(n_nodes):
-        half, centre = 0.5 / max(1, n_nodes - 1), node / max(1, n_nodes - 1)
-        while True:
-            a = np.searchsorted(ordered, centre - half - 1e-9)
-            b = np.searchsorted(ordered, centre + half + 1e-9, side="right")
-            if b - a >= min(_FEWEST_AT_NODE, order.size):
-                break
-            half *= 1.5
-        near = order[a:b]
-        n_groups = max(1, n_folds)
-        mass = np.bincount(place[near], outcomes.weight[near], minlength=n_groups * n_values)
-        by_fold = mass.reshape(n_groups, n_values)
-        total = by_fold.sum(axis=0)
-        for k in range(n_folds + 1):
-            own_mass = np.maximum(total - by_fold[k], 0.0) if k < n_folds else total
-            before = np.cumsum(own_mass)
-            after = np.maximum(before[-1] - before[:-1], 0.0)
-            found[k, node] = np.log((before[:-1] + 0.5) / (after + 0.5))
-    # Whatever a logarithm rounds to, levels never fall.
-    return np.maximum.accumulate(found, axis=2)
-
-
-def _thresholds(rows: TrainingRows, outcomes: _Outcomes, plan: RegressionPlan) -> _Asked:
+def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) -> _Asked:
     """Cuts at outcomes of other rows of the same step, drawn by the rows' keys.
 
     Half of the cuts lie after the outcome drawn and half before it, so that neither side of an atom

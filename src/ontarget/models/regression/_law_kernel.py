@@ -21,6 +21,8 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models._marginal_kernel import marginal_quantiles
 from ontarget.models._support_kernel import cdf_in_cell
+from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
+from ontarget.models.ranked._levels_kernel import level_of, node_at
 
 __all__ = [
     "GLOBALS",
@@ -42,27 +44,9 @@ WIDTH = 6
 _KNOT = 2.0
 _HINGES = (0.5, 0.8)
 _LEAST_SLOPE = 0.01
-# How many spreads from its centre a feature counts at most.
-_FURTHEST = 6.0
 
 # Base, slope of each piece of z, the node before the row's step, and the weight of the next node.
 Lines: TypeAlias = tuple[float, float, float, float, float, int, float]
-
-
-class Columns(NamedTuple):
-    """How the features of a row become columns; flat, all arrays read-only.
-
-    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``: one per known category (its
-    ``codes``, ascending) or one for its standardised number, and last one that says whether it is
-    missing. The feature that holds the step has none.
-    """
-
-    start: IntArray
-    categorical: AnyArray
-    codes: FloatArray
-    location: FloatArray  # centre and one over spread of each feature; 0 spreads: it is constant
-    time: IntArray  # the feature that holds the step, or -1
-    clock: FloatArray  # the first and the last step
 
 
 class Regression(NamedTuple):
@@ -80,57 +64,6 @@ class Regression(NamedTuple):
 
 
 @inner_kernel
-def _column(row: FloatArray, f: int, columns: Columns) -> tuple[int, float]:
-    """The column of a row's feature and its number there; -1 where it has no effect."""
-    first, last = columns.start[f], columns.start[f + 1]
-    value = row[f]
-    if first == last:
-        return -1, 0.0
-    if np.isnan(value):
-        return last - 1, 1.0
-    if columns.categorical[f]:
-        place = first + np.searchsorted(columns.codes[first : last - 1], value)
-        known = place < last - 1 and columns.codes[place] == value
-        return (place, 1.0) if known else (-1, 0.0)
-    scale = columns.location[2 * f + 1]
-    if scale == 0.0:
-        return -1, 0.0
-    spreads = (value - columns.location[2 * f]) * scale
-    return first, min(max(spreads, -_FURTHEST), _FURTHEST)
-
-
-@inner_kernel
-def _time(row: FloatArray, columns: Columns) -> float:
-    """The row's step as a share of the way from the first step to the last; unknown: halfway."""
-    at = columns.time[0]
-    if at < 0:
-        return 0.0
-    if np.isnan(row[at]):
-        return 0.5
-    first, last = columns.clock[0], columns.clock[1]
-    return float(min(max((row[at] - first) / (last - first), 0.0), 1.0))
-
-
-@inner_kernel
-def _node(t: float, n_nodes: int) -> tuple[int, float]:
-    """The node at or before t, and the weight of the one after it."""
-    place = t * (n_nodes - 1)
-    node = max(0, min(int(place), n_nodes - 2))
-    return node, place - node
-
-
-@inner_kernel
-def _level(levels: AnyArray, n_cuts: int, cut: int, at: tuple[int, float]) -> float:
-    """The level z of a cut, straight between two nodes."""
-    node, weight = at
-    before = np.float64(levels[node * n_cuts + cut - 1])
-    if weight == 0.0:
-        return float(before)
-    after = np.float64(levels[(node + 1) * n_cuts + cut - 1])
-    return float((1.0 - weight) * before + weight * after)
-
-
-@inner_kernel
 def _pieces(z: float) -> tuple[float, float, float, float]:
     """How far z goes on each of its pieces, from 0."""
     return (
@@ -145,18 +78,18 @@ def _pieces(z: float) -> tuple[float, float, float, float]:
 def _lines(row: FloatArray, model: Regression) -> Lines:
     """Everything about a row that does not depend on the cut."""
     columns, e = model.columns, model.effects
-    t = _time(row, columns)
+    t = time_of(row, columns)
     a, b = max(t - _HINGES[0], 0.0), max(t - _HINGES[1], 0.0)
     base, inner = e[0] + t * e[1] + a * e[2] + b * e[3], 0.0
     for f in range(columns.start.size - 1):
-        k, v = _column(row, f, columns)
+        k, v = column_of(row, f, columns)
         if k >= 0:
             own = GLOBALS + WIDTH * k
             changing = t * e[own + 2] + a * e[own + 4] + b * e[own + 5]
             base += v * (e[own] + v * e[own + 3] + changing)
             inner += v * e[own + 1]
     n_cuts = model.support[0].size - 1
-    node, weight = _node(t, model.levels.size // n_cuts) if n_cuts > 0 else (0, 0.0)
+    node, weight = node_at(t, model.levels.size // n_cuts) if n_cuts > 0 else (0, 0.0)
     return (
         base,
         max(1.0 + e[4], _LEAST_SLOPE),
@@ -179,7 +112,7 @@ def _mass(cut: int, lines: Lines, model: Regression) -> float:
         return 0.0
     if cut > n_cuts:
         return 1.0
-    z = _level(model.levels, n_cuts, cut, (lines[5], lines[6]))
+    z = level_of(model.levels, n_cuts, cut, (lines[5], lines[6]))
     p = _pieces(z)
     logit = lines[0] + lines[1] * p[0] + lines[2] * p[1] + lines[3] * p[2] + lines[4] * p[3]
     mass = 1.0 / (1.0 + math.exp(-logit))
@@ -250,16 +183,16 @@ def fill_design(
     terms = np.empty(GLOBALS + WIDTH * columns.codes.size)
     for i in range(rows.size):
         row = X[rows[i]]
-        t = _time(row, columns)
+        t = time_of(row, columns)
         a, b = max(t - _HINGES[0], 0.0), max(t - _HINGES[1], 0.0)
-        z = _level(levels, n_cuts, cuts[i], _node(t, n_nodes))
+        z = level_of(levels, n_cuts, cuts[i], node_at(t, n_nodes))
         p = _pieces(z)
         terms[:] = 0.0
         terms[0], terms[1], terms[2], terms[3] = 1.0, t, a, b
         terms[4], terms[5], terms[6], terms[7] = p
         terms[8], terms[9] = t * p[1], t * p[2]
         for f in range(columns.start.size - 1):
-            k, v = _column(row, f, columns)
+            k, v = column_of(row, f, columns)
             if k >= 0:
                 own = GLOBALS + WIDTH * k
                 terms[own], terms[own + 1] = v, v * (p[1] + p[2])

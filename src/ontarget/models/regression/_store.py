@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ontarget._typing import AnyArray
-from ontarget.models._stored import flat_array, partitions, require
+from ontarget.models._stored import flat_array, require
 from ontarget.models._support import Support
-from ontarget.models.base import LARGEST_OUTCOME
-from ontarget.models.regression._law_kernel import GLOBALS, WIDTH, Columns, Regression
+from ontarget.models.ranked._columns import columns_from_arrays
+from ontarget.models.regression._law_kernel import GLOBALS, WIDTH, Regression
 
 __all__ = ["regression_from_arrays", "regression_to_arrays"]
 
@@ -31,10 +31,7 @@ def regression_to_arrays(model: Regression) -> dict[str, AnyArray]:
 
 def regression_from_arrays(arrays: Mapping[str, AnyArray]) -> Regression:
     """The regression that gave these, once every index in them is known to be in bounds."""
-    types = (np.int64, np.bool_, np.float64, np.float64, np.int64, np.float64)
-    columns = Columns(
-        *(flat_array(arrays, _PREFIX + n, t) for n, t in zip(Columns._fields, types, strict=True))
-    )
+    columns = columns_from_arrays(arrays, _PREFIX)
     names = [name for name in arrays if name.startswith(_PREFIX)]
     support = Support.from_arrays({name.removeprefix(_PREFIX): arrays[name] for name in names})
     model = Regression(
@@ -44,43 +41,8 @@ def regression_from_arrays(arrays: Mapping[str, AnyArray]) -> Regression:
         mass=flat_array(arrays, _PREFIX + "mass", np.float64),
         support=support.as_tuple(),
     )
-    _check_columns(columns)
     _check_law(model)
     return model
-
-
-def _check_columns(columns: Columns) -> None:
-    start, codes = columns.start, columns.codes
-    require(
-        start.size > 1 and partitions(start, codes.size),
-        "regression_start needs to rise from 0 to the number of columns",
-    )
-    n_features = start.size - 1
-    require(columns.categorical.size == n_features, "regression_categorical needs one per feature")
-    known = columns.time.size == 1 and -1 <= columns.time[0] < n_features
-    require(bool(known), "regression_time needs one feature, or -1")
-    widths, is_time = np.diff(start), np.arange(n_features) == columns.time[0]
-    whole = np.where(columns.categorical, widths >= 1, widths == 2)
-    require(
-        bool(np.where(is_time, widths == 0, whole).all()),
-        "regression_start needs two columns for a number, and one more than a feature's categories",
-    )
-    is_code = np.repeat(columns.categorical, widths)
-    is_code[start[1:][widths > 0] - 1] = False  # where a feature is missing
-    rising = (codes[1:] > codes[:-1]) | ~(is_code[1:] & is_code[:-1])
-    require(bool(np.isfinite(codes).all() and rising.all()), "regression_codes need to rise")
-    places = columns.location
-    numbers = places.size == 2 * n_features and np.isfinite(places).all()
-    require(
-        bool(numbers and (places[1::2] >= 0.0).all()),
-        "regression_location needs a centre and a number from 0 up for each feature",
-    )
-    clock = columns.clock
-    small = clock.size == 2 and (np.abs(clock) <= LARGEST_OUTCOME).all()
-    require(
-        bool(small and (columns.time[0] < 0 or clock[0] < clock[1])),
-        "regression_clock needs a first and a later last step",
-    )
 
 
 def _check_law(model: Regression) -> None:

@@ -1,0 +1,155 @@
+"""Fitting boosted quantiles: a location, a spread and a shape on the scale of ranks (M15)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._keyed import keyed_uniform, keys_of
+from ontarget._readonly import read_only
+from ontarget._splitmix import mix
+from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+from ontarget.models._stored import require
+from ontarget.models.base import TrainingRows
+from ontarget.models.guided._guides import GuidePlan, fit_guides, folds_of_guides
+from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
+from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._ranks import Ranked, learned_ranks
+from ontarget.models.stacked._shift import (
+    NO_SHIFT,
+    learned_shift,
+    shift_from_arrays,
+    shift_to_arrays,
+    spread_around_mean,
+)
+from ontarget.models.stacked._shift_kernel import ShiftTable, shifts_of_guides
+
+__all__ = [
+    "Boosted",
+    "FittedBoosted",
+    "boosted_from_arrays",
+    "boosted_to_arrays",
+    "fit_boosted",
+    "knots_of_rows",
+]
+
+# Ranks are log odds, so theirs are small; beyond this a knot may be no number.
+_LARGEST = 1e6
+
+
+class Boosted(NamedTuple):
+    """Guides to a row's location and to its spread, and the shape that both move and stretch.
+
+    The shape is kept at the levels of the knots. A shift without units says nothing: every row has
+    the outcomes around its step.
+    """
+
+    location: Guides
+    spread: Guides
+    shift: ShiftTable
+
+
+class FittedBoosted(NamedTuple):
+    """The model for new rows, and for each fold one that has not seen it."""
+
+    ranks: RankTable
+    model: Boosted
+    without: tuple[tuple[RankTable, Boosted], ...]
+    fold: IndexArray  # of each episode
+
+
+def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]) -> FittedBoosted:
+    """The model of rows in their canonical order, and one without each fold in turn.
+
+    Without ids every row is an episode. The shape is that of the distances of all rows from
+    locations that never saw them.
+    """
+    if not rows.has_ids:
+        rows = replace(rows, episodes=rows.units, has_ids=True)
+    n_episodes = int(rows.episodes.max()) + 1
+    fold = folds_of_guides(n_episodes, plan)
+    ranked = learned_ranks(rows, fold if n_episodes > 1 else np.full(1, -1))
+    drawn = replace(rows, y=_drawn_ranks(rows, ranked, plan.seed))
+    location, of_fold = fit_guides(drawn, plan, categorical)
+    told = of_fold.guide_rows(rows.X, rows.episodes)[:, -1]
+    mean, unit = spread_around_mean(drawn.y)
+    distance = np.abs(drawn.y - (mean + unit * told))
+    spread, spread_of_fold = fit_guides(replace(rows, y=distance), plan, categorical)
+    scale = spread_of_fold.guide_rows(rows.X, rows.episodes)[:, -1]
+    # One outcome alone has nothing to tell apart, whatever was drawn.
+    several = ranked.table.support[0].size > 1
+    shift = learned_shift(drawn, told, scale, atoms=False) if several else None
+    shift = NO_SHIFT if shift is None else _at_knots(shift, ranked.table.odds)
+    models = (
+        Boosted(*guides, shift)
+        for guides in zip(of_fold.without, spread_of_fold.without, strict=True)
+    )
+    return FittedBoosted(
+        ranked.table,
+        Boosted(location, spread, shift),
+        tuple(zip(ranked.without, models, strict=False)),
+        fold,
+    )
+
+
+def knots_of_rows(model: Boosted, ranks: RankTable, rows: FloatArray) -> FloatArray:
+    """The knots of each row: the shape at their levels, moved and stretched."""
+    if not model.shift.units.size:
+        return np.tile(ranks.odds, (rows.shape[0], 1))
+    places = np.empty((rows.shape[0], 2))
+    told = _last_guide(model.location, rows), _last_guide(model.spread, rows)
+    shifts_of_guides(model.shift, *told, places)
+    knots: FloatArray = places[:, :1] + places[:, 1:] * model.shift.shape
+    return knots
+
+
+def _at_knots(shift: ShiftTable, odds: FloatArray) -> ShiftTable:
+    """The shift with its shape at the levels of the knots alone."""
+    levels, even = 1.0 / (1.0 + np.exp(-odds)), np.linspace(0.0, 1.0, shift.shape.size)
+    return shift._replace(shape=read_only(np.interp(levels, even, shift.shape)))
+
+
+def boosted_to_arrays(model: Boosted) -> dict[str, AnyArray]:
+    """The model as flat read-only arrays by name."""
+    spread = {f"spread_{name}": one for name, one in guides_to_arrays(model.spread).items()}
+    return guides_to_arrays(model.location) | spread | shift_to_arrays(model.shift)
+
+
+def boosted_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> tuple[Boosted, int]:
+    """The model that gave these, checked, and the number of features that it reads."""
+    location = guides_from_arrays(arrays)
+    own = {n.removeprefix("spread_"): a for n, a in arrays.items() if n.startswith("spread_")}
+    spread, shift = guides_from_arrays(own), shift_from_arrays(arrays)
+    width = width_of(location)
+    require(width[1] == 2, "boosted quantiles need both guides")
+    require(width_of(spread) == width, "the guides of the spread need the same features")
+    whole = shift.values.size == 0 and shift.shape.size in (0, n_knots)
+    require(whole, "a shift of ranks needs one number of its shape per knot, and no values")
+    small = all((np.abs(part) <= _LARGEST).all() for part in (shift.units, shift.shape))
+    require(bool(small), f"a shift of ranks needs numbers up to {_LARGEST:g} in size")
+    return Boosted(location, spread, shift), width[0]
+
+
+def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> FloatArray:
+    """A rank within each row's span, drawn by the row's key, as log odds."""
+    within = keyed_uniform(_row_keys(rows), seed[0], *seed[1:], "rank")
+    rank = ranked.low + within * (ranked.high - ranked.low)
+    odds: FloatArray = np.log(rank / (1.0 - rank))
+    return odds
+
+
+def _row_keys(rows: TrainingRows) -> KeyArray:
+    """A key of each row's episode and step; without ids, of its place in the canonical order."""
+    own = keys_of(rows.episodes) if rows.keys is None else rows.keys[rows.episodes]
+    return mix(own ^ keys_of(rows.step_labels)[rows.steps])
+
+
+def _last_guide(guides: Guides, rows: FloatArray) -> FloatArray:
+    """What the last guide says of each row: the trees, which correct the ridge regression."""
+    guided = np.empty((rows.shape[0], rows.shape[1] + 2))
+    append_guides_of_rows(guides, rows, guided)
+    return guided[:, -1].copy()

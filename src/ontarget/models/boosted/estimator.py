@@ -1,0 +1,151 @@
+"""Boosted quantiles as a scikit-learn estimator (M15, on the scale of ranks)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from ontarget._arguments import seed_parts, whole_number
+from ontarget._threads import threads_at_most
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.models.base import check_categorical
+from ontarget.models.boosted._fitting import (
+    Boosted,
+    boosted_from_arrays,
+    boosted_to_arrays,
+    fit_boosted,
+    knots_of_rows,
+)
+from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.guided._guides import guide_plan
+from ontarget.models.ranked._estimator import RankedEstimator
+from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._ranks import check_time, ranks_from_arrays, ranks_to_arrays
+
+__all__ = ["BoostedQuantiles"]
+
+
+class BoostedQuantiles(RankedEstimator):
+    """A conditional distribution of one shape that boosted trees move and stretch.
+
+    Outcomes are ranked among those around the same step. Gradient-boosted trees, on top of a ridge
+    regression, tell where a row's rank lies and how far it may be off; how the distances are
+    distributed is learned from all rows. It is smaller and faster than a forest, keeps atoms, and
+    is at its best where rows differ in location and spread alone.
+
+    Parameters
+    ----------
+    n_boosted, boosted_depth, boosted_rate
+        The most trees, how deep each is, and how much of its advice is taken. Fewer trees are kept
+        if more would not help on episodes that they have not seen.
+    n_folds
+        In how many parts the episodes are divided, for honest distances and `out_of_bag_limits`.
+    seed
+        A whole number from 0 up, or several.
+    n_jobs
+        At most so many threads; None for all.
+
+    Attributes
+    ----------
+    boosted_
+        The trees and regressions of location and spread, and the shape.
+    ranks_
+        The outcomes around each step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget.models import BoostedQuantiles
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2_000, 2))
+    >>> y = X[:, 0] ** 2 + rng.normal(size=2_000)
+    >>> model = BoostedQuantiles().fit(X, y)
+    >>> print(model.quantile([[0.0, 0.0], [2.0, 0.0]], 0.5).round(1))
+    [0.1 3.9]
+    """
+
+    kind: ClassVar[str] = "boosted_quantiles"
+
+    boosted_: Boosted
+
+    def __init__(
+        self,
+        n_boosted: int = 200,
+        *,
+        boosted_depth: int = 3,
+        boosted_rate: float = 0.1,
+        n_folds: int = 5,
+        seed: int | Sequence[int] = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_boosted = n_boosted
+        self.boosted_depth = boosted_depth
+        self.boosted_rate = boosted_rate
+        self.n_folds = n_folds
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The trees grown on these rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Features (NaN is missing), outcomes, and weights from 0 up.
+        ids, steps
+            The episode and the step of each row. A row is ranked among outcomes of its own step.
+        categorical
+            The columns of X that hold category numbers without an order of their own.
+        """
+        plan = guide_plan(
+            n_folds=whole_number("n_folds", self.n_folds, least=2),
+            seed=seed_parts(self.seed),
+            boosting=(self.n_boosted, self.boosted_depth, self.boosted_rate),
+        )
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        columns = check_categorical(categorical, rows.X.shape[1])
+        with threads_at_most(self.n_jobs):
+            fitted = fit_boosted(in_canonical_order(rows), plan, columns)
+        self.ranks_, self.boosted_ = fitted.ranks, fitted.model
+        self._learned_ = fitted.without, fitted.fold, rows.keys
+        return self
+
+    @property
+    def _model(self) -> Boosted:
+        return self.boosted_
+
+    @staticmethod
+    def _knots(model: Boosted, ranks: RankTable, rows: FloatArray) -> FloatArray:
+        return knots_of_rows(model, ranks, rows)
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        return boosted_to_arrays(self.boosted_) | ranks_to_arrays(self.ranks_)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        model = cls()
+        model._hold(arrays)
+        return model
+
+    def _hold(self, arrays: Mapping[str, AnyArray]) -> None:
+        self.ranks_ = ranks_from_arrays(arrays)
+        self.boosted_, self.n_features_in_ = boosted_from_arrays(arrays, self.ranks_.odds.size)
+        check_time(self.ranks_, self.n_features_in_)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "boosted_" in state:
+            # Copies come back writable, and the kernels would compile once more for them.
+            self._hold(self.to_arrays())

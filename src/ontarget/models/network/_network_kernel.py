@@ -1,0 +1,127 @@
+"""The forward pass of trained networks: a row's features in, its knots out (M27).
+
+Weights and hidden numbers are float32, as they were in training. Sums run in one order for every
+row, so an answer does not depend on the rows that are asked together.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
+
+__all__ = ["TIMES", "Networks", "inputs_of_rows", "knots_of_rows"]
+
+# After the columns a network reads the time: as it is, and as logarithms from either end.
+TIMES = 3
+
+
+class Networks(NamedTuple):
+    """Networks of two hidden layers that answer together; flat float32 arrays, all read-only.
+
+    Of n networks with h hidden numbers in a layer: ``first`` is (n, inputs, h), ``second`` is
+    (n, h, h), both biases are (n, h), and ``head`` is (n, h + inputs + 1, knots): what each hidden
+    number adds to each knot, then each input, and last what is added regardless.
+    """
+
+    columns: Columns
+    first: AnyArray
+    first_bias: AnyArray
+    second: AnyArray
+    second_bias: AnyArray
+    head: AnyArray
+
+
+@inner_kernel
+def _fill_inputs(row: FloatArray, columns: Columns, places: AnyArray, numbers: AnyArray) -> int:
+    """Write the inputs that are not 0 and which ones they are; how many there are."""
+    count = 0
+    for f in range(row.size):
+        k, v = column_of(row, f, columns)
+        if k >= 0 and v != 0.0:
+            places[count], numbers[count] = k, v
+            count += 1
+    if columns.time[0] < 0:
+        return count
+    t, n_steps = time_of(row, columns), columns.clock[1] - columns.clock[0]
+    whole = math.log1p(n_steps)
+    at = columns.codes.size
+    places[count], numbers[count] = at, 2.0 * t - 1.0
+    places[count + 1], numbers[count + 1] = at + 1, 2.0 * math.log1p(t * n_steps) / whole - 1.0
+    rest = 2.0 * math.log1p((1.0 - t) * n_steps) / whole - 1.0
+    places[count + 2], numbers[count + 2] = at + 2, rest
+    return count + TIMES
+
+
+@inner_kernel
+def _add(weights: AnyArray, start: int, number: np.float32, out: AnyArray) -> None:
+    """Add to each output its weight from this place on, times the number."""
+    own = weights[start : start + out.size]
+    for j in range(out.size):
+        out[j] += number * own[j]
+
+
+@inner_kernel
+def _add_layer(weights: AnyArray, start: int, given: AnyArray, out: AnyArray) -> None:
+    """Add to each output its weighted inputs; an input that is 0 or below counts for nothing."""
+    for i in range(given.size):
+        if given[i] > 0.0:
+            _add(weights, start + i * out.size, given[i], out)
+
+
+@inner_kernel
+def _sort(values: FloatArray) -> None:
+    """Sort in place; neighbours cross rarely, so this is nearly one pass."""
+    for i in range(1, values.size):
+        value, at = values[i], i
+        while at > 0 and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
+
+
+@kernel
+def knots_of_rows(
+    model: Networks, odds: FloatArray, used: tuple[int, int], X: FloatArray, knots: FloatArray
+) -> None:
+    """Write each row's knots, ascending: the mean of the networks from one number to another."""
+    begin, stop = used
+    h = model.second.size // model.first_bias.size
+    n_knots, n_inputs = odds.size, model.columns.codes.size + TIMES
+    n_places = X.shape[1] + TIMES
+    places, numbers = np.empty(n_places, dtype=np.int64), np.empty(n_places, dtype=np.float32)
+    one, two = np.empty(h, dtype=np.float32), np.empty(h, dtype=np.float32)
+    sums = np.empty(n_knots, dtype=np.float32)
+    for i in range(X.shape[0]):
+        count = _fill_inputs(X[i], model.columns, places, numbers)
+        sums[:] = 0.0
+        for m in range(begin, stop):
+            one[:] = model.first_bias[m * h : (m + 1) * h]
+            for c in range(count):
+                _add(model.first, (m * n_inputs + places[c]) * h, numbers[c], one)
+            two[:] = model.second_bias[m * h : (m + 1) * h]
+            _add_layer(model.second, m * h * h, one, two)
+            at = m * (h + n_inputs + 1) * n_knots
+            _add_layer(model.head, at, two, sums)
+            for c in range(count):
+                _add(model.head, at + (h + places[c]) * n_knots, numbers[c], sums)
+            _add(model.head, at + (h + n_inputs) * n_knots, np.float32(1.0), sums)
+        for j in range(n_knots):
+            knots[i, j] = odds[j] + np.float64(sums[j]) / (stop - begin)
+        _sort(knots[i])
+
+
+@kernel
+def inputs_of_rows(columns: Columns, X: FloatArray, out: AnyArray) -> None:
+    """Write each row's inputs, (rows, columns + times), for training."""
+    n_places = X.shape[1] + TIMES
+    places, numbers = np.empty(n_places, dtype=np.int64), np.empty(n_places, dtype=np.float32)
+    for i in range(X.shape[0]):
+        out[i] = 0.0
+        for c in range(_fill_inputs(X[i], columns, places, numbers)):
+            out[i, places[c]] = numbers[c]

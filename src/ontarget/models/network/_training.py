@@ -1,0 +1,232 @@
+"""Training the networks with PyTorch, all of them side by side (M27).
+
+Only this module needs PyTorch, and only while a model is fitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ontarget._extras import require
+from ontarget._progress import Reached
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.errors import InputError
+
+__all__ = ["Examples", "TrainingRules", "Weights", "train"]
+
+# Cosines that embed a level, and levels that a batch is asked about.
+_COSINES, _LEVELS_AT_ONCE = 32, 16
+# A network looks at no more of its held-out rows than this after an epoch.
+_MOST_HELD_OUT = 4096
+# An epoch has about so many batches, as far as their size allows.
+_BATCHES, _SMALLEST_BATCH, _LARGEST_BATCH = 64, 32, 512
+_DECAY = 1e-4
+
+
+class Examples(NamedTuple):
+    """What the networks learn from: a row's inputs, and its outcome as a span of ranks.
+
+    An outcome's ranks lie from ``low`` to ``high``, shares of the outcomes around its step. A row
+    teaches every network but that of its own fold.
+    """
+
+    inputs: AnyArray
+    low: AnyArray
+    high: AnyArray
+    weight: FloatArray  # the mean row weighs 1
+    fold: IndexArray
+
+
+class TrainingRules(NamedTuple):
+    """How wide the networks are, and how they are trained; checked by the estimator."""
+
+    width: int
+    odds: FloatArray  # the levels of the knots, as log odds
+    max_epochs: int
+    patience: int
+    rate: float
+    seed: int
+
+
+class Weights(NamedTuple):
+    """The trained networks: (networks, inputs, outputs) for matrices, (networks, outputs) else.
+
+    ``head`` holds what each hidden number adds to each knot, then each input, and last what is
+    added regardless.
+    """
+
+    first: AnyArray
+    first_bias: AnyArray
+    second: AnyArray
+    second_bias: AnyArray
+    head: AnyArray
+
+
+def train(examples: Examples, rules: TrainingRules, reached: Reached) -> Weights:
+    """Networks that each learned from all folds but one, each as good as its held-out fold found.
+
+    The first candidate is the untrained network, which says of every row what the outcomes around
+    its step say. One thread trains, so that the result does not depend on their number.
+    """
+    torch = require("torch", extra="network")
+    with _one_thread(torch):
+        return _Training(torch, examples, rules).run(reached)
+
+
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _rates(n_batches: int) -> list[float]:
+    """The rate of each batch as a share of the largest: up within a tenth of them, then to 0."""
+    rising = max(1, n_batches // 10)
+    return [
+        min(1.0, (k + 1) / rising) * 0.5 * (1.0 + math.cos(math.pi * k / n_batches))
+        for k in range(n_batches + 1)
+    ]
+
+
+class _Training:
+    """Networks in training: parameters, data and generator."""
+
+    def __init__(self, torch: Any, examples: Examples, rules: TrainingRules) -> None:
+        self._torch, self._rules = torch, rules
+        self._random = torch.Generator().manual_seed(rules.seed)
+        inputs, low, high, weight = (
+            torch.from_numpy(np.ascontiguousarray(part, dtype=np.float32)) for part in examples[:4]
+        )
+        self._inputs, self._low, self._span, self._weight = inputs, low, high - low, weight
+        n_networks = int(examples.fold.max()) + 1
+        places = [np.flatnonzero(examples.fold != k) for k in range(n_networks)]
+        self._seen = [torch.from_numpy(part) for part in places]
+        self._held_out = self._padded(examples.fold, n_networks)
+        self._parameters = self._untrained(n_networks, inputs.shape[1], rules.width)
+
+    def run(self, reached: Reached) -> Weights:
+        """The trained networks."""
+        torch, rules = self._torch, self._rules
+        n_rows = min(len(part) for part in self._seen)
+        batch = min(max(n_rows // _BATCHES, _SMALLEST_BATCH), _LARGEST_BATCH, n_rows)
+        n_batches = n_rows // batch
+        optimiser = torch.optim.AdamW(self._parameters, lr=rules.rate, weight_decay=_DECAY)
+        rates = _rates(rules.max_epochs * n_batches)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: rates[k])
+        best, least = [one.detach().clone() for one in self._parameters], self._held_out_loss()
+        since = torch.zeros(len(self._seen))
+        for epoch in range(rules.max_epochs):
+            orders = [part[self._permutation(len(part))] for part in self._seen]
+            for k in range(n_batches):
+                rows = torch.stack([order[k * batch : (k + 1) * batch] for order in orders])
+                optimiser.zero_grad()
+                self._loss(rows, self._drawn(rows.shape), self._drawn_levels()).sum().backward()
+                optimiser.step()
+                schedule.step()
+            loss = self._held_out_loss()
+            if not bool(torch.isfinite(loss).all()):
+                raise InputError(
+                    f"training a QuantileNetwork gave a loss that is no number in epoch "
+                    f"{epoch + 1}; lower learning_rate, which is {rules.rate:g}"
+                )
+            better = loss < least
+            since = torch.where(better, 0.0, since + 1.0)
+            least = torch.where(better, loss, least)
+            for kept, one in zip(best, self._parameters, strict=True):
+                kept[better] = one.detach()[better]
+            reached(epoch + 1)
+            if bool((since >= rules.patience).all()):
+                break
+        return self._weights(best)
+
+    def _untrained(self, n: int, n_inputs: int, width: int) -> list[Any]:
+        """The parameters at the start; the head adds nothing yet to the step's own outcomes."""
+        torch = self._torch
+
+        def normal(*shape: int) -> Any:
+            found = torch.randn(shape, generator=self._random) * math.sqrt(2.0 / shape[-2])
+            return found.requires_grad_()
+
+        def zeros(*shape: int) -> Any:
+            return torch.zeros(shape, requires_grad=True)
+
+        return [
+            normal(n, n_inputs, width),
+            zeros(n, width),
+            normal(n, width, width),
+            zeros(n, width),
+            normal(n, _COSINES, width),
+            zeros(n, width),
+            zeros(n, width + 2, width + n_inputs + 1),
+        ]
+
+    def _heads(self, parameters: list[Any], levels: Any) -> Any:
+        """(networks, hidden + inputs + 1, levels): what each adds to the quantile of a level.
+
+        A level is embedded by cosines, and given beside them as log odds, so that a law that is
+        merely moved and stretched is within reach.
+        """
+        torch = self._torch
+        waves = torch.cos(math.pi * torch.arange(_COSINES) * levels[:, None])
+        embedded = torch.relu(waves @ parameters[4] + parameters[5][:, None, :])
+        plain = torch.stack([torch.ones_like(levels), 0.5 * torch.logit(levels)], dim=1)
+        plain = plain.expand(embedded.shape[0], -1, -1)
+        return (torch.cat([embedded, plain], dim=2) @ parameters[6]).transpose(1, 2)
+
+    def _loss(self, rows: Any, within: Any, levels: Any) -> Any:
+        """The mean pinball loss of each network at these levels, on the scale of log odds."""
+        torch, own = self._torch, self._parameters
+        inputs = self._inputs[rows]
+        hidden = torch.relu(torch.baddbmm(own[1][:, None, :], inputs, own[0]))
+        hidden = torch.relu(torch.baddbmm(own[3][:, None, :], hidden, own[2]))
+        told = torch.cat([hidden, inputs], dim=2)
+        head = self._heads(own, levels)
+        found = torch.baddbmm(head[:, -1:, :] + torch.logit(levels), told, head[:, :-1, :])
+        rank = self._low[rows] + within * self._span[rows]
+        error = torch.logit(rank)[:, :, None] - found
+        loss = (0.5 * error.abs() + (levels - 0.5) * error).mean(dim=2)
+        weight = self._weight[rows] * (rows >= 0)
+        return (weight * loss).sum(dim=1) / weight.sum(dim=1)
+
+    def _held_out_loss(self) -> Any:
+        with self._torch.no_grad():
+            middle = self._torch.full(self._held_out.shape, 0.5)
+            levels = (self._torch.arange(_LEVELS_AT_ONCE) + 0.5) / _LEVELS_AT_ONCE
+            return self._loss(self._held_out, middle, levels)
+
+    def _padded(self, fold: IndexArray, n_networks: int) -> Any:
+        """(networks, rows): the rows that each network is judged by; -1 where there are fewer."""
+        places = [np.flatnonzero(fold == k) for k in range(n_networks)]
+        places = [part[:: -(-part.size // _MOST_HELD_OUT)] for part in places]
+        table = np.full((n_networks, max(part.size for part in places)), -1)
+        for row, part in zip(table, places, strict=True):
+            row[: part.size] = part
+        return self._torch.from_numpy(table)
+
+    def _permutation(self, n: int) -> Any:
+        return self._torch.randperm(n, generator=self._random)
+
+    def _drawn(self, shape: Any) -> Any:
+        """Where within its span an outcome's rank lies: anywhere, and elsewhere the next time."""
+        return self._torch.rand(shape, generator=self._random)
+
+    def _drawn_levels(self) -> Any:
+        """Levels spread over (0, 1), one in each of as many equal parts."""
+        torch = self._torch
+        within = torch.rand(_LEVELS_AT_ONCE, generator=self._random).clamp(1e-3, 1.0 - 1e-3)
+        return (torch.arange(_LEVELS_AT_ONCE) + within) / _LEVELS_AT_ONCE
+
+    def _weights(self, parameters: list[Any]) -> Weights:
+        levels = self._torch.tensor(self._rules.odds).sigmoid().float()
+        with self._torch.no_grad():
+            head = self._heads(parameters, levels)
+        return Weights(*(np.array(one.numpy(), order="C") for one in (*parameters[:4], head)))

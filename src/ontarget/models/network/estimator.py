@@ -1,0 +1,197 @@
+"""The implicit quantile network as a scikit-learn estimator (M27)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ontarget._arguments import seed_parts, share, whole_number
+from ontarget._threads import threads_at_most
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget.errors import Argument, InputError
+from ontarget.models.base import check_categorical
+from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.network._fitting import NetworkPlan, fit_networks
+from ontarget.models.network._network_kernel import Networks, knots_of_rows
+from ontarget.models.network._store import LARGEST_WEIGHT, networks_from_arrays, networks_to_arrays
+from ontarget.models.ranked._estimator import RankedEstimator
+from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._ranks import check_time, ranks_from_arrays, ranks_to_arrays
+
+__all__ = ["QuantileNetwork"]
+
+_WIDEST = 1024
+
+
+class QuantileNetwork(RankedEstimator):
+    """A conditional distribution whose quantiles a neural network gives, all levels at once.
+
+    An implicit quantile network: two hidden layers read the row, an embedding reads the level, and
+    their product is the quantile. One network serves all steps of a run. It learns where a row's
+    outcome ranks among the outcomes around the same step, so atoms stay atoms, and outcomes may
+    have any unit and any tails.
+
+    `fit` needs PyTorch: ``pip install 'ontarget[network]'``. A fitted or loaded network answers
+    without it.
+
+    Parameters
+    ----------
+    width
+        How many numbers each hidden layer has.
+    n_folds
+        In how many parts the episodes are divided. Each part has a network that learns from the
+        others, stops when its own part is foretold no better, and answers for it in
+        `out_of_bag_limits`. All together answer for new rows, by the mean of their quantiles.
+    max_epochs, patience
+        Training ends after so many passes over the rows, or when so many in a row have improved
+        none of the networks.
+    learning_rate
+        The largest step of the optimiser, AdamW; it rises to it and then falls to 0.
+    seed
+        A whole number from 0 up, or several. The same seed gives the same bits on one machine.
+    progress
+        Whether to show a progress bar; inside a monitor that is for its `fit` to say.
+    n_jobs
+        At most so many threads for answers; None for all. Training takes one, so that its result
+        does not depend on their number.
+
+    Attributes
+    ----------
+    networks_
+        How rows become inputs, and the weights.
+    ranks_
+        The outcomes around each step.
+
+    Notes
+    -----
+    A number is standardised and counts up to six spreads from its centre. The most frequent
+    categories have a learned vector each; a category that training never saw has none, and a
+    missing value has one of its own if training missed it too. Before training, a network says of
+    every row what the outcomes around its step say, and no network is kept that foretells its part
+    worse than that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget.models import QuantileNetwork
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2_000, 2))
+    >>> y = X[:, 0] ** 2 + np.exp(0.5 * X[:, 1]) * rng.normal(size=2_000)
+    >>> model = QuantileNetwork(max_epochs=20).fit(X, y)  # doctest: +SKIP
+    >>> model.quantile([[0.0, 1.0], [2.0, 1.0]], 0.5).round(1)  # doctest: +SKIP
+    array([0.1, 3.9])
+    """
+
+    kind: ClassVar[str] = "quantile_network"
+    whole_run: ClassVar[bool] = True
+
+    networks_: Networks
+
+    def __init__(
+        self,
+        width: int = 64,
+        *,
+        n_folds: int = 5,
+        max_epochs: int = 40,
+        patience: int = 8,
+        learning_rate: float = 0.004,
+        seed: int | Sequence[int] = 0,
+        progress: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.width = width
+        self.n_folds = n_folds
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self.progress = progress
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        steps: ArrayLike | None = None,
+        categorical: Sequence[int] | None = None,
+    ) -> Self:
+        """The networks trained on these rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Features (NaN is missing), outcomes, and weights from 0 up.
+        ids, steps
+            The episode and the step of each row. A row is ranked among outcomes of its own step; a
+            feature that equals the step in every row is read as the time.
+        categorical
+            The columns of X that hold category numbers without an order of their own.
+        """
+        plan = self._plan()
+        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+        columns = check_categorical(categorical, rows.X.shape[1])
+        with threads_at_most(self.n_jobs):
+            fitted = fit_networks(in_canonical_order(rows), plan, columns)
+        largest = max(float(np.abs(one).max()) for one in fitted.networks[1:])
+        if not largest <= LARGEST_WEIGHT:
+            raise InputError(
+                f"training gave a weight of {largest:g}, so it diverged; lower ",
+                Argument("learning_rate", self.learning_rate),
+            )
+        self.ranks_, self.networks_ = fitted.ranks, fitted.networks
+        without = tuple((one, (self.networks_, k, k + 1)) for k, one in enumerate(fitted.without))
+        self._learned_ = without, fitted.fold, rows.keys
+        return self
+
+    @property
+    def _model(self) -> tuple[Networks, int, int]:
+        width = self.networks_.second.size // self.networks_.first_bias.size
+        return self.networks_, 0, self.networks_.first_bias.size // width
+
+    @staticmethod
+    def _knots(model: tuple[Networks, int, int], ranks: RankTable, rows: FloatArray) -> FloatArray:
+        networks, begin, stop = model
+        knots = np.empty((rows.shape[0], ranks.odds.size))
+        knots_of_rows(networks, ranks.odds, (begin, stop), rows, knots)
+        return knots
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        self._check_fitted()
+        return networks_to_arrays(self.networks_) | ranks_to_arrays(self.ranks_)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        model = cls()
+        model._hold(arrays)
+        return model
+
+    def _hold(self, arrays: Mapping[str, AnyArray]) -> None:
+        self.ranks_ = ranks_from_arrays(arrays)
+        self.networks_ = networks_from_arrays(arrays, self.ranks_.odds.size)
+        self.n_features_in_ = self.networks_.columns.start.size - 1
+        check_time(self.ranks_, self.n_features_in_)
+
+    def _plan(self) -> NetworkPlan:
+        """The constructor's arguments, checked."""
+        return NetworkPlan(
+            width=whole_number("width", self.width, least=1, most=_WIDEST),
+            n_folds=whole_number("n_folds", self.n_folds, least=2),
+            max_epochs=whole_number("max_epochs", self.max_epochs, least=1),
+            patience=whole_number("patience", self.patience, least=1),
+            rate=share("learning_rate", self.learning_rate),
+            seed=seed_parts(self.seed),
+            progress=bool(self.progress),
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "networks_" in state:
+            # Copies come back writable, and the kernels would compile once more for them.
+            self._hold(self.to_arrays())

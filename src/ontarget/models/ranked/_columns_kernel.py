@@ -1,0 +1,73 @@
+"""How a row's features become the columns that regressions and networks read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel
+from ontarget._typing import AnyArray, FloatArray, IntArray
+
+__all__ = ["Columns", "column_of", "time_of"]
+
+# How many spreads from its centre a feature counts at most.
+_FURTHEST = 6.0
+
+
+class Clocked(Protocol):
+    """What tells the time of a row: the feature that holds the step, and the first and last one."""
+
+    @property
+    def time(self) -> IntArray: ...
+
+    @property
+    def clock(self) -> FloatArray: ...
+
+
+class Columns(NamedTuple):
+    """How the features of a row become columns; flat, all arrays read-only.
+
+    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``: one per known category (its
+    ``codes``, ascending) or one for its standardised number, and last one that says whether it is
+    missing. The feature that holds the step has none.
+    """
+
+    start: IntArray
+    categorical: AnyArray
+    codes: FloatArray
+    location: FloatArray  # centre and one over spread of each feature; 0 spreads: it is constant
+    time: IntArray  # the feature that holds the step, or -1
+    clock: FloatArray  # the first and the last step
+
+
+@inner_kernel
+def column_of(row: FloatArray, f: int, columns: Columns) -> tuple[int, float]:
+    """The column of a row's feature and its number there; -1 where it has no effect."""
+    first, last = columns.start[f], columns.start[f + 1]
+    value = row[f]
+    if first == last:
+        return -1, 0.0
+    if np.isnan(value):
+        return last - 1, 1.0
+    if columns.categorical[f]:
+        place = first + np.searchsorted(columns.codes[first : last - 1], value)
+        known = place < last - 1 and columns.codes[place] == value
+        return (place, 1.0) if known else (-1, 0.0)
+    scale = columns.location[2 * f + 1]
+    if scale == 0.0:
+        return -1, 0.0
+    spreads = (value - columns.location[2 * f]) * scale
+    return first, min(max(spreads, -_FURTHEST), _FURTHEST)
+
+
+@inner_kernel
+def time_of(row: FloatArray, columns: Clocked) -> float:
+    """The row's step as a share of the way from the first step to the last; unknown: halfway."""
+    at = columns.time[0]
+    if at < 0:
+        return 0.0
+    if np.isnan(row[at]):
+        return 0.5
+    first, last = columns.clock[0], columns.clock[1]
+    return float(min(max((row[at] - first) / (last - first), 0.0), 1.0))
