@@ -146,6 +146,8 @@ class GoalMonitor(Asked):
         progress: bool = True,
         checkpoint: str | Path | None = None,
         steps: Collection[int] | None = None,
+        precedents: bool = True,
+        paths: bool = True,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -176,6 +178,12 @@ class GoalMonitor(Asked):
         steps
             The steps that you will ask about, all by default. Models that none of them needs are
             not fitted, which saves time; their steps are UNKNOWN.
+        precedents
+            Whether to keep the ids and outcomes of the learning episodes, so that `explain` can
+            name the runs that p rests on. False leaves them out of the model file, for privacy.
+        paths
+            Whether to keep how the behavior of each learning episode went, step by step, so that
+            the path to come can be foretold. False makes the model file smaller.
         """
         if split is None:
             if episodes is None:
@@ -211,6 +219,8 @@ class GoalMonitor(Asked):
             steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
             chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
+            precedents=precedents,
+            paths=paths,
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)
