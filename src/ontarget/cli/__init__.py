@@ -11,6 +11,7 @@ from ontarget.cli.beside import study
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.evaluate import evaluate, inspect
+from ontarget.cli.explain import explain
 from ontarget.cli.live import watch
 from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
@@ -39,6 +40,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",
+    explain: "ontarget explain river.ontarget new.parquet --run 17 --step 12 --target -60:",
     study: "ontarget study runs.parquet --target -60: --figure study.png",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     paper: "ontarget paper -o out/paper --quick",

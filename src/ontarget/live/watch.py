@@ -23,9 +23,11 @@ from ontarget.fitted._kernels import (
     P,
 )
 from ontarget.live import _run_kernel as k
+from ontarget.live._explaining import Reading, explained
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
+from ontarget.live.explanation import Explanation
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
@@ -64,6 +66,7 @@ class Watch:
         "_raises",
         "_real",
         "_row",
+        "_seen",
         "_table",
         "_trigger",
         "_turn",
@@ -102,6 +105,7 @@ class Watch:
         self._numbers: FloatArray
         self._whole: list[int]  # the run's row of the table, as it stood after the last call
         self._real: list[float]
+        self._seen: tuple[Reading | None, Reading | None]  # the last two that were answered
         self.changes: list[Change]
         self.reset(weight=weight)
 
@@ -118,6 +122,7 @@ class Watch:
             self._table.begin(_ONLY)
             self._weigh(heavy, trigger)
             self._note()
+            self._seen = (None, None)
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
@@ -174,6 +179,8 @@ class Watch:
             became = self._advance(reward, behavior, self._read(state), ending=False)
             if became == k.LOOK:
                 self._look()
+                so_far = float(self._table.real[0, k.SNAPPED])
+                self._seen = self._seen[1], Reading(self._whole[k.T], self._features.copy(), so_far)
             return self._told(became)
         finally:
             turn.give(None)
@@ -186,6 +193,26 @@ class Watch:
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
         return outlook_of(self._contract, self._whole, self._real, self._table.texts.get(0, ""))
+
+    def explain(self) -> Explanation:
+        """Why p is what it is: what moved it since the step before, and the runs it rests on.
+
+        As `GoalMonitor.explain`, for the last two steps that had an outlook. It takes milliseconds,
+        so ask when p has fallen, not at every step.
+        """
+        before, now = self._seen
+        if now is None:
+            raise InputError("explain needs a step that had an outlook; call step first")
+        contract = self._contract
+        return explained(
+            contract.fitted,
+            now,
+            before,
+            self.target,
+            calibration=contract.calibration,
+            group=self._group,
+            weight=float(self._table.real[0, k.WEIGHT]),
+        )
 
     @property
     def run_state(self) -> RunState:
@@ -210,6 +237,7 @@ class Watch:
             self._weigh(state.weight, trigger)
             self._features[:] = state.reading(self._features.size)
             self._note()
+            self._seen = (None, None)
             now = self.peek()
             self.changes = [Change(now.t, now.status, now.reason)]
         return self

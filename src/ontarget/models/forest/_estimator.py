@@ -10,7 +10,7 @@ from sklearn.base import clone
 from ontarget._arguments import whole_number
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import ArrayLike, IntArray
+from ontarget._typing import ArrayLike, FloatArray, IntArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.forest._members import Members
@@ -37,6 +37,11 @@ class ForestEstimator(DistributionEstimator):
     def row_share(self) -> float:
         """The share of the law that rests on training rows: all of it, unless experts differ."""
         return 1.0
+
+    @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        raise NotImplementedError
 
     def live(self) -> Any:
         """The model for rows that come live, without checks."""

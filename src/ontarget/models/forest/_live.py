@@ -50,7 +50,7 @@ class LiveForest:
 
     def members(self, X: FloatArray, out: Members) -> None:
         """Append the training rows behind the law of each row, and their mass."""
-        add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, tuple(out))
+        add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies of arrays come back writable, and the kernel would compile once more for them.

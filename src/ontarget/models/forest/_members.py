@@ -31,6 +31,11 @@ class Members(NamedTuple):
         shape = (n_rows, most)
         return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
 
+    @property
+    def parts(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """What the kernels take of it."""
+        return self.counts, self.rows, self.mass
+
     def between(self, a: int, b: int) -> Members:
         """The members of some consecutive rows."""
         return Members(self.counts[a:b], self.rows[a:b], self.mass[a:b])

@@ -70,16 +70,16 @@ def _add_members(
         if skipped.size > 0 and skipped[t]:
             continue
         node = forest.nodes[leaves[t]]
-        start, size = np.int64(node & LOW32), np.int64((node >> 32) & LOW31)
+        start, size = int(node & LOW32), int((node >> 32) & LOW31)
         n = min(size, MOST_OF_LEAF)
-        share = weight / (np.float64(n_trees) * np.float64(n))
+        share = weight / (n_trees * n)
         before = 0.0
         for j in range(n):
             entry = start + (2 * j + 1) * size // (2 * n)
             if forest.shares.size > 0:
                 if n < size:
                     level = (j + 0.5) / n
-                    entry = start + np.searchsorted(forest.shares[start : start + size], level)
+                    entry = start + int(np.searchsorted(forest.shares[start : start + size], level))
                 else:
                     share = weight * (forest.shares[entry] - before) / n_trees
                     before = forest.shares[entry]

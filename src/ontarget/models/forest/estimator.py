@@ -300,7 +300,7 @@ class QuantileForest(ForestEstimator):
 
         def answer(a: int, b: int) -> None:
             skipped = np.ascontiguousarray(held[:, episodes[a:b]].T)
-            add_members_of_rows(table, rows[a:b], skipped, weight, tuple(found.between(a, b)))
+            add_members_of_rows(table, rows[a:b], skipped, weight, found.between(a, b).parts)
 
         self._answer(answer, rows.shape[0])
 
@@ -343,7 +343,7 @@ class QuantileForest(ForestEstimator):
         table = self.table_
         many = rows.shape[0] * table.roots.size > table.nodes.size
         of_nodes = np.empty(table.nodes.size if many else 0)
-        outcomes = np.repeat(table.support[0], np.diff(table.row_start))
+        outcomes = self.training_outcomes_
         if many:
             means_of_leaves(table, outcomes, of_nodes)
 
@@ -379,6 +379,12 @@ class QuantileForest(ForestEstimator):
         leaves = np.empty((rows.shape[0], table.roots.size), dtype=np.uint32)
         self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
         return by_row(leaves, table)
+
+    @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        self._check_fitted()
+        return np.repeat(self.table_.support[0], np.diff(self.table_.row_start))
 
     def live(self) -> LiveForest:
         """The forest for rows that come live, without checks."""

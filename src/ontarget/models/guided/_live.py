@@ -42,7 +42,7 @@ class LiveGuidedForest:
 
     def members(self, X: FloatArray, out: Members) -> None:
         """Append the training rows behind the law of each row, and their mass."""
-        members_of_guided_rows(self._model, X, every_tree(len(X)), tuple(out))
+        members_of_guided_rows(self._model, X, every_tree(len(X)), out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies of arrays come back writable, and the kernel would compile once more for them.

@@ -216,6 +216,11 @@ class GuidedForest(ForestEstimator):
         return self.forest_.training_episodes_
 
     @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row."""
+        return self.forest_.training_outcomes_
+
+    @property
     def training_steps_(self) -> IntArray:  # type: ignore[override]
         """The step of each training row."""
         return self.forest_.training_steps_

@@ -47,7 +47,7 @@ class LiveStackedForest:
         Their masses add up to the forests' share of the law.
         """
         skipped = every_tree(len(X))
-        members_of_stacked_rows(self._packed, self._kinds, X, skipped, tuple(out))
+        members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies of arrays come back writable, and the kernel would compile once more for them.

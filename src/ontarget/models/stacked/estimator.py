@@ -237,6 +237,11 @@ class StackedForest(ForestEstimator):
         self._check_fitted()
         return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
 
+    @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        return self._forests()[0][1].training_outcomes_
+
     def row_weights(self, X: ArrayLike) -> csr_array:
         """The mass on each training row, (rows, training rows), sparse; rows sum to `row_share`.
 
