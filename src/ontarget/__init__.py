@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
+    from ontarget.live.explanation import Explanation
     from ontarget.live.fleet import FleetWatch
     from ontarget.live.outlook import Outlook, Outlooks, Status
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut
@@ -37,6 +38,7 @@ __all__ = [
     "ConformalPredictiveSystem",
     "Episodes",
     "Evaluation",
+    "Explanation",
     "FleetWatch",
     "GoalMonitor",
     "GroupedPCQR",
@@ -73,6 +75,7 @@ __getattr__, __dir__ = lazy_names(
         "ConformalPredictiveSystem": "ontarget.conformal.predictive_system",
         "Episodes": "ontarget.episodes.episodes",
         "Evaluation": "ontarget.report.evaluation",
+        "Explanation": "ontarget.live.explanation",
         "FleetWatch": "ontarget.live.fleet",
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",

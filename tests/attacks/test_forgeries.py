@@ -180,6 +180,37 @@ def test_rows_that_wrap_around(name: str, tmp_path: Path) -> None:
     refuse("guided", forge, tmp_path, f"{name} needs")
 
 
+@pytest.mark.parametrize(("name", "beyond"), [("row_episode", 80), ("row_step", 5)])
+def test_rows_of_episodes_that_are_not_there(name: str, beyond: int, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["block-00000"][name][0] = beyond
+
+    refuse("guided", forge, tmp_path, f"{name} needs numbers below {beyond}")
+
+
+LEARNED = {
+    "id": lambda a: a.update(ids=a["ids"][1:]),
+    "outcomes": lambda a: a["outcomes"].__setitem__(0, np.nan),
+    "1 to 5 steps": lambda a: a["lengths"].__setitem__(0, 2**62),
+    "lengths": lambda a: a.update(lengths=a["lengths"][1:]),
+    "a behavior before each step": lambda a: a.update(before=a["before"][1:]),
+    "finite numbers for 'before'": lambda a: a["before"].__setitem__(0, np.inf),
+    "an id for each": lambda a: a.update(
+        ids=None, id_text=np.zeros(9, np.uint8), id_ends=np.array([9, *[0] * 79])
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LEARNED)
+def test_learned_runs_that_do_not_fit_together(what: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        LEARNED[what](sections["learn"])
+        if sections["learn"]["ids"] is None:
+            del sections["learn"]["ids"]
+
+    refuse("forest", forge, tmp_path, f"learning episodes need .*{what}")
+
+
 @pytest.mark.parametrize("section", ["law", "ranks"])
 def test_ends_and_starts_that_wrap_around(section: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:

@@ -267,6 +267,18 @@ def test_on_a_terminal_the_stream_is_drawn_and_summed_up(
     assert "river.ontarget" in text
 
 
+def test_an_alarm_is_drawn_with_its_reason() -> None:
+    sessions = GoalMonitor.load(river().model).sessions(TARGET, alarm=HALF)
+    view = LiveView(sessions.contract, "river", explain=lambda agent: f"p moved by wind of {agent}")
+    alarm = {"agent": "a", "t": 3, "p": 0.1, "spread": [0.05, 0.2], "status": "ALARM"}
+    view.update({**alarm, "p": 0.9, "status": "OK", "t": 2})
+    assert "p moved by" not in drawn(view)
+    view.update(alarm)
+    assert "p moved by wind of a" in drawn(view)
+    view.update({**alarm, "p": 0.8, "status": "OK", "t": 4})
+    assert "p moved by" not in drawn(view)
+
+
 def test_an_alarm_by_plausibility_is_titled_so_and_has_no_line_in_the_chart() -> None:
     text = drawn(view_of(messages(positions(met=False)[0])[:-1], alarm=RuledOut(0.1)))
     assert "alarm at or below plausibility = 0.1" in text

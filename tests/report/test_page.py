@@ -25,6 +25,7 @@ from ontarget.report._facts import facts_of
 from ontarget.report._figures import FIGURES, example_episode, example_episodes
 from ontarget.report._page import report_page
 from ontarget.report._policy import CONTENT_POLICY
+from ontarget.report._why import fall_rows, falls
 from ontarget.report._words import target_in_words, verdict
 from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
@@ -299,3 +300,19 @@ def test_the_report_says_how_wide_the_spread_of_p_is() -> None:
     few.fit(split=walks(60).split(assure=0), progress=False)
     alone = facts_of(few.evaluate(NEW, TARGET, resamples=5), Promised(0.1))
     assert "Spread" not in [name for name, _, _ in words.backing(alone)]
+
+
+def test_the_page_says_why_p_fell_in_runs_that_missed() -> None:
+    rows = fall_rows(FOUND)
+    assert rows
+    assert "Why did p fall?" in page()
+    for i, why in falls(FOUND):
+        assert not FOUND.met[i]
+        assert (why.p_before, why.p) == (FOUND.p[why.t - 1, i], FOUND.p[why.t, i])
+        assert why.change == np.nanmin(np.diff(FOUND.p[:, i]))
+    assert all(unescape(text) in unescape(page()) for row in rows for text in row[:1])
+
+
+def test_without_a_missed_run_there_is_nothing_to_explain() -> None:
+    met = saying(FOUND.p, np.ones_like(FOUND.met))
+    assert fall_rows(met) == []

@@ -12,6 +12,7 @@ from ontarget.cli.compare import compare
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.evaluate import evaluate, inspect
+from ontarget.cli.explain import explain
 from ontarget.cli.life import drift, recalibrate
 from ontarget.cli.live import watch
 from ontarget.cli.look import look
@@ -44,6 +45,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     compare: "ontarget compare river.ontarget renewed.ontarget new.parquet --target -60:",
     drift: "ontarget drift river.ontarget new.parquet --target -60: --order date --by season",
     recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
+    explain: "ontarget explain river.ontarget new.parquet --run 17 --step 12 --target -60:",
     study: "ontarget study runs.parquet --target -60: --figure study.png",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     paper: "ontarget paper -o out/paper --quick",

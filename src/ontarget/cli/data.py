@@ -107,6 +107,20 @@ def fit(
             help="A folder from which a fit that was killed can resume.", metavar="FOLDER"
         ),
     ] = None,
+    precedents: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the ids and outcomes of learned runs, by which `explain` names precedents.",
+            metavar="",
+        ),
+    ] = True,
+    paths: Annotated[
+        bool,
+        typer.Option(
+            help="Keep how learned runs went step by step, for bands around the path to come.",
+            metavar="",
+        ),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Learn from recorded episodes, calibrate, and write a model file.
@@ -142,6 +156,8 @@ def fit(
         engine=engine,  # type: ignore[arg-type]  # checked above
         checkpoint=checkpoint,
         progress=not as_json,
+        precedents=precedents,
+        paths=paths,
     )
     monitor.save(output)
     sizes, unknown, unseen = monitor.sizes, _unknown(monitor), _unseen(recorded, monitor)

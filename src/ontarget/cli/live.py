@@ -27,7 +27,7 @@ from ontarget.cli.options import (
     calibration_of,
     reads_runs,
 )
-from ontarget.errors import Argument, FewEpisodesError, Placeholder
+from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placeholder
 
 if TYPE_CHECKING:
     from ontarget import Sessions
@@ -212,7 +212,15 @@ def _draw(
     from ontarget.cli.live_view import LiveView
 
     console = Console(highlight=False)
-    view = LiveView(sessions.contract, name, one_by_one=one_by_one)
+
+    def why(agent: str) -> str:
+        """Why an agent is in alarm, in a line; empty if nobody can say."""
+        try:
+            return sessions.explain(agent).in_a_line
+        except OntargetError:
+            return ""
+
+    view = LiveView(sessions.contract, name, one_by_one=one_by_one, explain=why)
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):
             for answer in answers:

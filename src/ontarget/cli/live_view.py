@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,7 @@ COLOURS: Final = {
 _LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
 _KEPT = 400  # points of a run: more than any terminal is wide
 _FEWEST_ROWS, _MOST_ROWS = 7, 15
-_AROUND = 6  # lines of an agent besides its chart: blank, headline, axis, numbers, changes
+_AROUND = 7  # lines of an agent besides its chart: blank, headline, axis, numbers, changes, why
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # up to this many agents get a chart each
 _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
@@ -49,6 +49,7 @@ class Track:
     shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
     changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
     over: bool = False
+    why: str = ""  # what moved p to the last alarm
 
     def add(self, answer: Mapping[str, Any]) -> None:
         """Take in one answer."""
@@ -94,6 +95,7 @@ class LiveView:
     contract: Contract
     name: str
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
+    explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
     agents: int = 0
@@ -110,7 +112,10 @@ class LiveView:
         track = self._track(str(answer["agent"]))
         before, closed = track.status, track.over
         track.add(answer)
-        self.alarms += track.status == "ALARM" != before
+        raised = track.status == "ALARM" != before
+        if raised and self.explain is not None:
+            track.why = self.explain(track.agent)
+        self.alarms += raised
         self.runs += track.over and not closed
 
     def _track(self, agent: str) -> Track:
@@ -186,6 +191,8 @@ class LiveView:
         chart = Chart(threshold, self.contract.fitted.horizon, width, rows)
         yield chart.drawn(list(track.points), track.step)
         yield Text(track.history, style="dim", overflow="ellipsis", no_wrap=True)
+        if track.status == "ALARM" and track.why:
+            yield Text(track.why, style="dim", overflow="ellipsis", no_wrap=True)
 
     def _small(self, width: int, most: int) -> RenderableType:
         from rich.table import Table

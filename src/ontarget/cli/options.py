@@ -241,14 +241,16 @@ _READING: Final = (
 def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that say how to read recorded episodes.
 
-    The command takes them as one argument ``columns``: options of `Episodes.read`.
+    The command takes them as one argument ``columns``: options of `Episodes.read`. An option that
+    has the name of one of the command's own is left to the command.
     """
-    own = signature(command, eval_str=True).parameters.values()
-    shown = [*(one for one in own if one.name != "columns"), *_READING]
+    own = signature(command, eval_str=True).parameters
+    reading = [one for one in _READING if one.name not in own]
+    shown = [*(one for one in own.values() if one.name != "columns"), *reading]
 
     @wraps(command)
     def called(**values: Any) -> None:
-        given = {one.name: values.pop(one.name) for one in _READING}
+        given = {one.name: values.pop(one.name) for one in reading}
         command(**values, columns=_frame_options(given))
 
     # typer asks for both: the signature, and the annotations of the function.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ontarget.fitted.law import StepLaw
     from ontarget.fitted.question import Question
     from ontarget.fitted.ranks import RankTable
+    from ontarget.fitted.recorded import RecordedRuns
     from ontarget.fitted.rehearsal import Rehearsal
     from ontarget.fitted.target_calibration import TargetCalibration
     from ontarget.fitted.target_map import TargetMap
@@ -24,6 +25,7 @@ __all__ = [
     "LawTable",
     "Question",
     "RankTable",
+    "RecordedRuns",
     "Rehearsal",
     "StepLaw",
     "TargetCalibration",
@@ -43,6 +45,7 @@ __getattr__, __dir__ = lazy_names(
         "LawTable": "ontarget.fitted.blocks",
         "Question": "ontarget.fitted.question",
         "RankTable": "ontarget.fitted.ranks",
+        "RecordedRuns": "ontarget.fitted.recorded",
         "Rehearsal": "ontarget.fitted.rehearsal",
         "StepLaw": "ontarget.fitted.law",
         "TargetCalibration": "ontarget.fitted.target_calibration",

@@ -22,6 +22,7 @@ from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.ranks import NO_WEIGHTS, RankTable
+from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import Calibrated
 
@@ -97,6 +98,7 @@ class Fitted:
     pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # without mass, ascending
     rehearsal: Rehearsal | None = None  # of the learning episodes; None in the paper's way
+    runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
 
     def __post_init__(self) -> None:
         # A file may hold anything; live, the lengths are taken for granted.

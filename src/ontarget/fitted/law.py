@@ -132,10 +132,14 @@ class StepLaw:
             found = quantile_of(self._limits, X, q, side)
         else:
             found = mixture_quantile(self.parts, [X] * len(self.parts), q, side)
+        return self.remainders(found)
+
+    def remainders(self, seen: FloatArray) -> FloatArray:
+        """Remainders in the units of outcomes, given as the models see them."""
         if self.moved:
             # Back on the grid: outcomes lie there, and rounding must not move an end past one.
-            return snap(found - self.moved, float(self.amounts[0]))
-        return found if self.scale == 1.0 else found / self.scale
+            return snap(seen - self.moved, float(self.amounts[0]))
+        return seen if self.scale == 1.0 else seen / self.scale
 
     def outlook(
         self,

@@ -29,6 +29,7 @@ from ontarget.fitted.blocks import Block, LawTable, opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting._impossible import (
     Limits,
@@ -78,6 +79,7 @@ class Recipe:
     ``steps`` are those that must be answered: a block without any of them is not fitted. If it
     ``chooses_spacing``, overlapping blocks take the place of those given, as far apart as the
     learning episodes suggest. The leaves of all forests hold about ``leaf_entries`` at most.
+    ``precedents`` and ``paths`` say what is kept of the episodes that models learn from.
     """
 
     model: Any
@@ -93,6 +95,8 @@ class Recipe:
     chooses_spacing: bool = False
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
+    precedents: bool = True
+    paths: bool = True
 
 
 def preset_model(preset: Preset) -> Any:
@@ -249,6 +253,7 @@ def fit_monitor(
             chosen=chosen.with_experts(result.model for result in results),
         ),
         rehearsal=rehearsal,
+        runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=recipe.paths),
     )
 
 

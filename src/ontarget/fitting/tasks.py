@@ -97,6 +97,7 @@ def fit_block(task: BlockTask) -> BlockResult:
         return BlockResult(None, dict.fromkeys(task.asked, ()))
     unfitted = copy.deepcopy(task.model) if task.own else task.model
     model = _fitted(task, task.model, task.train)
+    _lead_to_episodes(model, task.train)
     limits = {
         part: tuple(_limits(model, rows) for rows in steps)
         for part, steps in task.asked.items()
@@ -117,6 +118,17 @@ def _fitted(task: BlockTask, model: Any, train: Sequence[StepRows]) -> Any:
         steps=np.concatenate([np.full(len(rows), rows.step) for rows in train]),
         categorical=task.categorical,
     )
+
+
+def _lead_to_episodes(model: Any, train: Sequence[StepRows]) -> None:
+    """Let the training rows that a forest weighs name episodes by their position in the part."""
+    if not hasattr(model, "number_episodes"):
+        return
+    keys, index = (
+        np.concatenate([getattr(rows, name) for rows in train]) for name in ("keys", "index")
+    )
+    # A model numbers its episodes in the order of the ids that it was given: their keys.
+    model.number_episodes(index[np.unique(keys, return_index=True)[1]])
 
 
 def _limits(model: Any, rows: StepRows) -> StepLimits:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ontarget.live.assured import Contracts
     from ontarget.live.batch import Answers
     from ontarget.live.contract import Contract
+    from ontarget.live.explanation import Contribution, Explanation, Precedent
     from ontarget.live.fleet import FleetWatch
     from ontarget.live.outlook import Change, Outlook, Outlooks, Status
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
@@ -23,9 +24,12 @@ __all__ = [
     "Change",
     "Contract",
     "Contracts",
+    "Contribution",
+    "Explanation",
     "FleetWatch",
     "Outlook",
     "Outlooks",
+    "Precedent",
     "Promised",
     "PromisedAlarms",
     "RuledOut",
@@ -45,9 +49,12 @@ __getattr__, __dir__ = lazy_names(
         "Change": "ontarget.live.outlook",
         "Contract": "ontarget.live.contract",
         "Contracts": "ontarget.live.assured",
+        "Contribution": "ontarget.live.explanation",
+        "Explanation": "ontarget.live.explanation",
         "FleetWatch": "ontarget.live.fleet",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",
+        "Precedent": "ontarget.live.explanation",
         "Promised": "ontarget.live.rules",
         "PromisedAlarms": "ontarget.live.alarms",
         "RuledOut": "ontarget.live.rules",

@@ -11,6 +11,7 @@ from typing import Any
 from ontarget._arguments import whole_number
 from ontarget.errors import InputError, OntargetError
 from ontarget.live.contract import Contract
+from ontarget.live.explanation import Explanation
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.runs import RunState
 from ontarget.live.watch import Watch
@@ -91,6 +92,10 @@ class Sessions:
     def peek(self, agent: Hashable) -> Outlook:
         """An agent's present outlook, without a step."""
         return self._known(agent).peek()
+
+    def explain(self, agent: Hashable) -> Explanation:
+        """Why an agent's p is what it is; see `Watch.explain`."""
+        return self._known(agent).explain()
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""

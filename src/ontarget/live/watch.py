@@ -24,9 +24,11 @@ from ontarget.fitted._kernels import (
     P,
 )
 from ontarget.live import _run_kernel as k
+from ontarget.live._explaining import Reading, explained
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
+from ontarget.live.explanation import Explanation
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
@@ -65,6 +67,7 @@ class Watch:
         "_raises",
         "_real",
         "_row",
+        "_seen",
         "_table",
         "_trigger",
         "_turn",
@@ -105,6 +108,7 @@ class Watch:
         self._numbers: FloatArray
         self._whole: list[int]  # the run's row of the table, as it stood after the last call
         self._real: list[float]
+        self._seen: tuple[Reading | None, Reading | None]  # the last two that were answered
         self.changes: list[Change]
         self.intervened_at: int | None = None
         # What the run's promises rest on: "exchangeable", "follow" or, after drift, "restart".
@@ -125,6 +129,7 @@ class Watch:
             self._table.begin(_ONLY)
             self._weigh(heavy, trigger)
             self._note()
+            self._seen = (None, None)
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
@@ -181,6 +186,8 @@ class Watch:
             became = self._advance(reward, behavior, self._read(state), ending=False)
             if became == k.LOOK:
                 self._look()
+                so_far = float(self._table.real[0, k.SNAPPED])
+                self._seen = self._seen[1], Reading(self._whole[k.T], self._features.copy(), so_far)
             return self._told(became)
         finally:
             turn.give(None)
@@ -218,6 +225,26 @@ class Watch:
             taken += ": the numbers are those of a run that is left alone"
         return found._replace(reason="; ".join(filter(None, [found.reason, taken])))
 
+    def explain(self) -> Explanation:
+        """Why p is what it is: what moved it since the step before, and the runs it rests on.
+
+        As `GoalMonitor.explain`, for the last two steps that had an outlook. It takes milliseconds,
+        so ask when p has fallen, not at every step.
+        """
+        before, now = self._seen
+        if now is None:
+            raise InputError("explain needs a step that had an outlook; call step first")
+        contract = self._contract
+        return explained(
+            contract.fitted,
+            now,
+            before,
+            self.target,
+            calibration=contract.calibration,
+            group=self._group,
+            weight=float(self._table.real[0, k.WEIGHT]),
+        )
+
     @property
     def run_state(self) -> RunState:
         """Where the run stands, as a value to store and to `resume` elsewhere."""
@@ -245,6 +272,7 @@ class Watch:
                 self._latch()
             self._features[:] = state.reading(self._features.size)
             self._note()
+            self._seen = (None, None)
             now = self.peek()
             self.changes = [Change(now.t, now.status, now.reason)]
         return self

@@ -18,10 +18,11 @@ from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.modelfile._description import Description
 from ontarget.modelfile.container import Container, container_bytes, write_container
-from ontarget.models._entry import check_width, model_arrays
+from ontarget.models._entry import check_rows, check_width, model_arrays
 from ontarget.models._stored import flat_array
 from ontarget.models.registry import model_of_kind
 
@@ -84,12 +85,22 @@ class FiledModels:
         The kind of each block's model, None where no episode trained one.
     width
         How many numbers every model reads of a run.
+    learned
+        How many episodes the models learned from at most, and of how many steps.
     """
 
-    def __init__(self, container: Container, kinds: tuple[str | None, ...], *, width: int) -> None:
+    def __init__(
+        self,
+        container: Container,
+        kinds: tuple[str | None, ...],
+        *,
+        width: int,
+        learned: tuple[int, int],
+    ) -> None:
         self._container = container
         self._kinds = kinds
         self._width = width
+        self._learned = learned
         self._opened: dict[int, Any] = {}
 
     def __getitem__(self, index: int) -> Any:
@@ -111,6 +122,7 @@ class FiledModels:
         with _forged(f"{self._container.name}: block {index}"):
             model = model_of_kind(kind).from_arrays(arrays)
             check_width(model, self._width)
+            check_rows(model, *self._learned)
             return model
 
 
@@ -141,6 +153,7 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         },
         "assure": _assure(fitted),
         "episodes": {"fingerprints": fitted.trained.fingerprints},
+        "learn": fitted.runs.to_arrays(),
         "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
         "ranks": fitted.ranks.to_arrays(),
         "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
@@ -149,13 +162,14 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
 
 
 def _opened(container: Container, given: Behavior | None) -> Fitted:
-    named = ("assure", "curves", "episodes", "law", "ranks", "rehearsal")
+    named = ("assure", "curves", "episodes", "law", "learn", "ranks", "rehearsal")
     sections = {name: container.section(name) for name in named}
     with _forged(container.name):
         about = Description.of(container.header)
         behavior = _behavior(about.behavior, given)
         # The law has an entry for every step, so that nothing below is longer than the file.
         law = _law(sections["law"], about.horizon, len(about.blocks))
+        learned = next(iter(about.sizes.values())), about.horizon
         assure = _episodes(sections["assure"], about, behavior)
         fitted = Fitted(
             schema=about.schema,
@@ -188,8 +202,10 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             rehearsal=_rehearsal(
                 sections["rehearsal"], about, behavior, assured=assure is not None
             ),
+            runs=RecordedRuns.from_arrays(sections["learn"], n=learned[0], horizon=learned[1]),
         )
-        return replace(fitted, models=FiledModels(container, about.kinds, width=fitted.width))
+        models = FiledModels(container, about.kinds, width=fitted.width, learned=learned)
+        return replace(fitted, models=models)
 
 
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:

@@ -25,6 +25,7 @@ from ontarget.models.pipeline import PipelineDistribution
 
 __all__ = [
     "check_model",
+    "check_rows",
     "check_width",
     "fit_model",
     "fits_side_by_side",
@@ -89,6 +90,17 @@ def check_width(model: object, width: int) -> None:
             "its features, the behavior so far unless it adds up, and the step if several share "
             "a model; restore the file from a copy, or fit the monitor anew"
         )
+
+
+def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
+    """Raise a `ModelFileError` if a forest's training rows are of episodes or steps beyond these.
+
+    Whoever follows a row to its episode does not check it again.
+    """
+    for name, most in (("episode", n_episodes), ("step", n_steps)):
+        numbers = getattr(model, f"training_{name}s_", None)
+        if numbers is not None and int(numbers.max(initial=0)) >= most:
+            raise ModelFileError(f"row_{name} needs numbers below {most}")
 
 
 def fresh_model(

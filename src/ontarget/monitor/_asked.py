@@ -27,10 +27,12 @@ from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
+from ontarget.live._explaining import Reading, explained
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import outlooks_at
 from ontarget.live.contract import Contract
+from ontarget.live.explanation import Explanation
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
@@ -238,6 +240,77 @@ class Asked:
             return band_interval(step, X, depth)
 
         return self._outcomes(t, states, behavior, groups, find)
+
+    def explain(
+        self,
+        t: int,
+        state: ArrayLike | Mapping[str, object],
+        behavior: float,
+        target: Target,
+        *,
+        before: tuple[ArrayLike | Mapping[str, object], float] | None = None,
+        group: Any = None,
+        calibration: Calibration = "target",
+        weight: float | None = None,
+    ) -> Explanation:
+        """Why p is what it is at step t of a run: what moved it, and the runs that it rests on.
+
+        What moved p since the step before is shared out among the reward earned, each feature that
+        changed, and the passing of time. The shares are Shapley values, which add up to the change.
+        With more than eight causes they are sampled, and their standard errors are given. The
+        precedents are the recorded runs that the model's forests weigh most (M28).
+
+        Parameters
+        ----------
+        t
+            The step.
+        state, behavior
+            The state there, and the behavior so far.
+        target
+            What the run should end in.
+        before
+            State and behavior at step t − 1. Without it, only precedents are given.
+        group
+            The run's group, if the monitor is calibrated by group.
+        calibration
+            As for `watch`, so that p is that of a watch.
+        weight
+            The run's weight, if the monitor's assure episodes have weights.
+
+        Notes
+        -----
+        It explains the model, not the world: to share out a change, p is asked about states that
+        mix both steps, and some of those may be impossible.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor, Target
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> why = monitor.explain(1, [0.1], -2.0, Target.at_least(0.0), before=([0.1], 0.0))
+        >>> print(why.contributions[0].cause, why.missed > 0.8)
+        reward earned True
+        """
+        fitted, t = self.fitted, whole_number("t", t, least=0)
+        _check_target(target)
+
+        def reading(step: int, given: Any, so_far: Any) -> Reading:
+            X, b = self._runs(np.array([fitted.schema.encode(given)]), so_far)
+            return Reading(step, X[0], float(b[0]))
+
+        if before is not None and t == 0:
+            raise InputError("before needs a step before t, got t=0; leave it out")
+        return explained(
+            fitted,
+            reading(t, state, behavior),
+            None if before is None else reading(t - 1, *before),
+            target,
+            calibration=self._calibration(target, calibration),
+            group=fitted.group_of(group),
+            weight=float(fitted.checked_weights(weight, 1)[0]),
+        )
 
     def watch(
         self,

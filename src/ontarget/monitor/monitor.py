@@ -149,6 +149,8 @@ class GoalMonitor(Asked):
         checkpoint: str | Path | None = None,
         steps: Collection[int] | None = None,
         warm: GoalMonitor | None = None,
+        precedents: bool = True,
+        paths: bool = True,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -184,6 +186,12 @@ class GoalMonitor(Asked):
             (`Episodes.concat`). Its settings are taken over. Episodes that it was fitted on stay in
             the part that they were in, so that none which assured a promise is learned from; the
             others are divided as usual. All models are fitted from the beginning.
+        precedents
+            Whether to keep the ids and outcomes of the learning episodes, so that `explain` can
+            name the runs that p rests on. False leaves them out of the model file, for privacy.
+        paths
+            Whether to keep how the behavior of each learning episode went, step by step, so that
+            the path to come can be foretold. False makes the model file smaller.
         """
         if warm is not None:
             self._take_over(warm)
@@ -226,6 +234,8 @@ class GoalMonitor(Asked):
             steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
             chooses_spacing=steps_per_model == "auto" and self.preset != "paper",
+            precedents=precedents,
+            paths=paths,
         )
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)

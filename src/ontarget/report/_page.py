@@ -17,6 +17,7 @@ from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import draw, example_episode, pit_step
 from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
+from ontarget.report._why import HEADS, fall_rows
 from ontarget.report.measured import Measured
 
 __all__ = ["report_page"]
@@ -32,6 +33,7 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
             _verdict(facts),
             _calibration(found),
             _runs(found),
+            _why(found),
             pair(_alarms(found), _distribution(found)),
             _behind(facts),
             _promises(facts),
@@ -121,6 +123,19 @@ def _runs(found: Measured) -> str:
         "what it ended with.",
     )
     return section("What does it look like?", [pair(some, one)])
+
+
+def _why(found: Measured) -> str:
+    rows = fall_rows(found)
+    if not rows:
+        return ""
+    table = Table(HEADS, rows, numbers=[1, 2, 3], sentences=True)
+    text = (
+        "Runs that missed the target, each at the step where p fell most. The change is shared out "
+        "among its causes; this explains the model, not the world. The weight is that of the "
+        "recorded runs most like this one. `ontarget explain` names them."
+    )
+    return section("Why did p fall?", [paragraph(text), table.html()])
 
 
 def _alarms(found: Measured) -> str:

@@ -267,7 +267,6 @@ DAMAGES = {
     "row_start lost": lambda a: a.update(row_start=a["row_start"][:-1]),
     "more rows than entries can name": lambda a: a["row_start"].__setitem__(-1, 70_000),
     "fewer origins than rows": lambda a: a["row_start"].__setitem__(-1, 401),
-    "episode beyond the rows": lambda a: a["row_episode"].__setitem__(0, 400),
     "episodes lost": lambda a: a.update(row_episode=a["row_episode"][1:]),
     "steps lost": lambda a: a.update(row_step=a["row_step"][:0]),
     "steps too wide": lambda a: a.update(row_step=a["row_step"].astype(np.uint32)),

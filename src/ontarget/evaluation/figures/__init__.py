@@ -9,6 +9,7 @@ from ontarget.evaluation.figures.calibration import ece_chart, pit_chart, reliab
 from ontarget.evaluation.figures.comparison import dot_chart, methods_chart
 from ontarget.evaluation.figures.curves import Curve
 from ontarget.evaluation.figures.decisions import IntervalCurve, alarm_chart, interval_chart
+from ontarget.evaluation.figures.explanation import explanation_chart
 from ontarget.evaluation.figures.probability import episodes_chart, mean_chart, outcome_fan
 from ontarget.evaluation.figures.svg import figure_bytes, svg_of
 
@@ -19,6 +20,7 @@ __all__ = [
     "dot_chart",
     "ece_chart",
     "episodes_chart",
+    "explanation_chart",
     "figure_bytes",
     "interval_chart",
     "mean_chart",

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from ontarget._typing import FloatArray
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._batch_kernel import limits_of_rows
+from ontarget.models.forest._members import Members, every_tree, most_members
+from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 
 __all__ = ["LiveForest"]
@@ -40,6 +42,15 @@ class LiveForest:
         X is (rows, features), the others (rows, values); all contiguous float64.
         """
         limits_of_rows(self._forest, X, y, (left, right))
+
+    @property
+    def most_members(self) -> int:
+        """How many members a row has at most."""
+        return most_members(self._forest)
+
+    def members(self, X: FloatArray, out: Members) -> None:
+        """Append the training rows behind the law of each row, and their mass."""
+        add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies of arrays come back writable, and the kernel would compile once more for them.

@@ -20,7 +20,8 @@ _SMALL = np.iinfo(np.uint16).max
 class RowOrigins(NamedTuple):
     """The episode and the step of each training row, rows in their canonical order.
 
-    Episodes are numbered in the order of their sorted ids. Steps are kept as they are if they are
+    Episodes are numbered in the order of their sorted ids, or as `number_episodes` says; in a
+    monitor they are those of its learning part. Steps are kept as they are if they are
     whole numbers from 0 below 2**32, and else numbered in their order.
     """
 
@@ -41,7 +42,6 @@ class RowOrigins(NamedTuple):
         """Those that gave these arrays, one per training row, or a `ModelFileError`."""
         episode = flat_array(arrays, "row_episode", np.uint32)
         require(episode.size == n_rows, f"row_episode needs one number per row ({n_rows})")
-        require(bool((episode < n_rows).all()), "row_episode needs numbers below that of the rows")
         wide = "row_step" in arrays and arrays["row_step"].dtype == np.uint32
         step: IntArray = flat_array(arrays, "row_step", np.uint32 if wide else np.uint16)
         require(step.size == n_rows, f"row_step needs one number per row ({n_rows})")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ontarget._arguments import seed_parts, share, whole_number
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, IntArray
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.models.base import (
     Side,
@@ -39,6 +39,8 @@ from ontarget.models.forest._growing import (
     in_canonical_order,
 )
 from ontarget.models.forest._live import LiveForest
+from ontarget.models.forest._members import Members, most_members
+from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
 from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest._sklearn_trees import table_of_sklearn
@@ -134,8 +136,6 @@ class QuantileForest(ForestEstimator):
     kind: ClassVar[str] = "quantile_forest"
 
     table_: ForestTable
-    training_episodes_: IntArray
-    training_steps_: IntArray
     _learned_: Bags
 
     def __init__(
@@ -281,6 +281,29 @@ class QuantileForest(ForestEstimator):
         rows, bags = self._query_rows(X), self._learned()
         return self._out_of_bag(rows, y, bags.episodes_of(ids, rows.shape[0]))
 
+    def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
+        """As `members`, for rows of training episodes, from trees that never saw them.
+
+        X, ids and when it works are as for `out_of_bag_limits`. A row whose episode every tree drew
+        has no members.
+        """
+        rows = self._query_rows(X)
+        episodes = self._learned().episodes_of(ids, rows.shape[0])
+        found = Members.room(rows.shape[0], most_members(self.table_))
+        self._add_out_of_bag_members(rows, episodes, 1.0, found)
+        return found
+
+    def _add_out_of_bag_members(
+        self, rows: FloatArray, episodes: IndexArray, weight: float, found: Members
+    ) -> None:
+        table, held = self.table_, self._learned().held
+
+        def answer(a: int, b: int) -> None:
+            skipped = np.ascontiguousarray(held[:, episodes[a:b]].T)
+            add_members_of_rows(table, rows[a:b], skipped, weight, found.between(a, b).parts)
+
+        self._answer(answer, rows.shape[0])
+
     def _out_of_bag(
         self, rows: FloatArray, y: ArrayLike, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -320,7 +343,7 @@ class QuantileForest(ForestEstimator):
         table = self.table_
         many = rows.shape[0] * table.roots.size > table.nodes.size
         of_nodes = np.empty(table.nodes.size if many else 0)
-        outcomes = np.repeat(table.support[0], np.diff(table.row_start))
+        outcomes = self.training_outcomes_
         if many:
             means_of_leaves(table, outcomes, of_nodes)
 
@@ -356,6 +379,12 @@ class QuantileForest(ForestEstimator):
         leaves = np.empty((rows.shape[0], table.roots.size), dtype=np.uint32)
         self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
         return by_row(leaves, table)
+
+    @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        self._check_fitted()
+        return np.repeat(self.table_.support[0], np.diff(self.table_.row_start))
 
     def live(self) -> LiveForest:
         """The forest for rows that come live, without checks."""

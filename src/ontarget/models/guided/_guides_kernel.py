@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
-from ontarget._typing import AnyArray, FloatArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._batch_kernel import limits_of_rows
 from ontarget.models.forest._binning_kernel import bin_row
+from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.guided._ridge_kernel import LinearGuide, linear_value
 
-__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_rows"]
+__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_rows", "members_of_guided_rows"]
 
 # Guides are in units of the outcome's spread, so this is a billionth of it.
 _SCALE = 2.0**30
@@ -76,3 +77,17 @@ def limits_of_guided_rows(
     guided = np.empty((X.shape[0], forest.bins.categorical.size))
     append_guides_of_rows(guides, X, guided)
     limits_of_rows(forest, guided, y, out)
+
+
+@kernel
+def members_of_guided_rows(
+    model: tuple[Guides, ForestTable],
+    X: FloatArray,
+    skipped: BoolArray,
+    out: tuple[IntArray, IntArray, FloatArray],
+) -> None:
+    """Append to each row's members those of its leaves; see `add_members_of_rows`."""
+    guides, forest = model
+    guided = np.empty((X.shape[0], forest.bins.categorical.size))
+    append_guides_of_rows(guides, X, guided)
+    add_members_of_rows(forest, guided, skipped, 1.0, out)

@@ -6,8 +6,13 @@ from typing import Any, ClassVar
 
 from ontarget._typing import FloatArray
 from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._members import Members, every_tree, most_members
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
-from ontarget.models.guided._guides_kernel import Guides, limits_of_guided_rows
+from ontarget.models.guided._guides_kernel import (
+    Guides,
+    limits_of_guided_rows,
+    members_of_guided_rows,
+)
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays
 
 __all__ = ["LiveGuidedForest"]
@@ -29,6 +34,15 @@ class LiveGuidedForest:
         X is (rows, features), the others (rows, values); all contiguous float64.
         """
         limits_of_guided_rows(self._model, X, y, (left, right))
+
+    @property
+    def most_members(self) -> int:
+        """How many members a row has at most."""
+        return most_members(self._model[1])
+
+    def members(self, X: FloatArray, out: Members) -> None:
+        """Append the training rows behind the law of each row, and their mass."""
+        members_of_guided_rows(self._model, X, every_tree(len(X)), out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies of arrays come back writable, and the kernel would compile once more for them.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from ontarget.models._stored import require
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest._members import Members, most_members
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._guides import (
     GUIDES,
@@ -26,6 +27,9 @@ from ontarget.models.guided._guides import (
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.guided._live import LiveGuidedForest
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 __all__ = ["GuidedForest"]
 
@@ -182,6 +186,45 @@ class GuidedForest(ForestEstimator):
             rows = self._query_rows(X)
             episodes = self.forest_._learned().episodes_of(ids, rows.shape[0])
             return self.forest_._out_of_bag(folds.guide_rows(rows, episodes), y, episodes)
+
+    def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
+        """As `members`, for rows of training episodes, from trees and guides that never saw them.
+
+        As `QuantileForest.out_of_bag_members`.
+        """
+        folds = self._learned()
+        with threads_at_most(self.n_jobs):
+            rows = self._query_rows(X)
+            episodes = self.forest_._learned().episodes_of(ids, rows.shape[0])
+            found = Members.room(rows.shape[0], most_members(self.forest_.table_))
+            guided = folds.guide_rows(rows, episodes)
+            self.forest_._add_out_of_bag_members(guided, episodes, 1.0, found)
+        return found
+
+    def row_weights(self, X: ArrayLike) -> csr_array:
+        """The mass on each training row, (rows, training rows); as `QuantileForest.row_weights`."""
+        with threads_at_most(self.n_jobs):
+            return self.forest_.row_weights(self._guided(X))
+
+    def number_episodes(self, numbers: ArrayLike) -> Self:
+        """The model itself, with other numbers for the episodes of its training rows."""
+        self.forest_.number_episodes(numbers)
+        return self
+
+    @property
+    def training_episodes_(self) -> IntArray:  # type: ignore[override]
+        """The episode of each training row, rows in the order of `row_weights`."""
+        return self.forest_.training_episodes_
+
+    @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row."""
+        return self.forest_.training_outcomes_
+
+    @property
+    def training_steps_(self) -> IntArray:  # type: ignore[override]
+        """The step of each training row."""
+        return self.forest_.training_steps_
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
         """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m); as `QuantileForest`."""

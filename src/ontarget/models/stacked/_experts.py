@@ -14,6 +14,7 @@ from ontarget.models._mixture import weighted
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest._members import Members
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import FoldGuides, GuidePlan, fit_guides
 from ontarget.models.guided._guides_kernel import Guides
@@ -107,6 +108,15 @@ class HonestStack:
         weights = self.weights[counted].tolist()
         left = weighted(weights, [one for one, _ in found])
         return left, weighted(weights, [one for _, one in found])
+
+    def add_members(self, X: FloatArray, episodes: IndexArray, found: Members) -> None:
+        """Append to each row's members those of the forests' trees that never saw its episode."""
+        rows = self.rows(X, episodes)
+        for place, honest in self.experts.items():
+            weight = float(self.weights[place])
+            if isinstance(honest, _HonestForest) and weight > 0.0:
+                forest = honest.forest
+                forest._add_out_of_bag_members(rows.guided, episodes, weight, found)
 
     def rows(self, X: FloatArray, episodes: IndexArray) -> Rows:
         """The rows with guides that never saw their episodes."""

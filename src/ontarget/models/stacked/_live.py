@@ -6,7 +6,13 @@ from typing import Any, ClassVar
 
 from ontarget._typing import FloatArray
 from ontarget.models._packed_kernel import pack
-from ontarget.models.stacked._stack_kernel import Stack, kinds_of, limits_of_stacked_rows
+from ontarget.models.forest._members import Members, every_tree, most_members
+from ontarget.models.stacked._stack_kernel import (
+    Stack,
+    kinds_of,
+    limits_of_stacked_rows,
+    members_of_stacked_rows,
+)
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
 
 __all__ = ["LiveStackedForest"]
@@ -29,6 +35,19 @@ class LiveStackedForest:
         X is (rows, features), the others (rows, values); all contiguous float64.
         """
         limits_of_stacked_rows(self._packed, self._kinds, X, y, (left, right))
+
+    @property
+    def most_members(self) -> int:
+        """How many members a row has at most."""
+        return most_members(self._stack.small, self._stack.large)
+
+    def members(self, X: FloatArray, out: Members) -> None:
+        """Append the training rows behind the law of each row, and their mass.
+
+        Their masses add up to the forests' share of the law.
+        """
+        skipped = every_tree(len(X))
+        members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies of arrays come back writable, and the kernel would compile once more for them.

@@ -14,6 +14,7 @@ from ontarget.models._packed_kernel import array_at, support_at
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._batch_kernel import limits_of_rows
 from ontarget.models.forest._binning_kernel import BinTable
+from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import LinearGuide
@@ -21,7 +22,16 @@ from ontarget.models.regression._law_kernel import Columns, Regression
 from ontarget.models.regression._law_kernel import limits_of_rows as limits_of_regressed_rows
 from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts, shifts_of_guides
 
-__all__ = ["LARGE", "LINEAR", "SHIFT", "SMALL", "Stack", "kinds_of", "limits_of_stacked_rows"]
+__all__ = [
+    "LARGE",
+    "LINEAR",
+    "SHIFT",
+    "SMALL",
+    "Stack",
+    "kinds_of",
+    "limits_of_stacked_rows",
+    "members_of_stacked_rows",
+]
 
 # The experts by place.
 SMALL, LARGE, SHIFT, LINEAR = 0, 1, 2, 3
@@ -178,3 +188,25 @@ def limits_of_stacked_rows(
         counted[n] = weights[LINEAR]
         n += 1
     blend(found[:n], counted[:n], out[0], out[1])
+
+
+@kernel
+def members_of_stacked_rows(
+    packed: IntArray,
+    kinds: Kinds,
+    X: FloatArray,
+    skipped: BoolArray,
+    out: tuple[IntArray, IntArray, FloatArray],
+) -> None:
+    """Append to each row's members those of both forests, each with its expert's weight.
+
+    ``packed`` is as for `limits_of_stacked_rows`, the rest as for `add_members_of_rows`.
+    """
+    stack = _stack_at(packed, kinds)
+    weights = stack.weights
+    guided = np.empty((X.shape[0], X.shape[1] + 2))
+    append_guides_of_rows(stack.guides, X, guided)
+    if weights[SMALL] > 0.0:
+        add_members_of_rows(stack.small, guided, skipped, weights[SMALL], out)
+    if weights[LARGE] > 0.0:
+        add_members_of_rows(stack.large, guided, skipped, weights[LARGE], out)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import InputError
 from ontarget.models._mixture import mixture_quantile
 from ontarget.models.base import (
@@ -23,6 +23,7 @@ from ontarget.models.base import (
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest._members import Members, most_members
 from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import guide_plan, guide_rows
@@ -46,6 +47,9 @@ from ontarget.models.stacked._stack_kernel import (
     Stack,
 )
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 __all__ = ["StackedForest"]
 
@@ -82,6 +86,8 @@ class StackedForest(ForestEstimator):
     ----------
     weights_
         How much each expert counts, by name; together 1.
+    training_episodes_, training_steps_
+        The episode and the step of each training row, rows in the order of `row_weights`.
 
     Notes
     -----
@@ -104,8 +110,6 @@ class StackedForest(ForestEstimator):
     fits_side_by_side: ClassVar[bool] = True
 
     stack_: Stack
-    training_episodes_: IntArray
-    training_steps_: IntArray
     _learned_: HonestStack
 
     def __init__(
@@ -212,6 +216,42 @@ class StackedForest(ForestEstimator):
         with threads_at_most(self.n_jobs):
             left, right = honest.limits(rows, values, episodes)
         return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
+        """As `members`, for rows of training episodes, from trees and guides that never saw them.
+
+        As `QuantileForest.out_of_bag_members`.
+        """
+        rows, honest = self._query_rows(X), self._learned()
+        episodes = episodes_of(honest.keys, ids, rows.shape[0])
+        found = Members.room(rows.shape[0], most_members(self.stack_.small, self.stack_.large))
+        with threads_at_most(self.n_jobs):
+            honest.add_members(rows, episodes, found)
+        return found
+
+    @property
+    def row_share(self) -> float:
+        """The share of the law that rests on training rows: how much both forests count.
+
+        The shift and the linear expert know no rows.
+        """
+        self._check_fitted()
+        return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
+
+    @property
+    def training_outcomes_(self) -> FloatArray:
+        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        return self._forests()[0][1].training_outcomes_
+
+    def row_weights(self, X: ArrayLike) -> csr_array:
+        """The mass on each training row, (rows, training rows), sparse; rows sum to `row_share`.
+
+        As `QuantileForest.row_weights`, from both forests.
+        """
+        rows = self._query_rows(X)
+        with threads_at_most(self.n_jobs):
+            guided = guide_rows(self.stack_.guides, rows)
+            return sum(weight * forest.row_weights(guided) for weight, forest in self._forests())
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
         """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m), to the last bit of `cdf`.

@@ -1,0 +1,147 @@
+"""The runs that the models learned from: what the training rows behind a law lead back to (M28)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ontarget._grid import snap
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes import Episodes
+from ontarget.errors import InputError, ModelFileError
+from ontarget.models._stored import flat_array
+
+__all__ = ["RecordedRuns"]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRuns:
+    """The learning episodes, as far as a fit keeps them; a forest's rows name them by position.
+
+    Attributes
+    ----------
+    ids
+        The id of each episode; None if precedents were left out.
+    outcomes
+        Its outcome, on the grid; None if neither precedents nor paths are kept.
+    lengths
+        Its number of steps; None if paths were left out.
+    before
+        Its behavior before each step, on the grid: first that of step 0 of all episodes, then that
+        of step 1 of those that are alive, and so on; None if paths were left out.
+    """
+
+    ids: AnyArray | None = None
+    outcomes: FloatArray | None = None
+    lengths: IndexArray | None = None
+    before: FloatArray | None = None
+
+    @classmethod
+    def of(cls, learned: Episodes, *, precedents: bool, paths: bool) -> RecordedRuns:
+        """What is kept of these episodes."""
+        store = learned.compact()._store if paths else None
+        return cls(
+            ids=_plain_ids(learned.ids) if precedents else None,
+            outcomes=learned.outcomes if precedents or paths else None,
+            lengths=None if store is None else read_only(store.lengths),
+            before=None if store is None else read_only(snap(store.before, learned.grid)),
+        )
+
+    def check_ids(self) -> None:
+        """Refuse, with an `InputError`, to name runs where the fit left them out."""
+        if self.ids is None:
+            raise InputError(
+                "this monitor does not keep which runs it learned from, so it cannot name "
+                "precedents; fit it with precedents=True"
+            )
+
+    def check_paths(self) -> None:
+        """Refuse, with an `InputError`, to follow runs where the fit left their paths out."""
+        if self.before is None:
+            raise InputError(
+                "this monitor does not keep the paths of the runs it learned from; fit it with "
+                "paths=True"
+            )
+
+    @cached_property
+    def paths(self) -> FloatArray:
+        """(episodes, steps + 1): the behavior before every step, and from the end on the outcome.
+
+        There are as many steps as the longest run has.
+        """
+        self.check_paths()
+        assert self.lengths is not None
+        assert self.before is not None
+        assert self.outcomes is not None
+        horizon = int(self.lengths.max())
+        found = np.repeat(self.outcomes[:, None], horizon + 1, axis=1)
+        start = 0
+        for t in range(horizon):
+            alive = np.flatnonzero(self.lengths > t)
+            found[alive, t] = self.before[start : start + alive.size]
+            start += alive.size
+        return read_only(found)
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The runs as flat arrays for the model file."""
+        arrays: dict[str, AnyArray] = {}
+        if self.ids is not None and self.ids.dtype.kind == "i":
+            arrays["ids"] = self.ids
+        elif self.ids is not None:
+            texts = [text.encode() for text in self.ids.tolist()]
+            arrays["id_text"] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+            arrays["id_ends"] = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        if self.outcomes is not None:
+            arrays["outcomes"] = self.outcomes
+        if self.lengths is not None and self.before is not None:
+            arrays |= {"lengths": self.lengths.astype(np.int64), "before": self.before}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], *, n: int, horizon: int) -> RecordedRuns:
+        """The runs that `to_arrays` wrote, so many of at most so many steps, checked."""
+        ids, outcomes, lengths, before = _ids(arrays, n), None, None, None
+        if "outcomes" in arrays:
+            outcomes = flat_array(arrays, "outcomes", np.float64)
+            _require(outcomes.size == n and bool(np.isfinite(outcomes).all()), "outcomes")
+        if "lengths" in arrays:
+            stored = flat_array(arrays, "lengths", np.int64)
+            _require(stored.size == n and outcomes is not None, "lengths")
+            _require(bool(((stored >= 1) & (stored <= horizon)).all()), f"1 to {horizon} steps")
+            before = flat_array(arrays, "before", np.float64)
+            _require(before.size == int(stored.sum()), "a behavior before each step")
+            _require(not bool(np.isinf(before).any()), "finite numbers for 'before'")
+            lengths = read_only(stored.astype(np.intp))
+        _require(ids is None or outcomes is not None, "outcomes")
+        return cls(ids, outcomes, lengths, before)
+
+
+def _plain_ids(ids: AnyArray) -> AnyArray:
+    """Ids as whole numbers of 64 bits if they are such, and else as text."""
+    if ids.dtype.kind in "iu" and (not ids.size or int(ids.max()) < 2**63):
+        return read_only(ids.astype(np.int64))
+    return read_only(np.array([str(one) for one in ids.tolist()]))
+
+
+def _ids(arrays: Mapping[str, AnyArray], n: int) -> AnyArray | None:
+    if "ids" in arrays:
+        ids = flat_array(arrays, "ids", np.int64)
+        _require(ids.size == n, "an id for each")
+        return ids
+    if "id_ends" not in arrays:
+        return None
+    text, ends = flat_array(arrays, "id_text", np.uint8), flat_array(arrays, "id_ends", np.int64)
+    rising = ends.size == n and ends[0] >= 0 and bool((ends[1:] >= ends[:-1]).all())
+    _require(rising and ends[-1] == text.size, "an id for each")
+    data, starts = text.tobytes(), [0, *ends[:-1].tolist()]
+    pairs = zip(starts, ends.tolist(), strict=True)
+    return read_only(np.array([data[a:b].decode(errors="replace") for a, b in pairs]))
+
+
+def _require(rule: bool, what: str) -> None:
+    if not rule:
+        raise ModelFileError(f"the learning episodes need {what}")

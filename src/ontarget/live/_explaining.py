@@ -1,0 +1,198 @@
+"""Working out an explanation: hybrid rows of two steps, and the weights of recorded runs (M28)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._grid import snap
+from ontarget._typing import BoolArray, FloatArray
+from ontarget.conformal.results import Interval
+from ontarget.errors import CalibrationError, InputError
+from ontarget.fitted._kernels import P
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.law import StepLaw
+from ontarget.fitted.question import Question
+from ontarget.fitted.target_map import Calibrated
+from ontarget.live._shapley import shapley
+from ontarget.live.explanation import Contribution, Explanation, Precedent
+from ontarget.target import Target
+
+__all__ = ["Reading", "explained"]
+
+REWARD, TIME = "reward earned", "time"
+
+
+class Reading(NamedTuple):
+    """What was known of a run at one step: its state, and its behavior so far on the grid."""
+
+    t: int
+    state: FloatArray
+    so_far: float
+
+
+class _Asking(NamedTuple):
+    """What makes p of a row: the monitor, the target, and the run's group and weight."""
+
+    fitted: Fitted
+    question: Question
+    calibration: Calibrated | None
+    group: int
+    weight: float
+
+    def law(self, t: int) -> StepLaw:
+        """The law of a step, or an error that says why there is none."""
+        trouble = self.fitted.unknown(t, self.group) if 0 <= t < self.fitted.horizon else "no such"
+        if trouble:
+            raise CalibrationError(f"step {t} cannot be explained: it is unknown, {trouble}")
+        return self.fitted.at(t, self.group, self.calibration)
+
+    def p(self, law: StepLaw, states: FloatArray, so_far: FloatArray) -> FloatArray:
+        """The probability of each row at one step."""
+        excess = self.fitted.sorted_excess[self.group]
+        heavy = np.full(so_far.size, self.weight)
+        found = law.outlook(states, so_far, self.question, excess, heavy)
+        return found[:, 0, P]
+
+
+def explained(
+    fitted: Fitted,
+    now: Reading,
+    before: Reading | None,
+    target: Target,
+    *,
+    calibration: Calibrated | None = None,
+    group: int = 0,
+    weight: float = 1.0,
+    most: int = 10,
+) -> Explanation:
+    """Why p is what it is now, and what moved it since the reading before."""
+    asking = _Asking(fitted, Question.of(target, fitted.grid), calibration, group, weight)
+    law = asking.law(now.t)
+    for one in (now, before):
+        if one is not None:
+            fitted.check_readings(one.state[None], np.array([one.so_far]))
+    parts: tuple[Contribution, ...] = ()
+    p_before = None
+    if before is None:
+        p = float(asking.p(law, now.state[None], np.array([now.so_far]))[0])
+    else:
+        parts, p_before, p = _contributions(asking, law, now, before)
+    precedents, missed, share = _precedents(fitted, law, now, target, most)
+    return Explanation(
+        t=now.t,
+        p=p,
+        target=str(target),
+        t_before=None if before is None else before.t,
+        p_before=p_before,
+        contributions=parts,
+        precedents=precedents,
+        missed=missed,
+        row_share=share,
+    )
+
+
+def _contributions(
+    asking: _Asking, law: StepLaw, now: Reading, before: Reading
+) -> tuple[tuple[Contribution, ...], float, float]:
+    """What each cause added to p, the largest first; p before, and p now.
+
+    A feature that did not change adds nothing, and is no cause.
+    """
+    if before.t >= now.t:
+        raise InputError(f"before needs a step before {now.t}, got {before.t}")
+    earlier = asking.law(before.t)
+    differs = np.flatnonzero(_differ(now.state, before.state))
+    earned = bool(_differ(np.array(now.so_far), np.array(before.so_far)))
+    n = differs.size
+
+    def worth(sets: BoolArray) -> FloatArray:
+        """P of rows that have these causes from now and the others from before."""
+        states = np.repeat(before.state[None], len(sets), axis=0)
+        states[:, differs] = np.where(sets[:, :n], now.state[differs], before.state[differs])
+        so_far = np.full(len(sets), before.so_far)
+        so_far[sets[:, n] if earned else []] = now.so_far
+        found = np.empty(len(sets))
+        for later, step in ((False, earlier), (True, law)):
+            own = np.flatnonzero(sets[:, -1] == later)
+            if own.size:
+                found[own] = asking.p(step, states[own], so_far[own])
+        return found
+
+    shares = shapley(worth, n + earned + 1)
+    schema = asking.fitted.schema
+    told: list[tuple[str, float | str, float | str]] = [
+        (schema.names[j], _shown(asking, j, before.state[j]), _shown(asking, j, now.state[j]))
+        for j in differs.tolist()
+    ]
+    told += [(REWARD, before.so_far, now.so_far)] * earned + [(TIME, before.t, now.t)]
+    found = [
+        Contribution(*one, change, error)
+        for one, change, error in zip(
+            told, shares.values.tolist(), shares.errors.tolist(), strict=True
+        )
+    ]
+    return tuple(sorted(found, key=lambda one: -abs(one.change))), shares.none, shares.all
+
+
+def _differ(one: FloatArray, other: FloatArray) -> BoolArray:
+    different: BoolArray = (one != other) & ~(np.isnan(one) & np.isnan(other))
+    return different
+
+
+def _shown(asking: _Asking, feature: int, value: float) -> float | str:
+    """A feature's value as a person knows it: a category by its name."""
+    categories = asking.fitted.schema.features[feature].categories
+    if categories is None:
+        return float(value)
+    return "missing" if np.isnan(value) else str(categories[int(value)])
+
+
+def _precedents(
+    fitted: Fitted, law: StepLaw, now: Reading, target: Target, most: int
+) -> tuple[tuple[Precedent, ...], float | None, float]:
+    """The recorded runs behind the law, the share of them that misses, and their share of it."""
+    so_far = np.array([now.so_far])
+    X = law.inputs(now.state[None], so_far)[:, : fitted.width]
+    found, share = [], 0.0
+    for weight, model in law.parts:
+        if hasattr(model, "row_weights"):
+            share += weight * model.row_share
+            rows = model.row_weights(X)
+            found.append(
+                (
+                    weight * rows.data,
+                    model.training_episodes_[rows.indices].astype(np.intp),
+                    model.training_steps_[rows.indices].astype(np.intp),
+                    model.training_outcomes_[rows.indices],
+                )
+            )
+    if not found:
+        return (), None, 0.0
+    mass, episode, step, seen = (np.concatenate(column) for column in zip(*found, strict=True))
+    rest = law.remainders(seen)
+    ends = law.outcomes(np.full(rest.size, now.so_far), Interval(rest, rest)).lower
+    ends = snap(ends, fitted.grid)
+    met, mass = target.contains(ends, fitted.grid), mass / mass.sum()
+    missed = float(mass[~met].sum())
+    runs = fitted.runs
+    if runs.ids is None or runs.outcomes is None:
+        return (), missed, share
+    by_run = np.bincount(episode, weights=mass)
+    heaviest = np.argsort(-by_run, kind="stable")[:most]
+    precedents = []
+    for run in heaviest[by_run[heaviest] > 0.0].tolist():
+        own = np.flatnonzero(episode == run)
+        row = own[np.argmax(mass[own])]
+        precedents.append(
+            Precedent(
+                run=runs.ids[run : run + 1].tolist()[0],
+                step=int(step[row]),
+                weight=float(by_run[run]),
+                outcome=float(runs.outcomes[run]),
+                ends_at=float(ends[row]),
+                met=bool(met[row]),
+            )
+        )
+    return tuple(precedents), missed, share

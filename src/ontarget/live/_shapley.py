@@ -1,0 +1,74 @@
+"""How much each cause contributes to a change: Shapley values, exact or sampled (M28)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray
+
+__all__ = ["MOST_EXACT", "Shares", "shapley"]
+
+MOST_EXACT = 8
+# So many sets of causes are tried at most where not all are, but four orders and their reverses.
+_SETS = 220
+_FEWEST = 4
+_SEED = 0
+
+
+class Shares(NamedTuple):
+    """Each cause's contribution and its standard error, 0 where it is exact; and both ends."""
+
+    values: FloatArray
+    errors: FloatArray
+    none: float  # the worth of no cause
+    all: float  # the worth of all causes
+
+
+def shapley(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    """The contributions of n causes, which add up to the worth of all less that of none.
+
+    Parameters
+    ----------
+    worth
+        The worth of sets of causes, given as flags (sets, causes).
+    n
+        How many causes there are: up to eight are weighed in every order; of more, some orders are
+        drawn, each with its reverse, by a fixed seed.
+
+    Examples
+    --------
+    >>> shapley(lambda sets: sets @ np.array([1.0, 2.0]) + sets.all(axis=1), 2).values
+    array([1.5, 2.5])
+    """
+    return _exact(worth, n) if n <= MOST_EXACT else _sampled(worth, n)
+
+
+def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    numbers = np.arange(2**n)
+    sets = (numbers[:, None] >> np.arange(n)) & 1 == 1
+    found, size = worth(sets), sets.sum(axis=1)
+    weight = np.array([factorial(k) * factorial(n - k - 1) / factorial(n) for k in range(n)] or [0])
+    values = np.empty(n)
+    for i in range(n):
+        without = np.flatnonzero(~sets[:, i])
+        values[i] = weight[size[without]] @ (found[without | 1 << i] - found[without])
+    return Shares(values, np.zeros(n), float(found[0]), float(found[-1]))
+
+
+def _sampled(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    rng, n_pairs = np.random.default_rng(_SEED), max(_FEWEST, _SETS // (2 * n))
+    orders = np.array([rng.permutation(n) for _ in range(n_pairs)])
+    orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, n)
+    place = np.argsort(orders, axis=1)  # of each cause in each order
+    # (orders, n + 1, causes): those that have come by then.
+    sets = place[:, None, :] < np.arange(n + 1)[None, :, None]
+    distinct, back = np.unique(sets.reshape(-1, n), axis=0, return_inverse=True)
+    found = worth(distinct)[back.ravel()].reshape(-1, n + 1)
+    gains = np.take_along_axis(np.diff(found, axis=1), place, axis=1)
+    pairs = gains.reshape(n_pairs, 2, n).mean(axis=1)
+    errors = pairs.std(axis=0, ddof=1) / np.sqrt(n_pairs)
+    return Shares(pairs.mean(axis=0), errors, float(found[0, 0]), float(found[0, -1]))

@@ -1,0 +1,59 @@
+"""Why the monitor gave up on some runs that missed the target (M28)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget._plain import plain
+from ontarget.live._explaining import Reading, explained
+from ontarget.live.explanation import Explanation
+from ontarget.report.measured import Measured
+
+__all__ = ["HEADS", "fall_rows", "falls"]
+
+HEADS = ("run", "step", "p before", "p", "why")
+_MOST = 4
+
+
+def falls(found: Measured) -> list[tuple[int, Explanation]]:
+    """Missed runs with their largest fall of p explained, those that fell furthest first."""
+    p = found.p
+    fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)
+    fall[:, found.met] = 0.0
+    if not fall.size or fall.max() <= 0.0:
+        return []
+    order = np.argsort(-fall.max(axis=0), kind="stable")[:_MOST]
+    chosen = [i for i in order.tolist() if fall[:, i].max() > 0.0]
+    return [(i, _explained(found, i, int(fall[:, i].argmax()) + 1)) for i in chosen]
+
+
+def fall_rows(found: Measured) -> list[list[str]]:
+    """The falls as rows of a table."""
+    return [
+        [
+            plain(found.ids[i]),
+            str(why.t),
+            percent(float("nan") if why.p_before is None else why.p_before),
+            percent(why.p),
+            why.in_a_line,
+        ]
+        for i, why in falls(found)
+    ]
+
+
+def _explained(found: Measured, episode: int, t: int) -> Explanation:
+    fitted, one = found.fitted, found.episodes.take([episode])
+
+    def reading(step: int) -> Reading:
+        rows = one.at(step, grid=fitted.grid)
+        return Reading(step, rows.states[0], float(rows.behavior[0]))
+
+    return explained(
+        fitted,
+        reading(t),
+        reading(t - 1),
+        found.target,
+        calibration=found.calibration,
+        group=int(found.groups[episode]),
+    )
