@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
+    from ontarget.goal import Goal
     from ontarget.live.fleet import FleetWatch
     from ontarget.live.outlook import Outlook, Outlooks, Status
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut
@@ -38,6 +39,7 @@ __all__ = [
     "Episodes",
     "Evaluation",
     "FleetWatch",
+    "Goal",
     "GoalMonitor",
     "GroupedPCQR",
     "GuidedForest",
@@ -74,6 +76,7 @@ __getattr__, __dir__ = lazy_names(
         "Episodes": "ontarget.episodes.episodes",
         "Evaluation": "ontarget.report.evaluation",
         "FleetWatch": "ontarget.live.fleet",
+        "Goal": "ontarget.goal",
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",
         "GuidedForest": "ontarget.models.guided.estimator",
