@@ -20,6 +20,7 @@ LAYERS = [
     ["_numerals"],
     ["_grid", "_kernel", "_keyed", "_readonly", "_scalars", "_splitmix", "_threads"],
     ["target"],
+    ["goal"],
     ["episodes"],
     ["models"],
     ["conformal"],

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.conformal.venn_abers import VennAbers
     from ontarget.episodes.episodes import Episodes
     from ontarget.errors import OntargetError
+    from ontarget.goal import Goal
     from ontarget.live.explanation import Explanation
     from ontarget.live.fleet import FleetWatch
     from ontarget.live.outlook import Outlook, Outlooks, Status
@@ -40,6 +41,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "FleetWatch",
+    "Goal",
     "GoalMonitor",
     "GroupedPCQR",
     "GuidedForest",
@@ -77,6 +79,7 @@ __getattr__, __dir__ = lazy_names(
         "Evaluation": "ontarget.report.evaluation",
         "Explanation": "ontarget.live.explanation",
         "FleetWatch": "ontarget.live.fleet",
+        "Goal": "ontarget.goal",
         "GoalMonitor": "ontarget.monitor.monitor",
         "GroupedPCQR": "ontarget.conformal.groups",
         "GuidedForest": "ontarget.models.guided.estimator",

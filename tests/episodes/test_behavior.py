@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from ontarget.episodes import Column, DiscountedSum, Episodes, Translation, behavior_of
 from ontarget.errors import EpisodesError
+from ontarget.target import Target
 
 rewards = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12)
-ALL = ["sum", "discounted:0.9", "last", "max", "min", "mean"]
+ALL = ["sum", "discounted:0.9", "last", "max", "min", "mean", "first:<0.5:20", "share:>=0.5"]
 
 
 def naive(spec: str, so_far: list[float]) -> float:
@@ -19,8 +20,12 @@ def naive(spec: str, so_far: list[float]) -> float:
         return sum(so_far, 0.0)
     if spec.startswith("discounted"):
         return sum((0.9**t * r for t, r in enumerate(so_far)), 0.0)
+    if spec.startswith("first"):
+        return next((float(t) for t, r in enumerate(so_far) if r < 0.5), 20.0)
     if not so_far:
         return math.nan
+    if spec.startswith("share"):
+        return sum(r >= 0.5 for r in so_far) / len(so_far)
     if spec == "mean":
         return math.fsum(so_far) / len(so_far)
     return {"last": so_far[-1], "max": max(so_far), "min": min(so_far)}[spec]
@@ -98,6 +103,8 @@ def test_what_remains_is_the_rest_the_future_extreme_or_the_outcome() -> None:
         spec: Episodes.from_arrays(states, gains, behavior=spec).at(2).remaining.tolist()
         for spec in ("sum", "max", "min", "mean", "last")
     }
+    first = Episodes.from_arrays(states, gains, behavior="first:<3:9").at(2)
+    assert (first.behavior.tolist(), first.remaining.tolist()) == ([1.0, 0.0], [2.0, 9.0])
     assert remaining["sum"] == [5.0, 17.0]
     assert remaining["max"] == [3.0, 9.0]
     assert remaining["min"] == [2.0, 8.0]
@@ -152,3 +159,16 @@ def test_discount_of_one_is_the_sum() -> None:
     plain = Episodes.from_arrays(np.zeros((5, 9, 1)), gains)
     discounted = Episodes.from_arrays(np.zeros((5, 9, 1)), gains, behavior=DiscountedSum(1.0))
     assert plain.outcomes.tolist() == discounted.outcomes.tolist()
+
+
+def test_the_first_step_cannot_lie_before_now_and_is_settled_once_it_came() -> None:
+    first = behavior_of("first:<3:9")
+    assert first.ahead(4, bounds=(None, None), horizon=8, declared=True) == (4.0, 9.0)
+    assert first.translate(Target.at_most(5), 2.0, t=4).is_everything
+    assert not first.translate(Target.at_least(5), 2.0, t=4)
+
+
+@pytest.mark.parametrize("spec", ["first:<3", "share:<3:9", "first:<x:9", "first:=3:9"])
+def test_a_condition_that_cannot_be_read_is_refused(spec: str) -> None:
+    with pytest.raises(EpisodesError, match=r"first|behavior"):
+        behavior_of(spec)

@@ -5,10 +5,12 @@ from ontarget.episodes.behavior import Behavior, Translation
 from ontarget.episodes.builtin_behaviors import (
     Column,
     DiscountedSum,
+    FirstStep,
     Last,
     Max,
     Mean,
     Min,
+    ShareOfSteps,
     Sum,
     behavior_of,
 )
@@ -26,6 +28,7 @@ __all__ = [
     "Episodes",
     "Feature",
     "FileOrder",
+    "FirstStep",
     "Last",
     "Look",
     "Max",
@@ -33,6 +36,7 @@ __all__ = [
     "Min",
     "PaperSplit",
     "Schema",
+    "ShareOfSteps",
     "Split",
     "Step",
     "Sum",

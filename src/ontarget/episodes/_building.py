@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +19,22 @@ from ontarget.episodes._censoring import (
     run_products,
     settle_censored,
 )
-from ontarget.episodes._store import Roles, Store
-from ontarget.episodes._walk import walk
+from ontarget.episodes._judged import Reading
+from ontarget.episodes._store import Roles, Signal, Store
+from ontarget.episodes._walk import Walk, walk
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
 
-__all__ = ["RawEpisodes", "build", "remarked"]
+__all__ = ["RawEpisodes", "RawSignal", "build", "remarked"]
+
+
+class RawSignal(NamedTuple):
+    """One of several named behaviors, and what it reads at each row."""
+
+    name: str
+    reading: Reading
+    values: FloatArray
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,7 @@ class RawEpisodes:
     unseen: int = 0
     stop_probability: FloatArray | None = None  # one per row: that the run was stopped there
     cutoff: FloatArray | None = None  # one per episode: after how many steps it is cut off
+    several: tuple[RawSignal, ...] = ()  # named behaviors; ``behavior`` is then the first of them
 
     def where(self, row: int) -> str:
         """The episode and step of a row, as the user numbers them."""
@@ -93,19 +104,9 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
     if recording.rewards is not None:
         column = recording.roles.reward or "reward"
         _check_finite(recording, recording.rewards, f"reward (column {column!r})")
-    values = recording.rewards
-    if recording.behavior.told:
-        values = recording.behavior_values
-        if values is not None:
-            _check_finite(recording, values, f"behavior (column {recording.behavior.column!r})")
-    if values is None:
-        raise EpisodesError(
-            f"behavior {recording.behavior.spec!r} needs its values; pass the rewards, or the "
-            "column that holds the behavior"
-        )
+    several = tuple(_signal(recording, one) for one in recording.several)
+    found: Walk | Signal = several[0] if several else _only_walk(recording)
     arrangement = recording.arrangement
-    found = walk(recording.behavior, values, arrangement.lengths, arrangement.offsets)
-    _check_outcomes(recording, found.outcomes)
     return Store(
         schema=recording.schema,
         behavior=recording.behavior,
@@ -125,7 +126,39 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
         horizon_declared=horizon is not None and declared,
         remarks=recording.remarks,
         unseen=recording.unseen,
+        several=several,
     )
+
+
+def _only_walk(recording: RawEpisodes) -> Walk:
+    """The values of the one behavior along the rows."""
+    values, behavior = recording.rewards, recording.behavior
+    if behavior.told:
+        values = recording.behavior_values
+        if values is not None:
+            _check_finite(recording, values, f"behavior (column {behavior.column!r})")
+    if values is None:
+        raise EpisodesError(
+            f"behavior {behavior.spec!r} needs its values; pass the rewards, or the "
+            "column that holds the behavior"
+        )
+    return _walked(recording, behavior, values)
+
+
+def _signal(recording: RawEpisodes, raw: RawSignal) -> Signal:
+    """One of several behaviors along the rows."""
+    name, reading, values = raw
+    if reading.column is not None:
+        _check_finite(recording, values, f"behavior {name!r} (column {reading.column!r})")
+    found = _walked(recording, reading.behavior, values)
+    return Signal(name, reading, values, found.before, found.outcomes, found.ahead)
+
+
+def _walked(recording: RawEpisodes, behavior: Behavior, values: FloatArray) -> Walk:
+    arrangement = recording.arrangement
+    found = walk(behavior, values, arrangement.lengths, arrangement.offsets)
+    _check_outcomes(recording, behavior, found.outcomes)
+    return found
 
 
 def _check_finite(recording: RawEpisodes, values: FloatArray, what: str) -> None:
@@ -140,13 +173,13 @@ def _check_finite(recording: RawEpisodes, values: FloatArray, what: str) -> None
         )
 
 
-def _check_outcomes(recording: RawEpisodes, outcomes: FloatArray) -> None:
+def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatArray) -> None:
     bad = ~np.isfinite(outcomes)
     if bad.any():
         first = int(np.argmax(bad))
         raise EpisodesError(
             f"an outcome needs to be a finite number, got {outcomes[first]} for episode "
-            f"{recording.ids[first]!s} (behavior {recording.behavior.spec!r}); use rewards of a "
+            f"{recording.ids[first]!s} (behavior {behavior.spec!r}); use rewards of a "
             "smaller scale, or a behavior whose value is finite when a run ends"
         )
 
@@ -235,6 +268,7 @@ def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store,
         states=recording.states[:, :rows],
         rewards=own(recording.rewards),
         behavior_values=own(recording.behavior_values),
+        several=tuple(one._replace(values=one.values[:rows]) for one in recording.several),
     )
     store = _checked_store(short, horizon=most, declared=True)
     return replace(store, dropped=cutoff.size - kept.size, censoring="horizon"), kept

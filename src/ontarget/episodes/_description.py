@@ -7,30 +7,28 @@ import re
 import numpy as np
 
 from ontarget._plain import plain
+from ontarget._typing import FloatArray
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.schema import Feature, Schema
 
-__all__ = ["describe", "listed"]
+__all__ = ["describe", "judged_in_words", "listed"]
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 def describe(episodes: Recorded) -> str:
     """A description of the episodes: number, length, features and outcomes."""
-    lengths, outcomes = episodes.lengths, episodes.outcomes
+    lengths = episodes.lengths
     steps = f"{int(lengths.sum()):,} steps in all"
     if lengths.min() == lengths.max():
         length = f"each of {lengths.max()} steps"
     else:
         length = f"{lengths.min()} to {lengths.max()} steps long (median {int(np.median(lengths))})"
-    low, mid, high = np.quantile(outcomes, [0.1, 0.5, 0.9])
     lines = [
         f"episodes   {len(episodes):,}, {length}, {steps}; horizon {episodes.horizon}"
         f"{_counting(episodes)}",
         f"features   {listed(episodes.schema)}",
-        f"behavior   {plain(episodes.behavior.spec)}",
-        f"outcomes   mean {outcomes.mean():.4g}, sd {outcomes.std():.4g}; "
-        f"10 % below {low:.4g}, half below {mid:.4g}, 90 % below {high:.4g}",
+        *_judged(episodes),
         f"ends       {_ends(episodes)}",
     ]
     if episodes.unseen:
@@ -42,6 +40,34 @@ def describe(episodes: Recorded) -> str:
     labels = ["columns", *[""] * len(episodes.remarks)]
     lines += [f"{labels[i]:<11}{remark}" for i, remark in enumerate(episodes.remarks)]
     return "\n".join(lines)
+
+
+def judged_in_words(episodes: Recorded) -> str:
+    """What the episodes are judged by, in a few words."""
+    if not episodes.names:
+        return f"behavior {episodes.behavior.spec}"
+    each = (f"{name} ({reading.spec})" for name, reading in episodes.readings.items())
+    return f"behaviors {', '.join(each)}"
+
+
+def _judged(episodes: Recorded) -> list[str]:
+    """What the episodes are judged by, and how they ended."""
+    if not episodes.names:
+        outcomes = _distribution(episodes.outcomes)
+        return [f"behavior   {plain(episodes.behavior.spec)}", f"outcomes   {outcomes}"]
+    found = [f"behaviors  {plain(judged_in_words(episodes).removeprefix('behaviors '))}"]
+    for signal in episodes._store.several:
+        outcomes = _distribution(episodes._own(signal.outcomes))
+        found += [f"outcomes   {signal.name}: {outcomes}"]
+    return found
+
+
+def _distribution(outcomes: FloatArray) -> str:
+    low, mid, high = np.quantile(outcomes, [0.1, 0.5, 0.9])
+    return (
+        f"mean {outcomes.mean():.4g}, sd {outcomes.std():.4g}; "
+        f"10 % below {low:.4g}, half below {mid:.4g}, 90 % below {high:.4g}"
+    )
 
 
 def listed(schema: Schema, most: int = 12) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ontarget._grid import grid_of, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
@@ -44,8 +45,28 @@ class Recorded:
 
     @property
     def behavior(self) -> Behavior:
-        """What the episodes are judged by."""
-        return self._store.behavior
+        """What the episodes are judged by; `only` chooses one of several behaviors."""
+        return self._judged.behavior
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the behaviors; empty if there is a single one without a name."""
+        return tuple(signal.name for signal in self._store.several)
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """What each named behavior reads; empty if there is a single one without a name."""
+        return {signal.name: signal.reading for signal in self._store.several}
+
+    @property
+    def _judged(self) -> Store:
+        """The store, if its episodes are judged by a single behavior."""
+        if self._store.several:
+            raise EpisodesError(
+                f"these episodes have several behaviors ({', '.join(self.names)}); choose one of "
+                f"them: episodes.only({self.names[0]!r})"
+            )
+        return self._store
 
     @property
     def horizon(self) -> int:
@@ -141,12 +162,12 @@ class Recorded:
 
     @cached_property
     def _unsnapped_outcomes(self) -> FloatArray:
-        return self._own(self._store.outcomes)
+        return self._own(self._judged.outcomes)
 
     @cached_property
     def reward_range(self) -> tuple[float, float] | None:
         """The least and the greatest reward of all steps; None without rewards."""
-        if self._store.rewards is None:
+        if self._judged.rewards is None:
             return None
         by_step = [self.rewards_at(t) for t in range(int(self.lengths.max()))]
         return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
@@ -158,7 +179,7 @@ class Recorded:
         """
         if not 0 <= t < self.horizon:
             raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
-        store, grid = self._store, self.grid if grid is None else grid
+        store, grid = self._judged, self.grid if grid is None else grid
         rows, alive = store.rows(t, self._index)
         behavior = snap(store.before[rows], grid)
         outcomes = snap(self._unsnapped_outcomes[alive], grid)
@@ -181,12 +202,13 @@ class Recorded:
 
     def rewards_at(self, t: int) -> FloatArray:
         """The rewards that the episodes alive at step t received there."""
-        if self._store.rewards is None:
+        earned = self._judged.rewards
+        if earned is None:
             raise EpisodesError(
                 f"these episodes have no rewards: their behavior is {self.behavior.spec}"
             )
         rows, _ = self._store.rows(t, self._index)
-        rewards: FloatArray = self._store.rewards[rows]
+        rewards: FloatArray = earned[rows]
         return rewards
 
     def __len__(self) -> int:

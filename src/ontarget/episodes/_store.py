@@ -10,10 +10,11 @@ import numpy as np
 
 from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes._judged import Reading
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 
-__all__ = ["Roles", "Store"]
+__all__ = ["Roles", "Signal", "Store"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,32 @@ class Roles:
     terminated: str | None = None
     group: str | None = None
     first_step: int = 0
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One of several named behaviors along the rows of a store (M21)."""
+
+    name: str
+    reading: Reading
+    values: FloatArray  # what the behavior reads, one per row
+    before: FloatArray
+    outcomes: FloatArray
+    ahead: FloatArray | None
+    grid: float | None = None  # set where these belong to other episodes
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+
+    def part(self, rows: IndexArray, episodes: IndexArray) -> Signal:
+        """The signal of some rows and episodes only."""
+        return replace(
+            self,
+            values=self.values[rows],
+            before=self.before[rows],
+            outcomes=self.outcomes[episodes],
+            ahead=None if self.ahead is None else self.ahead[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -58,12 +85,26 @@ class Store:
     censoring: str = ""  # how cut-off episodes were treated, if there were any (M24)
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
     unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
+    several: tuple[Signal, ...] = ()  # named behaviors; what stands above is then the first one's
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        _freeze(self)
+
+    def only(self, signal: Signal) -> Store:
+        """The same episodes, judged by one of several behaviors alone."""
+        reading = signal.reading
+        told = reading.behavior.told
+        own = reading.signal or self.roles.reward
+        return replace(
+            self,
+            behavior=reading.behavior,
+            roles=replace(self.roles, reward=None if told else own),
+            rewards=None if told else signal.values,
+            before=signal.before,
+            outcomes=signal.outcomes,
+            ahead=signal.ahead,
+            several=(),
+        )
 
     @cached_property
     def keys(self) -> KeyArray:
@@ -106,6 +147,7 @@ class Store:
             before=self.before[rows],
             ahead=None if self.ahead is None else self.ahead[rows],
             outcomes=self.outcomes[episodes],
+            several=tuple(signal.part(rows, episodes) for signal in self.several),
         )
 
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
@@ -123,3 +165,11 @@ class Store:
             return start + episodes[kept], kept
         alive = np.flatnonzero(self.lengths > step)
         return start + np.searchsorted(alive, episodes[kept]), kept
+
+
+def _freeze(value: Any) -> None:
+    """Make the arrays of a dataclass read-only."""
+    for item in fields(value):
+        array = getattr(value, item.name)
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)

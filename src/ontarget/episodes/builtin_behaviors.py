@@ -7,8 +7,11 @@ same bits. Sums go from left to right, one step at a time.
 from __future__ import annotations
 
 import math
+import operator
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -16,10 +19,27 @@ from ontarget._typing import FloatArray
 from ontarget.episodes.behavior import Behavior, Bounds, Translation
 from ontarget.errors import EpisodesError
 
-__all__ = ["Column", "DiscountedSum", "Last", "Max", "Mean", "Min", "Sum", "behavior_of"]
+__all__ = [
+    "Column",
+    "DiscountedSum",
+    "FirstStep",
+    "Last",
+    "Max",
+    "Mean",
+    "Min",
+    "ShareOfSteps",
+    "Sum",
+    "behavior_of",
+]
 
 Number = TypeVar("Number", float, FloatArray)
 
+_COMPARISONS: Final[dict[str, Callable[[Any, float], Any]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 # A late step's weight is far below the grid; scaling it up further would only blow up rounding.
 _LARGEST_SCALE = 1e12
 
@@ -184,7 +204,107 @@ class Column(_BuiltIn):
         return reward  # the column's own value
 
 
+@dataclass(frozen=True)
+class _Conditional(_BuiltIn):
+    """A behavior that asks at each step whether a condition holds for the reward."""
+
+    comparison: str
+    bound: float
+
+    def __post_init__(self) -> None:
+        if self.comparison not in _COMPARISONS:
+            known = ", ".join(_COMPARISONS)
+            raise EpisodesError(f"a condition needs one of {known}, got {self.comparison!r}")
+        if not math.isfinite(self.bound):
+            raise EpisodesError(f"a condition needs a finite number, got {self.bound}")
+
+    @property
+    def condition(self) -> str:
+        """The condition as text."""
+        return f"{self.comparison}{self.bound:g}"
+
+    def _holds(self, reward: Number) -> Any:
+        return _COMPARISONS[self.comparison](reward, self.bound)
+
+
+@dataclass(frozen=True)
+class FirstStep(_Conditional):
+    """The first step at which a condition holds for the reward, such as ``< 0.3``.
+
+    Parameters
+    ----------
+    comparison, bound
+        The condition: ``"<"``, ``"<="``, ``">"`` or ``">="``, and a number.
+    never
+        The outcome of a run in which it never holds, or only later. It should lie above every step
+        that a target may name, so that "by step 50" does not count such a run as a success.
+    """
+
+    never: float
+    translation = Translation.CEILING
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.never) and self.never > 0.0):
+            raise EpisodesError(f"never needs a finite number above 0, got {self.never}")
+
+    @property
+    def spec(self) -> str:  # noqa: D102
+        return f"first:{self.condition}:{self.never:g}"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"first step {self.condition}"
+
+    def start(self) -> float:  # noqa: D102
+        return float(self.never)
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        # A minimum, so that it can be walked backwards as well.
+        came: Any = np.where(self._holds(reward), float(t), self.never)
+        earliest: Number = np.fmin(state, came)
+        return earliest
+
+    def ahead(  # noqa: D102
+        self, t: int, *, bounds: Bounds, horizon: int, declared: bool
+    ) -> tuple[float, float]:
+        return min(float(t), self.never), float(self.never)
+
+
+@dataclass(frozen=True)
+class ShareOfSteps(_Conditional):
+    """The share of steps at which a condition holds for the reward, from 0 to 1.
+
+    Parameters
+    ----------
+    comparison, bound
+        The condition: ``"<"``, ``"<="``, ``">"`` or ``">="``, and a number.
+    """
+
+    @property
+    def spec(self) -> str:  # noqa: D102
+        return f"share:{self.condition}"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"share of steps {self.condition}"
+
+    def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
+        held: Any = np.where(self._holds(reward), 1.0, 0.0) + 0.0
+        return held if t == 0 else state + (held - state) / (t + 1)
+
+    def ahead(  # noqa: D102
+        self, t: int, *, bounds: Bounds, horizon: int, declared: bool
+    ) -> tuple[float, float]:
+        return 0.0, 1.0
+
+
 _NAMED: dict[str, Behavior] = {b.spec: b for b in (Sum(), Last(), Max(), Min(), Mean())}
+_FURTHER: Final = (
+    *("discounted:GAMMA", "column:NAME", "total:NAME"),
+    *("first:CONDITION:NUMBER", "share:CONDITION"),
+)
+_CONDITIONAL: Final = re.compile(r"(first|share):\s*(<=|>=|<|>)\s*([^:]+?)(?::([^:]+))?")
 
 
 def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
@@ -194,8 +314,9 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
     ----------
     spec
         ``"sum"``, ``"last"``, ``"max"``, ``"min"``, ``"mean"``, ``"discounted:0.99"``, a column's
-        name, ``"column:NAME"`` for a column named like one of these, or ``"total:NAME"`` for a
-        column that adds up from 0.
+        name, ``"column:NAME"`` for a column named like one of these, ``"total:NAME"`` for a column
+        that adds up from 0, ``"first:<0.3:200"`` for the first step with a reward below 0.3 (200
+        if there is none), or ``"share:<0.3"`` for the share of such steps.
     columns
         The columns of the table.
 
@@ -219,6 +340,9 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
         return DiscountedSum(gamma)
     if kind in ("column", "total") and rest:
         return Column(rest, accumulates=kind == "total")
+    conditional = _CONDITIONAL.fullmatch(spec)
+    if conditional is not None:
+        return _conditional(spec, *conditional.groups())
     if spec in columns:
         return Column(spec)
     if kind == "own" and rest:
@@ -226,9 +350,28 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
             f"behavior {spec!r} is a class of your own, which its name cannot bring back; pass "
             f"behavior={rest}"
         )
-    known = ", ".join([*_NAMED, "discounted:GAMMA", "column:NAME", "total:NAME"])
+    known = ", ".join([*_NAMED, *_FURTHER])
     at_hand = f" or a column ({', '.join(columns)})" if columns else ""
     raise EpisodesError(f"behavior needs one of {known}{at_hand}, got {spec!r}")
+
+
+def _conditional(
+    spec: str, kind: str, comparison: str, bound: str, never: str | None
+) -> FirstStep | ShareOfSteps:
+    """The behavior of a condition, from the parts of its name."""
+    try:
+        if kind == "share" and never is None:
+            return ShareOfSteps(comparison, float(bound))
+        if kind == "first" and never is not None:
+            return FirstStep(comparison, float(bound), float(never))
+    except ValueError as error:
+        if isinstance(error, EpisodesError):
+            raise
+        raise EpisodesError(f"behavior {spec!r} needs numbers in its condition") from error
+    raise EpisodesError(
+        f"behavior {spec!r} needs first:CONDITION:N, where N is the outcome of a run in which it "
+        "never holds, or share:CONDITION; a condition is like <0.3"
+    )
 
 
 def _ends(bounds: Bounds) -> tuple[float, float]:

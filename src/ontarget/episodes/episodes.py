@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, overload
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from ontarget.episodes._building import RawEpisodes, build
 from ontarget.episodes._censoring import Censored, chosen_by_lot
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
 from ontarget.episodes._joining import joined_store
+from ontarget.episodes._judged import JudgedBy
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, asked_parts, divide
-from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, InputError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ontarget.episodes.look import Look
 
 __all__ = ["Episodes", "PaperSplit", "Split"]
+
+Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 
 
 class Split(NamedTuple):
@@ -76,13 +78,13 @@ class Episodes(Recorded):
     def from_arrays(
         cls,
         states: ArrayLike | Sequence[ArrayLike],
-        rewards: ArrayLike | Sequence[ArrayLike] | None,
+        rewards: Values | Mapping[str, Values] | None,
         *,
         ids: ArrayLike | None = None,
         truncated: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         horizon: int | None = None,
-        behavior: str | Behavior = "sum",
+        behavior: JudgedBy = "sum",
         behavior_values: ArrayLike | Sequence[ArrayLike] | None = None,
         features: Sequence[str] | None = None,
         categorical: Sequence[str] = (),
@@ -98,7 +100,8 @@ class Episodes(Recorded):
         states
             (n, H, d), or a list of (T_i, d): the features known before acting at each step.
         rewards
-            (n, H), or a list of (T_i,): the reward received at each step.
+            (n, H), or a list of (T_i,): the reward received at each step. Several signals come as
+            a mapping from their names to such arrays.
         ids
             One per episode; the episode's number by default.
         truncated
@@ -108,7 +111,10 @@ class Episodes(Recorded):
         horizon
             The number of steps H after which an episode is complete; the longest one by default.
         behavior
-            What an episode is judged by; see `ontarget.episodes.behavior_of`.
+            What an episode is judged by; see `ontarget.episodes.behavior_of`. A behavior may read
+            a signal instead of the reward: ``"min:distance"``, ``"first:distance<0.3:200"``.
+            Several behaviors come as a mapping from their names:
+            ``{"return": "sum", "energy": "sum:energy", "clearance": "min:distance"}``.
         behavior_values
             The value of the behavior after each step, in the shape of ``rewards``, if it is not
             computed from rewards.
@@ -181,7 +187,8 @@ class Episodes(Recorded):
             alone. It is earned in the last step and is no feature.
         behavior
             What an episode is judged by: the name of a behavior, or of a column that holds its
-            value after each row.
+            value after each row. Signals and several behaviors are as for `from_arrays`, where a
+            signal is a column.
         truncated, terminated, group
             The names of the columns that flag a cut-off or an end, and of the group column. By
             default they are found by their names, if they exist. None means that there is no such
@@ -240,7 +247,8 @@ class Episodes(Recorded):
 
     @classmethod
     def _built(cls, recording: RawEpisodes, layout: Layout) -> Episodes:
-        return cls(
+        like = layout.like
+        found = cls(
             *build(
                 recording,
                 horizon=layout.horizon,
@@ -248,8 +256,11 @@ class Episodes(Recorded):
                 censored=layout.censored,
                 stop_bound=layout.stop_bound,
             ),
-            grid=None if layout.like is None else layout.like.grid,
+            grid=None if like is None or like.readings else like.grid,
         )
+        if like is None or not like.readings:
+            return found
+        return found._on_grids({name: like.only(name).grid for name in found.names})
 
     @classmethod
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
@@ -312,7 +323,42 @@ class Episodes(Recorded):
         if np.unique(chosen).size != chosen.size:
             raise InputError("index needs different positions: an episode counts once")
         index = chosen if self._index is None else self._index[chosen]
-        return Episodes(self._store, index, grid=self.grid)
+        return Episodes(self._store, index, grid=self._kept_grid)
+
+    def only(self, name: str) -> Episodes:
+        """The same episodes, judged by one of their named behaviors alone; nothing is copied.
+
+        Examples
+        --------
+        >>> runs = Episodes.from_arrays(
+        ...     np.zeros((2, 3, 1)),
+        ...     {"reward": [[1, 2, 3], [4, 5, 6]], "distance": [[9, 8, 9], [7, 7, 5]]},
+        ...     behavior={"return": "sum", "clearance": "min:distance"},
+        ... )
+        >>> runs.names, runs.only("clearance").outcomes.tolist()
+        (('return', 'clearance'), [8.0, 5.0])
+        """
+        for signal in self._store.several:
+            if signal.name == name:
+                return Episodes(self._store.only(signal), self._index, grid=signal.grid)
+        if not self.names:
+            raise EpisodesError(
+                f"these episodes have a single behavior without a name, got {name!r}; build them "
+                "with behavior={NAME: …}"
+            )
+        raise EpisodesError(
+            f"name needs one of the behaviors {', '.join(self.names)}, got {name!r}"
+        )
+
+    @property
+    def _kept_grid(self) -> float | None:
+        """The grid for parts of these episodes; each of several behaviors keeps its own."""
+        return None if self._store.several else self.grid
+
+    def _on_grids(self, grids: Mapping[str, float]) -> Episodes:
+        """The same episodes, with the grid of each of several behaviors."""
+        several = tuple(replace(one, grid=grids[one.name]) for one in self._store.several)
+        return Episodes(replace(self._store, several=several), self._index)
 
     def weighted(self, weights: ArrayLike) -> Episodes:
         """The same episodes, each with a weight: how much more likely such a run is now (M25).
@@ -346,7 +392,7 @@ class Episodes(Recorded):
                 f"{self.ids[i]!s}; leave out an episode whose start cannot happen any more"
             )
         store = self.compact()._store
-        return Episodes(replace(store, weights=given), grid=self.grid)
+        return Episodes(replace(store, weights=given), grid=self._kept_grid)
 
     def thinned(
         self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
@@ -416,12 +462,12 @@ class Episodes(Recorded):
         """The same episodes, with text features coded by another schema's dictionaries."""
         if same_dictionaries(self.schema, schema):
             return self
-        return Episodes(recoded_store(self.compact()._store, schema), grid=self.grid)
+        return Episodes(recoded_store(self.compact()._store, schema), grid=self._kept_grid)
 
     def compact(self) -> Episodes:
         """A copy of these episodes alone, so that the ones they were taken from can be freed."""
         store = self._store if self._index is None else self._store.part(self._index)
-        return Episodes(store, grid=self.grid)
+        return Episodes(store, grid=self._kept_grid)
 
     @overload
     def split(
@@ -490,8 +536,12 @@ class Episodes(Recorded):
         chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
         # What is compared with a monitor is on the grid that it learns on (M1).
         first = next(iter(chosen.values()))
-        grid = grid_of(self._unsnapped_outcomes[first]) if self._grid is None else self._grid
-        whole = Episodes(self._store, self._index, grid=grid)
+        if self.names:
+            learned = self.take(first)
+            whole = self._on_grids({name: learned.only(name).grid for name in self.names})
+        else:
+            grid = grid_of(self._unsnapped_outcomes[first]) if self._grid is None else self._grid
+            whole = Episodes(self._store, self._index, grid=grid)
         parts = {
             name: whole.take(np.sort(index)) if index.size else None
             for name, index in chosen.items()
@@ -534,10 +584,12 @@ class Episodes(Recorded):
         return look_at(self, target)
 
     def __repr__(self) -> str:
+        from ontarget.episodes._description import judged_in_words
+
         longest = int(self.lengths.max())
         upto = "" if self.lengths.min() == longest else "up to "
         return (
             f"<Episodes: {len(self):,} episode{'s' * (len(self) != 1)} of {upto}{longest} "
             f"step{'s' * (longest != 1)}, {len(self.schema)} "
-            f"feature{'s' * (len(self.schema) != 1)}, behavior {self.behavior.spec}>"
+            f"feature{'s' * (len(self.schema) != 1)}, {judged_in_words(self)}>"
         )

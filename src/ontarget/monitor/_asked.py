@@ -18,6 +18,7 @@ from ontarget.conformal.results import Interval
 from ontarget.drift.change import Drift, drift_of
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Behavior, Episodes, Schema
+from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.evaluation import Resampling
@@ -96,6 +97,15 @@ class Asked:
     def behavior(self) -> Behavior:
         """What a run is judged by."""
         return self.fitted.behavior
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """What each named behavior reads; empty for a single one without a name."""
+        return {}
+
+    def only(self, name: str) -> Asked:
+        """The monitor of one named behavior alone."""
+        raise InputError(f"this monitor has a single behavior without a name, got {name!r}")
 
     @property
     def roles(self) -> Roles:

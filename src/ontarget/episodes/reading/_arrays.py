@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from ontarget.episodes._arrangement import Arrangement, arrange
-from ontarget.episodes._building import RawEpisodes
+from ontarget.episodes._building import RawEpisodes, RawSignal
+from ontarget.episodes._judged import JudgedBy, Reading, reading_of, readings_of
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import EpisodesError
 
 __all__ = ["record_arrays"]
+
+_REWARD = "reward"  # the signal that a behavior reads unless it names another
 
 
 def record_arrays(
@@ -26,7 +29,7 @@ def record_arrays(
     ids: ArrayLike | None,
     truncated: ArrayLike | None,
     groups: ArrayLike | None,
-    behavior: str | Behavior,
+    behavior: JudgedBy,
     behavior_values: Any,
     features: Sequence[str] | None,
     categorical: Sequence[str],
@@ -34,7 +37,7 @@ def record_arrays(
     cutoff: ArrayLike | None = None,
 ) -> RawEpisodes:
     """The unchecked episodes in these arrays; see `Episodes.from_arrays`."""
-    judged = _judged(behavior, told=behavior_values is not None)
+    judged, rewards, signals = _signals(behavior, rewards, told=behavior_values is not None)
     whole, lengths, dtype = _states(states)
     n, d = lengths.size, whole.shape[-1]
     names = _names(features, d)
@@ -63,6 +66,10 @@ def record_arrays(
         arrangement=arrangement,
         schema=schema,
         behavior=judged,
+        several=tuple(
+            RawSignal(name, reading, _present(rows(values, f"signal of behavior {name!r}")))
+            for name, reading, values in signals
+        ),
         roles=Roles(
             reward=None if rewards is None else "reward",
             truncated=None if truncated is None else "truncated",
@@ -80,11 +87,53 @@ def record_arrays(
     )
 
 
-def _judged(behavior: str | Behavior, *, told: bool) -> Behavior:
-    """The behavior; if its values are passed without a column's name, the name is "behavior"."""
-    if told and isinstance(behavior, str) and not behavior.startswith(("column:", "total:")):
-        behavior = "column:behavior"
-    return behavior_of(behavior)
+def _signals(
+    behavior: JudgedBy, rewards: Any, *, told: bool
+) -> tuple[Behavior, Any, list[tuple[str, Reading, Any]]]:
+    """The behavior, the rewards, and of several behaviors each with what it reads."""
+    if not isinstance(behavior, Mapping):
+        reading = reading_of(_named_column(behavior) if told else behavior)
+        named = isinstance(rewards, Mapping)
+        if named and not reading.behavior.told:
+            return reading.behavior, _read_by(reading, "", rewards)[1], []
+        if reading.signal is not None:
+            _read_by(reading, "", {})
+        return reading.behavior, None if named else rewards, []
+    if told:
+        raise EpisodesError(
+            "several behaviors read their columns from rewards; pass a mapping of arrays there, "
+            "and no behavior_values"
+        )
+    readings = readings_of(behavior)
+    given = rewards if isinstance(rewards, Mapping) else {_REWARD: rewards}
+    several = [(name, *_read_by(one, name, given)) for name, one in readings.items()]
+    return several[0][1].behavior, given.get(_REWARD), several
+
+
+def _named_column(behavior: Any) -> Any:
+    """A behavior whose values are passed without a column's name has the name "behavior"."""
+    is_column = isinstance(behavior, str) and behavior.startswith(("column:", "total:"))
+    return behavior if is_column or not isinstance(behavior, str) else "column:behavior"
+
+
+def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
+    """What a behavior reads: its signal; without one what bears its own name, or the reward."""
+    if reading.column is None and name in signals:
+        reading = replace(reading, signal=name)
+    values = signals.get(reading.column or _REWARD)
+    if values is not None:
+        return reading, values
+    known = ", ".join(map(repr, signals)) or "none"
+    needed = reading.column or _REWARD
+    raise EpisodesError(
+        f"behavior {name or reading.spec!r} needs the signal {needed!r}, and rewards have {known}; "
+        f"pass rewards={{{needed!r}: …}}"
+    )
+
+
+def _present(values: FloatArray | None) -> FloatArray:
+    assert values is not None
+    return values
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:

@@ -14,8 +14,8 @@ import polars as pl
 from ontarget._arguments import whole_number
 from ontarget._whole_file import replacing
 from ontarget.episodes._building import RawEpisodes
+from ontarget.episodes._judged import JudgedBy, readings_of
 from ontarget.episodes._recorded import Recorded
-from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.reading._csv import read_text_table
 from ontarget.episodes.reading._frames import KeyedRows, keyed_rows, record_frame
@@ -114,7 +114,7 @@ def _described(episodes: Recorded) -> str:
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
-        "behavior": episodes.behavior.spec,
+        "behavior": _judged_spec(episodes),
         "horizon": episodes.horizon,
         "horizon_declared": episodes.horizon_declared,
         "features": episodes.schema.to_json(),
@@ -129,6 +129,13 @@ def _described(episodes: Recorded) -> str:
         },
     }
     return json.dumps(found, sort_keys=True)
+
+
+def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
+    """The behavior's name, or names and behaviors in pairs, which JSON leaves in their order."""
+    if not episodes.names:
+        return episodes.behavior.spec
+    return [[name, reading.spec] for name, reading in episodes.readings.items()]
 
 
 def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
@@ -147,7 +154,7 @@ def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
         return Layout(
             features=schema.names,
             schema=schema,
-            behavior=_judged(str(found["behavior"]), path, options),
+            behavior=_judged(found["behavior"], path, options),
             horizon=whole_number("horizon", found["horizon"], least=1, most=_MOST_STEPS),
             declared=bool(found.get("horizon_declared", False)),
             **_roles_in(found["roles"]),
@@ -177,13 +184,17 @@ def _roles_in(found: Any) -> dict[str, Any]:
     return named | {"first_step": first_step}
 
 
-def _judged(spec: str, path: Path, options: FrameOptions) -> str | Behavior:
-    """The behavior that the file names, unless the user passes one."""
-    passed = options.get("behavior") or getattr(options.get("like"), "behavior", None)
-    if passed is not None:
-        return passed
+def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
+    """The behavior that the file names, or several by name, unless the user passes others."""
+    if "behavior" in options:
+        return options["behavior"]
+    like = options.get("like")
+    if like is not None:
+        return like.readings or like.behavior
     try:
-        return behavior_of(spec)
+        if isinstance(spec, list):
+            return readings_of({str(name): str(one) for name, one in spec})
+        return behavior_of(str(spec))
     except EpisodesError as error:
         raise EpisodesFileError(
             f"{path.name}: its episodes are judged by {spec!r}, a class that the file cannot "

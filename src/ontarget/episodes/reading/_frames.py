@@ -13,9 +13,9 @@ import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement, arrange
-from ontarget.episodes._building import RawEpisodes, remarked
-from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.builtin_behaviors import Sum, behavior_of
+from ontarget.episodes._building import RawEpisodes, RawSignal, remarked
+from ontarget.episodes._judged import Judged, Reading
+from ontarget.episodes.builtin_behaviors import Sum
 from ontarget.episodes.reading._clock import clock_of
 from ontarget.episodes.reading._columns import (
     Labels,
@@ -83,16 +83,15 @@ def record_frame(
     """
     types = table.collect_schema()
     columns = kept_columns(layout, types.names())
-    layout = _with_outcome(layout, columns)
-    behavior = behavior_of(layout.behavior, columns=columns)
+    layout, judged = _judged(layout, columns)
 
     read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
     with remarked(notes):
-        parts = find_parts(layout, columns, behavior, read)
+        parts = find_parts(layout, columns, judged, read)
     parts = replace(parts, notes=(*notes, *parts.notes))
     with remarked(parts.remarks):
-        rows = _rows_of(read, columns, layout, behavior=behavior, parts=parts)
-        return _recording(rows, layout, behavior, types)
+        rows = _rows_of(read, columns, layout, judged=judged, parts=parts)
+        return _recording(rows, layout, judged, types)
 
 
 class KeyedRows(NamedTuple):
@@ -106,18 +105,33 @@ class KeyedRows(NamedTuple):
 def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows | None:
     """The rows of the table with their episodes and steps; None if they are put on a clock."""
     columns = kept_columns(layout, table.collect_schema().names())
-    layout = _with_outcome(layout, columns)
+    layout, judged = _judged(layout, columns)
     whole = table.lazy().select(columns).collect()
-    behavior = behavior_of(layout.behavior, columns=columns)
-    parts = find_parts(layout, columns, behavior, whole.get_column)
+    parts = find_parts(layout, columns, judged, whole.get_column)
     if _every(layout, parts) is not None:
         return None
-    rows = _rows_of(whole.get_column, columns, layout, behavior=behavior, parts=parts)
+    rows = _rows_of(whole.get_column, columns, layout, judged=judged, parts=parts)
     arranged = arrange(rows.ids.codes, rows.steps, first_step=rows.first_step)
     order = np.arange(whole.height) if arranged.order is None else arranged.order
     steps = np.empty(whole.height, dtype=np.intp)
     steps[order] = np.repeat(np.arange(arranged.offsets.size - 1), np.diff(arranged.offsets))
     return KeyedRows(whole, rows.ids[np.arange(whole.height)], steps)
+
+
+def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
+    """The layout with what its behavior settles, and what the episodes are judged by."""
+    layout = _with_outcome(layout, columns)
+    judged = Judged.of(layout.behavior, columns)
+    signal = judged.first.signal
+    if judged.several or signal is None:
+        return layout, judged
+    # A single behavior of a signal is that behavior, with the signal as the reward.
+    if layout.reward not in (..., signal):
+        raise EpisodesError(
+            f"behavior {judged.spec!r} reads {signal!r}; leave out ",
+            Argument("reward", layout.reward),
+        )
+    return replace(layout, reward=signal), Judged({"": Reading(judged.first.behavior)})
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
@@ -128,7 +142,8 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
     if name not in columns:
         among = f"no outcome column {name!r} among {', '.join(columns)}; pass "
         raise EpisodesError(among, Argument("outcome", Placeholder("NAME")))
-    if layout.reward not in (..., name) or behavior_of(layout.behavior, columns=columns) != Sum():
+    judged = Judged.of(layout.behavior, columns)
+    if layout.reward not in (..., name) or judged != Judged({"": Reading(Sum())}):
         raise EpisodesError(
             "pass ", Argument("outcome", name), " without a reward or another behavior"
         )
@@ -158,7 +173,7 @@ def _rows_of(
     columns: tuple[str, ...],
     layout: Layout,
     *,
-    behavior: Behavior,
+    judged: Judged,
     parts: Parts,
 ) -> _Rows:
     ids = joined_labels([read(name) for name in parts.episode_columns], "episode")
@@ -171,6 +186,12 @@ def _rows_of(
         if parts.step is None or parts.sorts:
             needed = " needs one column of dates or times as the step; pass "
             raise EpisodesError(Argument("every"), needed, Argument("step", Placeholder("NAME")))
+        if judged.several:
+            raise EpisodesError(
+                Argument("every"),
+                " puts a single behavior on a clock, got several; put the table on it first",
+            )
+        behavior = judged.first.behavior
         clock = clock_of(read(parts.step), ids, every, behavior)
         summed = None if layout.outcome else parts.reward
         read = clock.reader(read, parts, behavior, summed=summed)
@@ -200,9 +221,9 @@ def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
         )
 
 
-def _recording(rows: _Rows, layout: Layout, behavior: Behavior, types: pl.Schema) -> RawEpisodes:
-    parts, ids = rows.parts, rows.ids
-    late = {parts.reward, parts.truncated, parts.terminated, behavior.column}
+def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) -> RawEpisodes:
+    parts, ids, behavior = rows.parts, rows.ids, judged.first.behavior
+    late = {parts.reward, parts.truncated, parts.terminated, *judged.columns}
     early = {
         *parts.episode_columns,
         *parts.step_columns,
@@ -235,11 +256,27 @@ def _recording(rows: _Rows, layout: Layout, behavior: Behavior, types: pl.Schema
         states=states,
         rewards=rewards,
         behavior_values=reader.per_row(behavior.column, "behavior"),
+        several=_signals(reader, judged, parts.reward) if judged.several else (),
         remarks=(*parts.remarks, *notes),
         unseen=unseen,
         stop_probability=reader.per_row(layout.stop_probability, "stop_probability"),
         cutoff=reader.at_start(layout.cutoff, "cutoff"),
     )
+
+
+def _signals(reader: _Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
+    """What each of several behaviors reads at each row; a column is read once."""
+    read: dict[str, FloatArray] = {}
+    found = []
+    for name, reading in judged.readings.items():
+        column = reading.column or reward
+        assert column is not None  # a behavior of the reward needs one
+        if column not in read:
+            values = reader.per_row(column, f"behavior {name!r}")
+            assert values is not None
+            read[column] = values
+        found.append(RawSignal(name, reading, read[column]))
+    return tuple(found)
 
 
 def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import EllipsisType
 from typing import Final, Protocol, TypeAlias, TypedDict
 
 from ontarget.episodes._censoring import Censored
+from ontarget.episodes._judged import JudgedBy, Reading
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
@@ -47,6 +48,15 @@ class Alike(Protocol):
         ...
 
     @property
+    def readings(self) -> Mapping[str, Reading]:
+        """What each of several named behaviors reads; empty for a single one without a name."""
+        ...
+
+    def only(self, name: str) -> Alike:
+        """The same with one of several behaviors alone."""
+        ...
+
+    @property
     def horizon(self) -> int:
         """The number of steps after which an episode is complete."""
         ...
@@ -78,7 +88,7 @@ class FrameOptions(TypedDict, total=False):
     times: Sequence[str]
     every: str | None
     outcome: str | None
-    behavior: str | Behavior
+    behavior: JudgedBy
     truncated: str | None
     terminated: str | None
     group: str | None
@@ -104,7 +114,7 @@ class Layout:
     times: Sequence[str] = ()
     every: str | None = None
     outcome: str | None = None
-    behavior: str | Behavior = "sum"
+    behavior: JudgedBy = "sum"
     truncated: _Part = ...
     terminated: _Part = ...
     group: _Part = ...
@@ -133,7 +143,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
     layout = replace(known or Layout(), **options)
     like = layout.like
     if like is not None:
-        if not all(hasattr(like, part) for part in ("schema", "behavior", "grid", "roles")):
+        if not all(hasattr(like, part) for part in ("schema", "readings", "roles")):
             raise EpisodesError(
                 f"like needs episodes or a fitted monitor, got {type(like).__name__}"
             )
@@ -144,7 +154,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
             outcome=_outcome_alike(options, like.roles),
             schema=like.schema,
             features=like.schema.names,
-            behavior=options.get("behavior", like.behavior),
+            behavior=options.get("behavior", like.readings or like.behavior),
             horizon=options.get("horizon", like.horizon),
             declared=like.horizon_declared,
         )

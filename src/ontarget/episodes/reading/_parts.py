@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
+from ontarget.episodes._judged import Judged
 from ontarget.episodes._store import Roles
-from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._layout import ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
@@ -93,7 +93,7 @@ class Parts:
 def find_parts(
     layout: Layout,
     columns: Sequence[str],
-    behavior: Behavior,
+    judged: Judged,
     read: Callable[[str], pl.Series],
 ) -> Parts:
     """The column for each role.
@@ -102,18 +102,19 @@ def find_parts(
     the usual names, then columns with other common names. Two common names for one role are an
     error. Guesses are added to the remarks.
     """
-    if behavior.column is not None and behavior.column not in columns:
-        raise EpisodesError(*_no_column("behavior", behavior.column, columns))
-    found = {**_named_alike(layout, columns, behavior), **_passed(layout, columns, behavior)}
+    for name in judged.columns:
+        if name not in columns:
+            raise EpisodesError(*_no_column("behavior", name, columns))
+    found = {**_named_alike(layout, columns, judged), **_passed(layout, columns, judged)}
     several = {part: _several(found.get(part), columns) for part in _SEVERAL}
-    spent = {*found.values(), *several["episode"], *several["step"], behavior.column}
+    spent = {*found.values(), *several["episode"], *several["step"], *judged.columns}
     guessed: list[str] = []
     notes: list[str] = []
     for part in _NAMES:
         if part in found:
             continue
         free = [name for name in columns if name not in spent]
-        needed = _is_needed(part, behavior)
+        needed = _is_needed(part, judged)
         candidates = _candidates(part, free, layout, read, needed=needed)
         chosen = _chosen(part, candidates, needed=needed)
         if chosen is None and needed:
@@ -133,15 +134,15 @@ def find_parts(
     return Parts(**found, **several, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
 
 
-def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[str, str | None]:
+def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
     """The roles whose columns the user or the file names."""
     passed = {part: getattr(layout, part) for part in _NAMES}
     found = {part: _joined(part, name) for part, name in passed.items() if name is not ...}
     for part, name in found.items():
         if part in _SEVERAL and name is not None and _several(name, columns):
             continue
-        if name is None and part == "reward" and _is_needed(part, behavior):
-            message = f"behavior {behavior.spec!r} needs a reward column; pass "
+        if name is None and part == "reward" and _is_needed(part, judged):
+            message = f"behavior {judged.spec!r} needs a reward column; pass "
             raise EpisodesError(message, Argument("reward", _NAME))
         if name not in columns and (name is not None or part == "episode"):
             rows = (" (or ", Argument("step", None), " if the rows are in order)")
@@ -150,9 +151,7 @@ def _passed(layout: Layout, columns: Sequence[str], behavior: Behavior) -> dict[
     return found
 
 
-def _named_alike(
-    layout: Layout, columns: Sequence[str], behavior: Behavior
-) -> dict[str, str | None]:
+def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
     """The roles of ``like`` whose columns this table has too."""
     if layout.like is None:
         return {}
@@ -164,7 +163,7 @@ def _named_alike(
         for part, name in theirs.items()
         if name in columns or (part in _SEVERAL and _several(name, columns))
     }
-    if theirs["reward"] is None and not _is_needed("reward", behavior):
+    if theirs["reward"] is None and not _is_needed("reward", judged):
         found["reward"] = None
     return found
 
@@ -240,8 +239,8 @@ def _cannot_tell(part: str, columns: Sequence[str]) -> tuple[str | Argument, ...
     return message, Argument(part, _NAME), *judged, *known
 
 
-def _is_needed(part: str, behavior: Behavior) -> bool:
-    return part == "episode" or (part == "reward" and not behavior.told)
+def _is_needed(part: str, judged: Judged) -> bool:
+    return part == "episode" or (part == "reward" and judged.reads_reward)
 
 
 def _holds(part: str) -> str:

@@ -36,7 +36,13 @@ def frame_of(episodes: Recorded) -> pl.DataFrame:
             taken.add(feature.name)
     if roles.reward is not None and store.rewards is not None:
         columns.append(pl.Series(roles.reward, store.rewards[rows]))
-    if store.behavior.column is not None:
+    written = {one.name for one in columns}
+    for signal in store.several:
+        name = signal.reading.column
+        if name is not None and name not in written:
+            columns.append(pl.Series(name, signal.values[rows]))
+            written.add(name)
+    if not store.several and store.behavior.column is not None:
         columns.append(pl.Series(store.behavior.column, _after(store)[rows]))
     is_last = time == episodes.lengths[index] - 1
     for name, ends in (

@@ -1,0 +1,142 @@
+"""What episodes are judged by: one behavior, or several by name, and what each reads (M21)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.errors import EpisodesError
+
+__all__ = ["Judged", "JudgedBy", "OneBehavior", "Reading", "reading_of", "readings_of"]
+
+# Signals that follow the name of a behavior, and those inside a condition.
+_OF_SIGNAL: Final = re.compile(r"(sum|last|max|min|mean|discounted:[^:]+):(.+)")
+_OF_CONDITION: Final = re.compile(r"(first|share):([^<>:]*[^<>:\s])\s*([<>].*)")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A behavior, and the name of the signal that it is computed from.
+
+    ``signal`` is None for the reward, and for a behavior that is read from a column of its own.
+    """
+
+    behavior: Behavior
+    signal: str | None = None
+
+    @property
+    def column(self) -> str | None:
+        """The column that it reads; None for the reward."""
+        return self.behavior.column or self.signal
+
+    @property
+    def spec(self) -> str:
+        """The name of the behavior with its signal, from which `reading_of` makes it again."""
+        spec = self.behavior.spec
+        if self.signal is None:
+            return spec
+        kind, _, rest = spec.partition(":")
+        return (
+            f"{kind}:{self.signal}{rest}" if kind in ("first", "share") else f"{spec}:{self.signal}"
+        )
+
+
+# As a user names it: "sum", "min:distance", a behavior, or a behavior and the signal it reads.
+OneBehavior: TypeAlias = str | Behavior | Reading | tuple[Behavior, str]
+JudgedBy: TypeAlias = OneBehavior | Mapping[str, OneBehavior]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a table's episodes are judged by: one behavior without a name, or several by name."""
+
+    readings: Mapping[str, Reading]
+
+    @classmethod
+    def of(cls, judged: JudgedBy, columns: tuple[str, ...]) -> Judged:
+        """What these names of behaviors stand for, in a table of these columns."""
+        if isinstance(judged, Mapping):
+            return cls(readings_of(judged, columns=columns))
+        return cls({"": reading_of(judged, columns=columns)})
+
+    @property
+    def first(self) -> Reading:
+        """The only behavior, or the first of several."""
+        return next(iter(self.readings.values()))
+
+    @property
+    def several(self) -> bool:
+        """Whether the behaviors have names."""
+        return "" not in self.readings
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read beside the reward, each once."""
+        found = [one.column for one in self.readings.values() if one.column is not None]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def reads_reward(self) -> bool:
+        """Whether a behavior is computed from the reward."""
+        return any(one.column is None for one in self.readings.values())
+
+    @property
+    def spec(self) -> str:
+        """The behaviors' names, as a message shows them."""
+        return ", ".join(one.spec for one in self.readings.values())
+
+
+def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
+    """The behavior of this name and the signal it reads.
+
+    Examples
+    --------
+    >>> reading_of("min:distance")
+    Reading(behavior=Min(), signal='distance')
+    >>> reading_of("first:distance<0.3:200").spec
+    'first:distance<0.3:200'
+    """
+    if isinstance(spec, Reading):
+        return spec
+    if isinstance(spec, tuple):
+        if not (isinstance(spec[0], Behavior) and isinstance(spec[-1], str)):
+            raise EpisodesError(
+                f"behavior needs a behavior and the name of its signal, got {spec!r}"
+            )
+        return Reading(spec[0], spec[-1])
+    if isinstance(spec, Behavior):
+        return Reading(spec)
+    if spec not in columns:
+        condition = _OF_CONDITION.fullmatch(spec)
+        if condition is not None:
+            kind, signal, rest = condition.groups()
+            return Reading(behavior_of(f"{kind}:{rest}"), signal)
+        named = _OF_SIGNAL.fullmatch(spec)
+        if named is not None:
+            return Reading(behavior_of(named[1]), named[2])
+    return Reading(behavior_of(spec, columns=columns))
+
+
+def readings_of(
+    judged: Mapping[str, OneBehavior], *, columns: tuple[str, ...] = ()
+) -> dict[str, Reading]:
+    """What each named behavior reads."""
+    _check_names(judged)
+    return {name: reading_of(spec, columns=columns) for name, spec in judged.items()}
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Refuse names that no goal could spell: letters, digits and underscores are fine."""
+    found = list(names)
+    if not found:
+        raise EpisodesError("behavior needs at least one name, got an empty mapping")
+    for name in found:
+        if _NAME.fullmatch(str(name)) is None:
+            raise EpisodesError(
+                f"behavior needs names of letters, digits and underscores, got {name!r}"
+            )
