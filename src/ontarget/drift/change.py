@@ -279,7 +279,7 @@ class _Side:
         """Both limits of the law at each outcome, and p; NaN where the step is not reached."""
         limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
         rows = NotedStep(self.fitted, self.t, self.group)(new)
-        own = np.flatnonzero(np.isin(new.ids, list(rows)))
+        own = np.flatnonzero(np.array([name in rows for name in new.ids.tolist()]))
         met = self.target.contains(new.outcomes, self.fitted.grid)
         if own.size:
             limits[own] = [rows[name] for name in new.ids[own].tolist()]

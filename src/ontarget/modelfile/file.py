@@ -169,7 +169,7 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
         behavior = _behavior(about.behavior, given)
         # The law has an entry for every step, so that nothing below is longer than the file.
         law = _law(sections["law"], about.horizon, len(about.blocks))
-        learned = next(iter(about.sizes.values())), about.horizon
+        learned = _n_recorded(sections["learn"], about), about.horizon
         assure = _episodes(sections["assure"], about, behavior)
         fitted = Fitted(
             schema=about.schema,
@@ -213,6 +213,12 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
+
+
+def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
+    """How many runs the models learned from; a recalibration may let p learn from more."""
+    n = next(iter(about.sizes.values()))
+    return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
 
 
 def _rehearsal(

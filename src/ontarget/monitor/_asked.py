@@ -28,7 +28,8 @@ from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
-from ontarget.live._explaining import Reading, explained
+from ontarget.live._explaining import Reading as StepReading
+from ontarget.live._explaining import explained
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import outlooks_at
@@ -306,9 +307,9 @@ class Asked:
         fitted, t = self.fitted, whole_number("t", t, least=0)
         _check_target(target)
 
-        def reading(step: int, given: Any, so_far: Any) -> Reading:
+        def reading(step: int, given: Any, so_far: Any) -> StepReading:
             X, b = self._runs(np.array([fitted.schema.encode(given)]), so_far)
-            return Reading(step, X[0], float(b[0]))
+            return StepReading(step, X[0], float(b[0]))
 
         if before is not None and t == 0:
             raise InputError("before needs a step before t, got t=0; leave it out")
