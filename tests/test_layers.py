@@ -123,7 +123,7 @@ def test_a_cycle_for_types_alone_is_caught() -> None:
 
 ROOMS = [
     "conformal", "episodes", "evaluation", "fitted", "fitting", "live", "modelfile", "models",
-    "monitor", "report", "study",
+    "monitor", "report", "service", "study",
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ontarget.live import Outlook
 from ontarget.service.contracts import ContractSpec, HeldContracts
 from ontarget.service.engine import Engine, Reply
 from ontarget.service.messages import Problem, StepMessage
-from ontarget.service.store import Store, open_store
+from ontarget.service.store import open_store
 
 RATE = 0.2
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from ontarget.errors import StoreError
-from ontarget.service import _schema, store as stores
+from ontarget.service import _schema
+from ontarget.service import store as stores
+from ontarget.service._database import copy_file
 from ontarget.service.store import Store, open_store
 from ontarget.service.testing import StoreContract, a_run, write
 
@@ -63,7 +65,7 @@ def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "one.db"))
     run = a_run(store)
     write(store, run, -1, 0)
-    store.backup(tmp_path / "copy.db")
+    copy_file(tmp_path / "one.db", tmp_path / "copy.db")
     write(store, run, 1, 1)
     store.close()
     copy = open_store(str(tmp_path / "copy.db"))

@@ -16,6 +16,7 @@ from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
+from ontarget.cli.serve import serve
 
 __all__ = ["app", "main"]
 
@@ -40,6 +41,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",
     study: "ontarget study runs.parquet --target -60: --figure study.png",
+    serve: "ontarget serve river.ontarget --target -60: --database river.db",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     paper: "ontarget paper -o out/paper --quick",
 }

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from ontarget._extras import require
 from ontarget.errors import StoreError
 
-__all__ = ["Connection", "Database", "open_database"]
+__all__ = ["Connection", "Database", "copy_file", "open_database"]
 
 _READERS: Final = 4
 _WAIT: Final = 30.0  # seconds for a connection or a lock
@@ -60,10 +60,6 @@ class Database(Protocol):
 
     def read(self) -> AbstractContextManager[Connection]:
         """A connection that reads; any thread may ask for one."""
-        ...
-
-    def backup(self, path: Path) -> None:
-        """Write a copy while the service runs."""
         ...
 
     def close(self) -> None:
@@ -160,14 +156,6 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be read: {error}") from error
 
-    def backup(self, path: Path) -> None:
-        """Write a copy while the service runs."""
-        try:
-            with self._readers.taken() as raw, closing(sqlite3.connect(path)) as copy:
-                raw.backup(copy)
-        except sqlite3.Error as error:
-            raise StoreError(f"{path} cannot be written: {error}") from error
-
     def close(self) -> None:
         """Close every connection."""
         self._readers.close()
@@ -212,10 +200,6 @@ class PostgresDatabase:
         except self._psycopg.Error as error:
             raise StoreError(f"PostgreSQL cannot be read: {error}") from error
 
-    def backup(self, path: Path) -> None:
-        """PostgreSQL has its own tool for this."""
-        raise StoreError("back up PostgreSQL with pg_dump, which runs beside the service")
-
     def close(self) -> None:
         """Close every connection."""
         self._readers.close()
@@ -233,6 +217,20 @@ def open_database(url: str) -> Database:
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be made: there is no folder {path.parent}")
     return SqliteDatabase(path)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copy a SQLite database, also while a service writes to it."""
+    if not source.is_file():
+        raise StoreError(f"there is no database {source}")
+    if path.exists():
+        raise StoreError(f"{path} is there already; choose another name")
+    try:
+        with closing(sqlite3.connect(source)) as raw, closing(sqlite3.connect(path)) as copy:
+            raw.execute("PRAGMA query_only = 1")
+            raw.backup(copy)
+    except sqlite3.Error as error:
+        raise StoreError(f"{source} cannot be copied: {error}") from error
 
 
 def _locked(path: Path) -> int:

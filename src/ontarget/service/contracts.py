@@ -18,6 +18,7 @@ from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.monitor.monitor import GoalMonitor
+from ontarget.service.messages import Name
 from ontarget.service.store import Store, reserve
 from ontarget.target import Target
 
@@ -50,9 +51,9 @@ class ContractSpec(
         The checksum of the model file; the service fills it in.
     """
 
-    name: str
+    name: Name
     model: str
-    target: str
+    target: Name
     false_alarm_rate: float | None = None
     alarm_below: float | None = None
     ruled_out: float | None = None
@@ -200,11 +201,11 @@ class HeldContracts:
         tried = Held(0, 0, spec, monitor, {})
         tried.fleet(spec.target)  # refuses what cannot be promised before anything is stored
         self._keep(path, digest)
-        number, version = self._insert(spec, at)
+        number = self._insert(spec, at)
         self._newest[spec.name] = number
         return self.held(number)
 
-    def _insert(self, spec: ContractSpec, at: float) -> tuple[int, int]:
+    def _insert(self, spec: ContractSpec, at: float) -> int:
         text = msgspec.json.encode(spec).decode()
         with self._store.database.write() as writing:
             number = reserve(writing, 1)
@@ -214,7 +215,7 @@ class HeldContracts:
                 "INSERT INTO contracts VALUES (?, ?, ?, ?, ?)",
                 (number, spec.name, version, text, at),
             )
-        return number, version
+        return number
 
     def _copy(self, digest: str) -> Path:
         return self._folder / f"{digest}.ontarget"

@@ -25,14 +25,14 @@ from ontarget.service.messages import (
 )
 from ontarget.service.store import Batch, ConflictError, Progress, Store, StoredRun
 
-__all__ = ["Engine", "Reply"]
+__all__ = ["QUARTERS", "Engine", "Reply"]
 
 Reply: TypeAlias = bytes | Problem  # an answer as JSON, or what is wrong
 Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 
 _ATTEMPTS: Final = 8  # times that other workers may come first, before the agent is asked to wait
 _NO_STATE: Final = 'a step needs a "state", or "end": true'
-_QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
+QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
 _encoder: Final = msgspec.json.Encoder()
 _NAMES: Final = tuple(status.name for status in Status)
 
@@ -79,6 +79,8 @@ class Engine:
         How many runs are kept in memory.
     longest_run
         How many steps a run may have.
+    most_agents
+        How many agents there may be.
     notify
         Adds the messages about an alarm to a batch: called with the batch, the run, the alarm's id
         and ``"firing"`` or ``"resolved"``.
@@ -92,6 +94,7 @@ class Engine:
         clock: Callable[[], float],
         most_runs: int = 100_000,
         longest_run: int = 1_000_000,
+        most_agents: int = 1_000_000,
         notify: Notify | None = None,
     ) -> None:
         self.store = store
@@ -99,12 +102,16 @@ class Engine:
         self._clock = clock
         self._most_runs = most_runs
         self._longest = longest_run
+        self._most_agents = most_agents
         self._notify = notify
+        self._arriving: set[str] = set()  # agents of runs that are not stored yet
+        self.count_agents()
         self._runs: OrderedDict[str, _Run] = OrderedDict()
 
     def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
         """The reply to each message, once all that they bring is on disk."""
         for _ in range(_ATTEMPTS):
+            self._arriving.clear()
             ids = [run_id(one.agent, one.run) for one in messages]
             try:
                 replies, batch = self._decided(messages, ids)
@@ -126,6 +133,11 @@ class Engine:
             run = self._runs.pop(key, None)
             if run is not None:
                 run.held.drop(run.stored.target, key)
+
+    def count_agents(self) -> None:
+        """Read from the store which agents there are."""
+        with self.store.database.read() as at:
+            self._agents = {row[0] for row in at.rows("SELECT DISTINCT agent FROM runs")}
 
     def _decided(
         self, messages: Sequence[StepMessage], ids: Sequence[str]
@@ -200,6 +212,12 @@ class Engine:
 
     def _begun(self, message: StepMessage, key: str, at: float) -> _Run | Problem:
         """A new run, in memory alone."""
+        known = message.agent in self._agents or message.agent in self._arriving
+        if not known and len(self._agents) + len(self._arriving) >= self._most_agents:
+            wrong = (
+                f"the service takes {self._most_agents:,} agents; delete some, or raise the limit"
+            )
+            return _problem(message, 403, "too many agents", wrong)
         try:
             held = self.contracts.named(message.contract)
             target = message.target or held.spec.target
@@ -212,7 +230,9 @@ class Engine:
             started_at=at, next=0, state=b"", last=0, status="PENDING", alarmed=0, marks=b"",
             intervened_at=None, updated_at=at, ended_at=None, met=None,
         )  # fmt: skip
-        return _Run(stored, held, -1, True, [None] * _QUARTERS, group=message.group)
+        if message.agent not in self._agents:
+            self._arriving.add(message.agent)
+        return _Run(stored, held, -1, True, [None] * QUARTERS, group=message.group)
 
     def _again(self, message: StepMessage, payload: bytes, run: _Run) -> Reply:
         """The reply to a step that was taken already: the same answer, or a refusal."""
@@ -261,8 +281,14 @@ class Engine:
         """Write down where runs are now, and the answers."""
         states = fleet.run_states(keys)
         numbers = np.column_stack(
-            [outlooks.p, outlooks.spread, outlooks.low, outlooks.high]
-            + [outlooks.plausibility, outlooks.assurance]
+            [
+                outlooks.p,
+                outlooks.spread,
+                outlooks.low,
+                outlooks.high,
+                outlooks.plausibility,
+                outlooks.assurance,
+            ]
         )
         rows = np.where(np.isnan(numbers), None, numbers).tolist()
         counts, statuses = outlooks.n.tolist(), outlooks.status.tolist()
@@ -300,8 +326,8 @@ class Engine:
             )
             said_bytes = _encoder.encode(answer)
             run.fresh.append((stored.next, one.payload, said_bytes))
-            quarter, rest = divmod(stored.next * _QUARTERS, horizon)
-            if rest < _QUARTERS and quarter < _QUARTERS and run.marks[quarter] is None:
+            quarter, rest = divmod(stored.next * QUARTERS, horizon)
+            if rest < QUARTERS and quarter < QUARTERS and run.marks[quarter] is None:
                 run.marks[quarter] = row[0]
             if one.message.intervened and stored.intervened_at is None:
                 stored.intervened_at = stored.next
@@ -330,6 +356,7 @@ class Engine:
 
     def _settle(self, batch: Batch) -> None:
         """After a commit: what was new is stored, and runs that ended may go."""
+        self._agents |= self._arriving
         for one in batch.progress:
             run = self._runs[one.run.id]
             run.expected, run.last, run.fresh = one.run.next, run.fresh[-1], []

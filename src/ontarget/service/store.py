@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from ontarget.errors import StoreError
@@ -107,10 +106,6 @@ class Store:
         """Close every connection."""
         self.database.close()
 
-    def backup(self, path: Path) -> None:
-        """Write a copy of the database while the service runs."""
-        self.database.backup(path)
-
     def probe(self) -> None:
         """Write one row, or raise: whether steps can be taken."""
         with self.database.write() as at:
@@ -150,7 +145,14 @@ class Store:
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 steps,
             )
-            _write_alarms(at, batch, number)
+            numbers = {one.run.id: one.run.number for one in batch.progress}
+            _write_alarms(at, batch, numbers, number)
+
+    def commit_alarms(self, batch: Batch, runs: Mapping[str, StoredRun]) -> None:
+        """Write alarms, and messages about them, that no step has raised."""
+        with self.database.write() as at:
+            number = reserve(at, len(batch.raised) + len(batch.messages))
+            _write_alarms(at, batch, {key: run.number for key, run in runs.items()}, number)
 
     def find_runs(self, ids: Sequence[str]) -> dict[str, StoredRun]:
         """The runs of these ids that there are."""
@@ -265,8 +267,8 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
 def reserve(at: Connection, n: int) -> int:
     """The first of n ids that nobody else has.
 
-    The row stays locked until the transaction ends, so ids rise in the order of commits, and whoever
-    follows them misses none.
+    The row stays locked until the transaction ends, so ids rise in the order of commits, and
+    whoever follows them misses none.
     """
     sql = "UPDATE counters SET next = next + ? WHERE name = 'id' RETURNING next"
     return int(at.rows(sql, (n,))[0][0]) - n
@@ -279,8 +281,7 @@ def _moved(run: StoredRun) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _write_alarms(at: Connection, batch: Batch, number: int) -> None:
-    numbers = {one.run.id: one.run.number for one in batch.progress}
+def _write_alarms(at: Connection, batch: Batch, numbers: Mapping[str, int], number: int) -> None:
     at.run_many(
         "INSERT INTO alarms (number, id, run, kind, reason, raised_at) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO NOTHING",

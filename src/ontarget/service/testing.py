@@ -32,11 +32,13 @@ class StoreContract:
     """What a store promises. Subclass it, and give it a fixture ``store`` that is empty."""
 
     def test_what_was_committed_is_found(self, store: Store) -> None:
+        """What was committed is found."""
         run = a_run(store)
         write(store, run, -1, 0, 1)
         assert store.find_runs([run.id, "other"]) == {run.id: run}
 
     def test_history_is_in_order_and_can_be_cut(self, store: Store) -> None:
+        """History is in order and can be cut."""
         run, other = a_run(store), a_run(store, agent="b")
         write(store, run, -1, 0)
         write(store, other, -1, 0)
@@ -50,6 +52,7 @@ class StoreContract:
         ]
 
     def test_a_run_that_moved_on_is_refused_and_nothing_is_written(self, store: Store) -> None:
+        """A run that moved on is refused and nothing is written."""
         run = a_run(store)
         write(store, run, -1, 0)
         write(store, run, 1, 1)
@@ -66,6 +69,7 @@ class StoreContract:
         assert store.find_runs([new.id]) == {}
 
     def test_a_run_begins_once(self, store: Store) -> None:
+        """A run begins once."""
         write(store, a_run(store), -1, 0)
         try:
             write(store, a_run(store), -1, 0)
@@ -74,6 +78,7 @@ class StoreContract:
         raise AssertionError("a run began twice")
 
     def test_events_follow_commits(self, store: Store) -> None:
+        """Events follow commits."""
         run = a_run(store)
         write(store, run, -1, 0)
         first = store.newest_event()
@@ -83,6 +88,7 @@ class StoreContract:
         assert store.events(store.newest_event(), 10) == []
 
     def test_runs_are_listed_with_their_last_answer(self, store: Store) -> None:
+        """Runs are listed with their last answer."""
         for name in "abc":
             write(store, a_run(store, agent=name), -1, 0, 1)
         page = store.runs(limit=2)
@@ -94,6 +100,7 @@ class StoreContract:
         assert [one["agent"] for one in store.agents(after="a")] == ["b", "c"]
 
     def test_a_forgotten_run_leaves_nothing(self, store: Store) -> None:
+        """A forgotten run leaves nothing."""
         run, other = a_run(store), a_run(store, agent="b")
         write(store, run, -1, 0, 1)
         write(store, other, -1, 0)
@@ -102,6 +109,7 @@ class StoreContract:
         assert [one.run for one in store.events(0, 10)] == [other.number]
 
     def test_ids_are_never_given_twice(self, store: Store) -> None:
+        """Ids are never given twice."""
         run = a_run(store)
         write(store, run, -1, 0)
         last = store.newest_event()
@@ -110,6 +118,7 @@ class StoreContract:
         assert store.newest_event() > last
 
     def test_alarms_and_messages_come_with_the_steps(self, store: Store) -> None:
+        """Alarms and messages come with the steps."""
         run = a_run(store)
         batch = Batch(
             at=2.0,
