@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ontarget.service.api import create_app
     from ontarget.service.contracts import ContractSpec, HeldContracts, read_contracts
     from ontarget.service.engine import Engine
     from ontarget.service.health import Health
     from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage, run_id
-    from ontarget.service.server import serve_on
     from ontarget.service.service import Limits, Service
     from ontarget.service.store import Store, open_store
     from ontarget.service.testing import StoreContract
     from ontarget.service.tokens import Tokens
+    from ontarget.service.web.api import create_app
+    from ontarget.service.web.server import serve_on
     from ontarget.service.webhooks import Hook, read_hooks, signature
 
 __all__ = [
@@ -58,12 +58,12 @@ __getattr__, __dir__ = lazy_names(
         "Store": "ontarget.service.store",
         "StoreContract": "ontarget.service.testing",
         "Tokens": "ontarget.service.tokens",
-        "create_app": "ontarget.service.api",
+        "create_app": "ontarget.service.web.api",
         "open_store": "ontarget.service.store",
         "read_contracts": "ontarget.service.contracts",
         "read_hooks": "ontarget.service.webhooks",
         "run_id": "ontarget.service.messages",
-        "serve_on": "ontarget.service.server",
+        "serve_on": "ontarget.service.web.server",
         "signature": "ontarget.service.webhooks",
     },
 )

@@ -6,7 +6,7 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -51,8 +51,15 @@ class Connection:
 class Database(Protocol):
     """What the store asks of a database."""
 
-    types: dict[str, str]
-    shared: bool  # whether other processes may write to it
+    @property
+    def types(self) -> Mapping[str, str]:
+        """What it calls the types of the schema."""
+        ...
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write to it."""
+        ...
 
     def write(self) -> AbstractContextManager[Connection]:
         """One transaction; for one thread at a time."""

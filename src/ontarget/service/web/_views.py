@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from ontarget.service._export import parquet_of
-from ontarget.service._http import Refusal
 from ontarget.service._records import (
     acknowledge,
     alarms,
@@ -24,6 +23,7 @@ from ontarget.service.contracts import ContractSpec, Held
 from ontarget.service.messages import Answer
 from ontarget.service.service import Service
 from ontarget.service.store import Store, StoredRun
+from ontarget.service.web._http import Refusal
 
 __all__ = ["alarm", "contracts", "episodes", "history", "page", "page_of", "runs_of", "try_again"]
 

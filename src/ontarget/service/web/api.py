@@ -15,10 +15,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ontarget.service import _views as views
 from ontarget.service._chores import chores
-from ontarget.service._events import Streams
-from ontarget.service._http import (
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.engine import Reply
+from ontarget.service.health import Health, HealthWatch
+from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
+from ontarget.service.service import Service
+from ontarget.service.web import _views as views
+from ontarget.service.web._events import Streams
+from ontarget.service.web._http import (
     Buckets,
     Endpoint,
     Refusal,
@@ -28,13 +33,8 @@ from ontarget.service._http import (
     json_response,
     problem_response,
 )
-from ontarget.service._metrics import Metrics
-from ontarget.service._openapi import described
-from ontarget.service.contracts import ContractSpec
-from ontarget.service.engine import Reply
-from ontarget.service.health import Health, HealthWatch
-from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
-from ontarget.service.service import Service
+from ontarget.service.web._metrics import Metrics
+from ontarget.service.web._openapi import described
 
 __all__ = ["create_app"]
 

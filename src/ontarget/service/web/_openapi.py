@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from ontarget._version import __version__
-from ontarget.service._http import Endpoint
 from ontarget.service.messages import Problem
+from ontarget.service.web._http import Endpoint
 
 __all__ = ["described"]
 

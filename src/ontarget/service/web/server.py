@@ -12,10 +12,10 @@ from typing import Final
 import uvicorn
 
 from ontarget.errors import InputError, OntargetError
-from ontarget.service._http import is_loopback
-from ontarget.service.api import create_app
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.service import Service
+from ontarget.service.web._http import is_loopback
+from ontarget.service.web.api import create_app
 
 __all__ = ["serve_on"]
 

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from ontarget.errors import StoreError
-from ontarget.service._http import Refusal
 from ontarget.service.store import Store
+from ontarget.service.web._http import Refusal
 
 __all__ = ["Streams"]
 
