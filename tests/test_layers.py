@@ -17,6 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 LAYERS = [
     ["errors", "_typing", "_plain"],
     ["_extras", "_arguments", "_lazy", "_progress", "_version", "_whole_file"],
+    ["client"],
     ["_numerals"],
     ["_grid", "_kernel", "_keyed", "_readonly", "_scalars", "_splitmix", "_threads"],
     ["target"],
@@ -125,7 +126,7 @@ def test_a_cycle_for_types_alone_is_caught() -> None:
 
 ROOMS = [
     "conformal", "drift", "episodes", "evaluation", "fitted", "fitting", "live", "modelfile",
-    "models", "monitor", "report", "study",
+    "models", "monitor", "report", "service", "study",
 ]  # fmt: skip
 
 

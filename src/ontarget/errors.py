@@ -31,6 +31,8 @@ __all__ = [
     "ModelFileError",
     "OntargetError",
     "Placeholder",
+    "ServiceError",
+    "StoreError",
     "TargetError",
     "UnfittedError",
 ]
@@ -146,6 +148,14 @@ class MissingExtraError(OntargetError, ImportError):
 
 class GameError(OntargetError, RuntimeError):
     """StarCraft II could not be started, refused a request, or ended early."""
+
+
+class StoreError(OntargetError, OSError):
+    """The service's database cannot be opened, read or written."""
+
+
+class ServiceError(OntargetError, RuntimeError):
+    """The service refused a request, or could not be reached."""
 
 
 class AlarmWarning(UserWarning):

@@ -19,6 +19,7 @@ from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
+from ontarget.cli.serve import serve
 
 __all__ = ["app", "main"]
 
@@ -47,6 +48,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
     explain: "ontarget explain river.ontarget new.parquet --run 17 --step 12 --target -60:",
     study: "ontarget study runs.parquet --target -60: --figure study.png",
+    serve: "ontarget serve river.ontarget --target -60: --database river.db",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     paper: "ontarget paper -o out/paper --quick",
 }

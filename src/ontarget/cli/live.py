@@ -20,9 +20,7 @@ from ontarget.cli.options import (
     Confidence,
     FalseAlarmRate,
     ForSteps,
-    Model,
     RuledOutRate,
-    TargetOption,
     alarm_rule,
     calibration_of,
     reads_runs,
@@ -42,9 +40,25 @@ _P = Placeholder("P")
 
 @reads_runs
 def watch(
-    model: Model,
-    target: TargetOption,
     columns: Columns,
+    model: Annotated[
+        Path | None, typer.Argument(help="A model file.", metavar="MODEL", show_default=False)
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas.",
+            metavar="LO:HI",
+        ),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="Send the lines to `ontarget serve` instead, which holds the model and the "
+            "target.",
+            metavar="URL",
+        ),
+    ] = None,
     alarm_below: AlarmBelow = None,
     false_alarm_rate: FalseAlarmRate = None,
     ruled_out: RuledOutRate = None,
@@ -103,6 +117,13 @@ def watch(
     cannot be used gets the status UNKNOWN and a reason. With --replay the lines come from recorded
     episodes.
     """
+    if server is not None:
+        if model is not None or target is not None or replay is not None:
+            raise typer.BadParameter("--server needs neither MODEL, --target nor --replay")
+        _end(_write(_answers_of(server)), fail_on_alarm)
+        return
+    if model is None or target is None:
+        raise typer.BadParameter("pass MODEL and --target, or --server URL")
     from ontarget import GoalMonitor, Target
     from ontarget.report._facts import explained
 
@@ -135,9 +156,7 @@ def watch(
             raise FewEpisodesError(*better.parts, *other) from None
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
-        if hasattr(sys.stdin, "reconfigure"):
-            sys.stdin.reconfigure(errors="replace")
-        answers = _answers(sessions, _lines(sys.stdin))
+        answers = _answers(sessions, _lines(_input()))
     else:
         from ontarget.cli.replay import read_replay
 
@@ -151,8 +170,25 @@ def watch(
         if drawn
         else _write(answers)
     )
+    _end(alarmed, fail_on_alarm)
+
+
+def _end(alarmed: bool, fail_on_alarm: bool) -> None:
     if alarmed and fail_on_alarm:
         raise typer.Exit(Exit.ALARM)
+
+
+def _input() -> IO[str]:
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="replace")
+    return sys.stdin
+
+
+def _answers_of(server: str) -> Iterator[dict[str, Any]]:
+    from ontarget.cli.remote import answers_of_service
+
+    lines = (line for line in _lines(_input()) if line is None or line.strip())
+    return answers_of_service(server, map(_parsed, lines))
 
 
 def _lines(stream: IO[str]) -> Iterator[str | None]:

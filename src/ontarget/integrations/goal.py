@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Callable
 from typing import Any, SupportsFloat, TypeAlias, Unpack
 
 import numpy as np
 
 from ontarget._extras import require
+from ontarget.client import Client
 from ontarget.errors import InputError, OntargetError
 from ontarget.integrations._features import MonitorView
 from ontarget.integrations._horizons import (
@@ -69,6 +71,11 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         after each step, from the observation and ``info``.
     key
         The key of the outlook in ``info``.
+    client
+        A client of ``ontarget serve``, to which every step is reported too. The outlooks are still
+        this monitor's own, so the environment does not depend on the answers.
+    agent
+        What the service calls this environment; several environments need names of their own.
     **watch
         Options of `GoalMonitor.watch`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
@@ -100,6 +107,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         on_alarm: OnAlarm | None = None,
         behavior_value: BehaviorValue | None = None,
         key: str = "goal",
+        client: Client | None = None,
+        agent: str = "env",
         **watch: Unpack[WatchOptions],
     ) -> None:
         # A monitor may be large and a callback may hold anything: a copy of neither is wanted.
@@ -111,6 +120,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             on_alarm=on_alarm,
             behavior_value=behavior_value,
             key=key,
+            client=client,
+            agent=agent,
             **watch,
         )
         gymnasium.Wrapper.__init__(self, env)
@@ -129,6 +140,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._on_alarm = on_alarm
         self._behavior_value = behavior_value
         self._key = key
+        self._client, self._agent = client, agent
+        self._run = ""  # each run's own name, of this process and moment
         self._t = 0
         self._over = True
         self._alarmed = False
@@ -139,6 +152,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """The first observation of a new run, with its outlook in ``info``."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.watch.reset()
+        self._run = uuid.uuid4().hex
         self._t, self._over, self._alarmed = 0, False, False
         return observation, self._told(info, self._look(observation, 0.0, None))
 
@@ -154,6 +168,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             outlook = unknown(self._t, gone_past(self._horizon))
         elif terminated or (self._t == self._horizon and (self._declared or truncated)):
             outlook = self.watch.end(float(reward), behavior=behavior)
+            self._report(None, float(reward), behavior)
         elif truncated:
             outlook = unknown(self._t, cut_off(self._t, self._horizon))
         else:
@@ -167,10 +182,23 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         except OntargetError as error:
             # The watch still counts the step and its reward; a state of no features is bad.
             outlook = self.watch.step(np.empty(0), reward, behavior=behavior)
+            self._report([], reward, behavior)
             since = f"{outlook.reason.partition('; ')[0]}; " if outlook.alarm else ""
             return outlook._replace(reason=f"{since}{error}")
         outlook = self.watch.step(row, reward, behavior=behavior)
+        self._report(row, reward, behavior)
         return unknown(self._t, self._too_short) if self._too_short else outlook
+
+    def _report(self, state: Any, reward: float, behavior: float | None) -> None:
+        """Tell the service of this step, or of the run's end."""
+        if self._client is None:
+            return
+        more = {} if behavior is None else {"behavior": behavior}
+        at = self._agent, self._run, self._t
+        if state is None:
+            self._client.end(*at, reward, **more)
+        else:
+            self._client.step(*at, state, reward, **more)
 
     def _told(self, info: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
         # An alarm stands while nothing is known, so it is not told again afterwards.

@@ -150,35 +150,39 @@ class RunTable:
             if self.behaviors:
                 self.behaviors[row] = self._start
 
-    def state_of(
-        self, row: int, *, group: Any, target: str, reading: FloatArray | None
-    ) -> RunState:
-        """One row as a value."""
-        whole, real = self.whole[row].tolist(), self.real[row].tolist()
-        return RunState(
-            step=whole[k.T],
-            group=group,
-            target=target,
-            behavior=self.behaviors[row] if self.behaviors else _number(real[k.SO_FAR]),
-            so_far=_number(real[k.SO_FAR]),
-            lost=(whole[k.LOST], _number(real[k.LOST_ONE]), _number(real[k.LOST_OTHER])),
-            streak=whole[k.STREAK],
-            alarmed=bool(whole[k.ALARMED]),
-            since=whole[k.SINCE],
-            ended=bool(whole[k.ENDED]),
-            row=None if reading is None else tuple(_number(one) for one in reading.tolist()),
-            outlook=(
-                whole[k.LAST_T],
-                whole[k.LAST_N],
-                whole[k.STATUS],
-                whole[k.CODE],
-                _number(real[k.ONE]),
-                _number(real[k.OTHER]),
-                *(_number(one) for one in real[:NUMBERS]),
-            ),
-            text=self.texts.get(row, ""),
-            weight=real[k.WEIGHT],
-        )
+    def states_of(
+        self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
+    ) -> list[RunState]:
+        """Some rows as values; ``groups`` and ``readings`` are theirs, one per row."""
+        whole, real = self.whole[rows].tolist(), _numbers(self.real[rows])
+        read = _numbers(readings)
+        return [
+            RunState(
+                step=counts[k.T],
+                group=groups[i],
+                target=target,
+                behavior=self.behaviors[row] if self.behaviors else numbers[k.SO_FAR],
+                so_far=numbers[k.SO_FAR],
+                lost=(counts[k.LOST], numbers[k.LOST_ONE], numbers[k.LOST_OTHER]),
+                streak=counts[k.STREAK],
+                alarmed=bool(counts[k.ALARMED]),
+                since=counts[k.SINCE],
+                ended=bool(counts[k.ENDED]),
+                row=tuple(read[i]) if counts[k.T] > 0 else None,
+                outlook=(
+                    counts[k.LAST_T],
+                    counts[k.LAST_N],
+                    counts[k.STATUS],
+                    counts[k.CODE],
+                    numbers[k.ONE],
+                    numbers[k.OTHER],
+                    *numbers[:NUMBERS],
+                ),
+                text=self.texts.get(row, ""),
+                weight=numbers[k.WEIGHT],
+            )
+            for i, (row, counts, numbers) in enumerate(zip(rows.tolist(), whole, real, strict=True))
+        ]
 
     def restore(self, row: int, state: RunState) -> None:
         """Put a run's state into a row; its group is already there."""
@@ -202,8 +206,10 @@ class RunTable:
             self.texts.pop(row, None)
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _numbers(values: FloatArray) -> list[Any]:
+    """Rows of numbers, with None for NaN."""
+    found: list[Any] = np.where(np.isnan(values), None, values).tolist()
+    return found
 
 
 def _float(value: float | None) -> float:

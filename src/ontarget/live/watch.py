@@ -249,13 +249,12 @@ class Watch:
     def run_state(self) -> RunState:
         """Where the run stands, as a value to store and to `resume` elsewhere."""
         fitted = self._contract.fitted
-        began = self._whole[k.T] > 0
-        state = self._table.state_of(
-            0,
-            group=None if fitted.groups is None else fitted.groups[self._group],
+        state = self._table.states_of(
+            _FIRST,
+            groups=[None if fitted.groups is None else fitted.groups[self._group]],
             target=str(self.target),
-            reading=self._features if began else None,
-        )
+            readings=self._features[None, :],
+        )[0]
         return replace(state, intervened_at=self.intervened_at, regime=self.regime)
 
     def resume(self, state: RunState) -> Watch:

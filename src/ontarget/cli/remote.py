@@ -1,0 +1,48 @@
+"""``ontarget watch --server``: JSON lines to a service, its answers back."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ontarget.errors import ServiceError
+
+__all__ = ["answers_of_service"]
+
+
+def answers_of_service(
+    server: str, messages: Iterable[dict[str, Any] | str]
+) -> Iterator[dict[str, Any]]:
+    """The service's answer to each message; a text is what is wrong with a line.
+
+    A message without a run or a step gets both: an agent's messages are counted from 0 until one
+    ends, and the next begins another run. The token is taken from ONTARGET_TOKEN.
+    """
+    from ontarget.client import Client
+
+    open_runs: dict[str, tuple[str, int]] = {}
+    with Client(server, os.environ.get("ONTARGET_TOKEN")) as client:
+        for number, message in enumerate(messages, start=1):
+            if isinstance(message, str):
+                yield {"line": number, "status": "UNKNOWN", "reason": message}
+                continue
+            agent = str(message.get("agent", "")) or "agent"
+            run, step = open_runs.get(agent, (uuid.uuid4().hex, 0))
+            whole = {"run": run, "step": step, **message, "agent": agent}
+            try:
+                (answer,) = client.report([whole])
+            except ServiceError as error:
+                yield {"line": number, "agent": agent, "status": "UNKNOWN", "reason": str(error)}
+                if client.waiting:
+                    raise
+                continue
+            if isinstance(answer["status"], int):
+                reason = answer.get("detail") or answer["title"]
+                yield {"line": number, "agent": agent, "status": "UNKNOWN", "reason": reason}
+                continue
+            open_runs[agent] = run, step + 1
+            if answer.get("end"):
+                del open_runs[agent]
+            yield answer

@@ -1,0 +1,187 @@
+"""``ontarget serve``: a service that many agents report to."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ontarget._extras import require
+from ontarget._progress import working
+from ontarget.cli.options import (
+    AlarmBelow,
+    CalibrationOption,
+    Confidence,
+    FalseAlarmRate,
+    ForSteps,
+    RuledOutRate,
+    calibration_of,
+)
+from ontarget.errors import InputError
+
+if TYPE_CHECKING:
+    from ontarget.service import ContractSpec, Hook, Service
+
+__all__ = ["serve"]
+
+_NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client", "httpx")
+_DAY = 86_400.0
+
+
+def serve(
+    model: Annotated[
+        Path | None, typer.Argument(help="A model file.", metavar="[MODEL]", show_default=False)
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="What a run should end in: LO:HI, LO: or :HI.", metavar="LO:HI"),
+    ] = None,
+    contracts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Several contracts and hooks, as a TOML file, instead of MODEL; SIGHUP reads it "
+            "again.",
+            metavar="FILE",
+        ),
+    ] = None,
+    alarm_below: AlarmBelow = None,
+    false_alarm_rate: FalseAlarmRate = None,
+    ruled_out: RuledOutRate = None,
+    confidence: Confidence = None,
+    for_steps: ForSteps = 1,
+    calibration: CalibrationOption = "target",
+    database: Annotated[
+        str,
+        typer.Option(help="A file for SQLite, or postgresql://…", metavar="URL"),
+    ] = "ontarget.db",
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for copies of the model files; several workers need the same one.",
+            show_default="beside the database",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; elsewhere than here needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port.", metavar="N")] = 8400,
+    migrate: Annotated[
+        bool,
+        typer.Option("--migrate", help="Move an older database to this version.", metavar=""),
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Open everything, say what is there, and stop.", metavar=""),
+    ] = False,
+    new_token: Annotated[
+        str | None,
+        typer.Option(
+            help="Print a new token for these scopes (report,read,admin), and stop.",
+            metavar="SCOPES",
+        ),
+    ] = None,
+    backup: Annotated[
+        Path | None,
+        typer.Option(help="Copy the SQLite database while the service runs.", metavar="FILE"),
+    ] = None,
+    keep_days: Annotated[
+        float | None,
+        typer.Option(help="Delete runs so many days after their end.", metavar="N"),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Folder in which runs are written before they go.", metavar="FOLDER"),
+    ] = None,
+) -> None:
+    """Answer agents over HTTP: every run is kept, and alarms are sent to where somebody sees them.
+
+    An answer means that the step is on disk. The same step may be sent again: it gets the same
+    answer. docs/service.md shows every call with curl.
+    """
+    for name in _NEEDED:
+        require(name, extra="service")
+    from ontarget.service import Service, serve_on
+    from ontarget.service._database import copy_file
+
+    if backup is not None:
+        copy_file(Path(database), backup)
+        typer.echo(f"copied {database} to {backup}")
+        return
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
+    folder = models or Path("ontarget.models" if "://" in database else f"{database}.models")
+    alone = None
+    if model is not None and target is not None:
+        alone = {
+            "name": model.stem,
+            "model": str(model.resolve()),
+            "target": target,
+            "alarm_below": alarm_below,
+            "false_alarm_rate": _rate(false_alarm_rate),
+            "ruled_out": _rate(ruled_out),
+            "confidence": _rate(confidence),
+            "for_steps": for_steps,
+            "calibration": calibration_of(calibration),
+        }
+    elif model is not None or target is not None:
+        raise typer.BadParameter("a MODEL needs a --target, and a target a MODEL")
+    elif contracts is None and new_token is None and not check:
+        raise typer.BadParameter("pass MODEL and --target, or --contracts FILE")
+    with working("opening the service"):
+        specs, hooks = _asked(alone, contracts)
+        service = Service(
+            database,
+            specs,
+            hooks=hooks,
+            models=folder,
+            keep_seconds=None if keep_days is None else keep_days * _DAY,
+            export=export,
+            migrate=migrate,
+        )
+    if new_token is not None:
+        typer.echo(service.tokens.create(new_token.split(","), at=service.clock()))
+        service.close()
+        return
+    _say(service)
+    if check:
+        service.close()
+        return
+    serve_on(
+        service,
+        host=host,
+        port=port,
+        reread=None if contracts is None else lambda: _asked(alone, contracts)[0],
+        started=lambda: typer.echo(f"listening on http://{host}:{port}"),
+    )
+
+
+def _asked(
+    alone: dict[str, Any] | None, contracts: Path | None
+) -> tuple[list[ContractSpec], list[Hook]]:
+    from ontarget.service import ContractSpec, read_contracts, read_hooks
+
+    specs = [] if alone is None else [ContractSpec(**alone)]
+    if contracts is None:
+        return specs, []
+    return [*specs, *read_contracts(contracts)], read_hooks(contracts)
+
+
+def _say(service: Service) -> None:
+    for held in service.contracts.all():
+        trigger = held.fleet(held.spec.target).triggers[0]
+        typer.echo(
+            f"contract   {held.label}: {held.spec.target}, alarm below {trigger.threshold:.3g}, "
+            f"{held.monitor.fitted.horizon} steps"
+        )
+
+
+def _rate(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"a rate needs a number, got {text!r}") from None

@@ -1,0 +1,260 @@
+"""One file or one server: the two databases, behind the few calls that the store needs."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from ontarget._extras import require
+from ontarget.errors import StoreError
+
+__all__ = ["Connection", "Database", "copy_file", "open_database"]
+
+_READERS: Final = 4
+_WAIT: Final = 30.0  # seconds for a connection or a lock
+
+
+class Connection:
+    """A connection: rows out, statements in, with ``?`` for a value in both databases."""
+
+    def __init__(self, raw: Any, mark: str = "?") -> None:
+        self._raw = raw
+        self._mark = mark
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a query gives."""
+        found: list[tuple[Any, ...]] = self._raw.execute(self._said(sql), values).fetchall()
+        return found
+
+    def run(self, sql: str, values: Sequence[object] = ()) -> int:
+        """How many rows a statement changed."""
+        return int(self._raw.execute(self._said(sql), values).rowcount)
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
+        """How many rows a statement changed, run once for each row of values."""
+        if not rows:
+            return 0
+        cursor = self._raw.cursor()
+        cursor.executemany(self._said(sql), rows)
+        return int(cursor.rowcount)
+
+    def _said(self, sql: str) -> str:
+        return sql if self._mark == "?" else sql.replace("?", self._mark)
+
+
+class Database(Protocol):
+    """What the store asks of a database."""
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """What it calls the types of the schema."""
+        ...
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write to it."""
+        ...
+
+    def write(self) -> AbstractContextManager[Connection]:
+        """One transaction; for one thread at a time."""
+        ...
+
+    def read(self) -> AbstractContextManager[Connection]:
+        """A connection that reads; any thread may ask for one."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class _Pool:
+    """Connections that are made when they are needed, and kept."""
+
+    def __init__(self, make: Any, size: int) -> None:
+        self._make = make
+        self._free: queue.LifoQueue[Any] = queue.LifoQueue()
+        self._room = threading.BoundedSemaphore(size)
+
+    @contextmanager
+    def taken(self) -> Iterator[Any]:
+        if not self._room.acquire(timeout=_WAIT):
+            raise StoreError("every connection that reads is busy; try again")
+        try:
+            try:
+                raw = self._free.get_nowait()
+            except queue.Empty:
+                raw = self._make()
+            try:
+                yield raw
+            except BaseException:
+                with suppress(Exception):
+                    raw.close()
+                raise
+            self._free.put(raw)
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._free.get_nowait().close()
+
+
+class SqliteDatabase:
+    """A file. One connection writes and checkpoints; the others may only read.
+
+    Versions of SQLite before 3.51.3 can damage a write-ahead log that two connections write or
+    checkpoint at once, so a second service on the same file is refused.
+    """
+
+    types: Final = {"key": "INTEGER", "blob": "BLOB", "real": "REAL"}
+    shared: Final = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = _locked(path.with_name(path.name + ".lock"))
+        try:
+            self._writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA synchronous = FULL")
+            self._writer.execute("PRAGMA journal_size_limit = 67108864")
+            self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise StoreError(f"{path} cannot be opened: {error}") from error
+        self._readers = _Pool(self._reader, _READERS)
+
+    def _reader(self) -> sqlite3.Connection:
+        found = sqlite3.connect(
+            self._path, isolation_level=None, check_same_thread=False, timeout=_WAIT
+        )
+        found.execute("PRAGMA query_only = 1")
+        found.execute("PRAGMA wal_autocheckpoint = 0")
+        return found
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction; on disk once it is left."""
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield Connection(self._writer)
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be written: {error}") from error
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection that reads."""
+        try:
+            with self._readers.taken() as raw:
+                yield Connection(raw)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._readers.close()
+        self._writer.close()
+        os.close(self._lock)
+
+
+class PostgresDatabase:
+    """A server that several processes may share."""
+
+    types: Final = {"key": "BIGINT", "blob": "BYTEA", "real": "DOUBLE PRECISION"}
+    shared: Final = True
+
+    def __init__(self, url: str) -> None:
+        self._psycopg: Any = require("psycopg", extra="service")
+        self._url = url
+        self._writer: Any = None
+        self._readers = _Pool(self._connected, _READERS)
+        with self.read():
+            pass
+
+    def _connected(self) -> Any:
+        return self._psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction; on disk once it is left."""
+        try:
+            if self._writer is None or self._writer.closed:
+                self._writer = self._connected()
+            with self._writer.transaction():
+                yield Connection(self._writer, "%s")
+        except self._psycopg.Error as error:
+            raise StoreError(f"PostgreSQL refused to write: {error}") from error
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection that reads."""
+        try:
+            with self._readers.taken() as raw:
+                yield Connection(raw, "%s")
+        except self._psycopg.Error as error:
+            raise StoreError(f"PostgreSQL cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._readers.close()
+        if self._writer is not None:
+            self._writer.close()
+
+
+def open_database(url: str) -> Database:
+    """The database that a URL names: ``postgresql://…``, or a file."""
+    if url.startswith(("postgresql://", "postgres://")):
+        return PostgresDatabase(url)
+    if "://" in url and not url.startswith("sqlite:///"):
+        raise StoreError(f"database needs a file or postgresql://…, got {url.split('://')[0]}://…")
+    path = Path(url.removeprefix("sqlite:///"))
+    if not path.parent.is_dir():
+        raise StoreError(f"{path} cannot be made: there is no folder {path.parent}")
+    return SqliteDatabase(path)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copy a SQLite database, also while a service writes to it."""
+    if not source.is_file():
+        raise StoreError(f"there is no database {source}")
+    if path.exists():
+        raise StoreError(f"{path} is there already; choose another name")
+    try:
+        with closing(sqlite3.connect(source)) as raw, closing(sqlite3.connect(path)) as copy:
+            raw.execute("PRAGMA query_only = 1")
+            raw.backup(copy)
+    except sqlite3.Error as error:
+        raise StoreError(f"{source} cannot be copied: {error}") from error
+
+
+def _locked(path: Path) -> int:
+    """A file that this process alone holds, until it closes it or ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: SQLite's own lock refuses a second writer, though later
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise StoreError(
+            f"another service holds {path}; stop it first, or use PostgreSQL for several workers"
+        ) from None
+    return held

@@ -1,0 +1,102 @@
+"""Alarms, silences and messages to send, as rows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ontarget.service.store import Store
+
+__all__ = ["acknowledge", "alarms", "deliveries", "runs_of", "silence", "silenced", "try_again"]
+
+_ALARM: Final = (
+    "a.number, a.id, a.kind, a.reason, a.raised_at, a.cleared_at, a.acknowledged_at, "
+    "a.acknowledged_by, a.note, r.id, r.agent, r.run, r.contract"
+)
+_ALARM_NAMES: Final = (
+    "number", "id", "kind", "reason", "raised_at", "cleared_at", "acknowledged_at",
+    "acknowledged_by", "note", "run_id", "agent", "run", "contract",
+)  # fmt: skip
+_DELIVERY: Final = "id, alarm, hook, created_at, attempts, due_at, state, error"
+
+
+def alarms(
+    store: Store,
+    *,
+    after: int = 0,
+    limit: int = 100,
+    is_open: bool | None = None,
+    alarm: str | None = None,
+) -> list[dict[str, Any]]:
+    """Alarms in the order in which they were raised."""
+    where, values = ["a.number > ?"], [after, limit]
+    if is_open is not None:
+        where.append("a.cleared_at IS NULL" if is_open else "a.cleared_at IS NOT NULL")
+    if alarm is not None:
+        where.append("a.id = ?")
+        values.insert(1, alarm)  # type: ignore[arg-type]
+    with store.database.read() as at:
+        rows = at.rows(
+            f"SELECT {_ALARM} FROM alarms a JOIN runs r ON r.number = a.run "
+            f"WHERE {' AND '.join(where)} ORDER BY a.number LIMIT ?",
+            values,
+        )
+    return [dict(zip(_ALARM_NAMES, row, strict=True)) for row in rows]
+
+
+def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> bool:
+    """Whether there is such an alarm; it is then acknowledged."""
+    with store.database.write() as writing:
+        changed = writing.run(
+            "UPDATE alarms SET acknowledged_at = ?, acknowledged_by = ?, note = ? WHERE id = ?",
+            (at, by, note, alarm),
+        )
+    return changed == 1
+
+
+def silence(store: Store, agent: str, *, until: float) -> None:
+    """Send no messages about an agent's alarms until then."""
+    with store.database.write() as writing:
+        writing.run(
+            "INSERT INTO silences VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET "
+            "until = excluded.until",
+            (agent, until),
+        )
+
+
+def silenced(store: Store, agent: str, *, at: float) -> bool:
+    """Whether nobody wants to hear of an agent's alarms now."""
+    with store.database.read() as reading:
+        return bool(
+            reading.rows("SELECT 1 FROM silences WHERE agent = ? AND until > ?", (agent, at))
+        )
+
+
+def deliveries(
+    store: Store, *, after: int = 0, limit: int = 100, state: str | None = None
+) -> list[dict[str, Any]]:
+    """Messages about alarms: waiting, sent, or dead, with what went wrong."""
+    where = "" if state is None else " AND state = ?"
+    values: list[Any] = [after] if state is None else [after, state]
+    with store.database.read() as at:
+        rows = at.rows(
+            f"SELECT {_DELIVERY} FROM outbox WHERE id > ?{where} ORDER BY id LIMIT ?",
+            (*values, limit),
+        )
+    return [dict(zip(_DELIVERY.split(", "), row, strict=True)) for row in rows]
+
+
+def try_again(store: Store, delivery: int, *, at: float) -> bool:
+    """Whether there is such a dead message; it is then due at once."""
+    with store.database.write() as writing:
+        changed = writing.run(
+            "UPDATE outbox SET state = 'waiting', attempts = 0, due_at = ? "
+            "WHERE id = ? AND state = 'dead'",
+            (at, delivery),
+        )
+    return changed == 1
+
+
+def runs_of(store: Store, agent: str) -> list[str]:
+    """The ids of an agent's runs."""
+    with store.database.read() as at:
+        return [row[0] for row in at.rows("SELECT id FROM runs WHERE agent = ?", (agent,))]

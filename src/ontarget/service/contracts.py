@@ -1,0 +1,255 @@
+"""What runs are held to: a monitor, a target and an alarm rule, under a name and a version."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ontarget.errors import InputError, OntargetError, StoreError
+from ontarget.live.contract import Contract
+from ontarget.live.fleet import FleetWatch
+from ontarget.live.rules import AlarmRule, RuledOut, rule_of
+from ontarget.monitor.monitor import GoalMonitor
+from ontarget.service.messages import Name
+from ontarget.service.store import Store, reserve
+from ontarget.target import Target
+
+__all__ = ["ContractSpec", "Held", "HeldContracts", "read_contracts"]
+
+_MOST_TARGETS = 1_000  # of the runs' own, per contract: each is set up once and kept
+
+
+class ContractSpec(
+    msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True
+):
+    """A contract as a person writes it, in a TOML file or in a request.
+
+    Attributes
+    ----------
+    name
+        What agents call it.
+    model
+        The model file: a path.
+    target
+        What a run should end in: LO:HI, LO: or :HI. A run may have its own instead.
+    false_alarm_rate, alarm_below, ruled_out
+        When a run is in alarm, as in ``ontarget watch``: one of them; by default a promised rate of
+        0.05.
+    confidence, for_steps, clear_above, calibration
+        As in ``ontarget watch``.
+    silent_after
+        Raise an alarm when an agent in the middle of a run reports nothing for so many seconds.
+    model_sha256
+        The checksum of the model file; the service fills it in.
+    """
+
+    name: Name
+    model: str
+    target: Name
+    false_alarm_rate: float | None = None
+    alarm_below: float | None = None
+    ruled_out: float | None = None
+    confidence: float | None = None
+    for_steps: int = 1
+    clear_above: float | None = None
+    calibration: Literal["target", "common"] = "target"
+    silent_after: float | None = None
+    model_sha256: str = ""
+
+    @property
+    def rule(self) -> AlarmRule:
+        """When a run is in alarm."""
+        given = (self.alarm_below, self.false_alarm_rate, self.ruled_out)
+        if sum(one is not None for one in given) > 1:
+            raise InputError(
+                f"contract {self.name!r} needs one of alarm_below, false_alarm_rate and ruled_out"
+            )
+        if self.ruled_out is not None:
+            return RuledOut(str(self.ruled_out), self.for_steps, self.confidence)
+        promised = None if self.alarm_below is not None else str(self.false_alarm_rate or "0.05")
+        return rule_of(
+            alarm_below=self.alarm_below,
+            false_alarm_rate=promised,
+            confidence=self.confidence,
+            for_steps=self.for_steps,
+            clear_above=self.clear_above,
+        )
+
+
+@dataclass(slots=True)
+class Held:
+    """A contract that is in force: opened, with a fleet for each target."""
+
+    id: int
+    version: int
+    spec: ContractSpec
+    monitor: GoalMonitor
+    fleets: dict[str, FleetWatch]
+
+    @property
+    def label(self) -> str:
+        """The name and the version."""
+        return f"{self.spec.name}@{self.version}"
+
+    def fleet(self, target: str) -> FleetWatch:
+        """The runs with this target."""
+        found = self.fleets.get(target)
+        if found is None:
+            if len(self.fleets) >= _MOST_TARGETS:
+                raise InputError(
+                    f"contract {self.spec.name!r} has {_MOST_TARGETS:,} targets already, the most "
+                    "that a service keeps ready; use one of those"
+                )
+            found = self.fleets[target] = FleetWatch(self.live(target), [])
+        return found
+
+    def live(self, target: str) -> Contract:
+        """The contract for a target, compiled."""
+        wanted = Target.parse(target)
+        return self.monitor.sessions(
+            wanted, alarm=self.spec.rule, calibration=self.spec.calibration
+        ).contract
+
+    def drop(self, target: str, key: str) -> None:
+        """Forget a run, if it is here; the store knows it."""
+        fleet = self.fleets.get(target)
+        if fleet is not None and key in fleet:
+            fleet.leave([key])
+
+
+class HeldContracts:
+    """The contracts of a service: each name's newest version for new runs, any for old ones.
+
+    Parameters
+    ----------
+    store
+        Where they are kept.
+    folder
+        Where copies of the model files are kept, so that old runs keep the model they began with.
+    """
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+        self._held: dict[int, Held] = {}
+        self._newest: dict[str, int] = {}
+        self.reload()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, the default first."""
+        return tuple(self._newest)
+
+    def reload(self) -> None:
+        """Take notice of contracts that another worker has added."""
+        with self._store.database.read() as at:
+            rows = at.rows("SELECT name, id FROM contracts ORDER BY id")
+        for name, number in rows:
+            self._newest[name] = number
+
+    def all(self) -> list[Held]:
+        """The newest version of each."""
+        return [self.held(number) for number in self._newest.values()]
+
+    def named(self, name: str | None) -> Held:
+        """The newest version of a contract; the only one if no name is given."""
+        if name is None:
+            if len(self._newest) != 1:
+                raise InputError(f"contract needs a name: {self._listed()}")
+            name = next(iter(self._newest))
+        if name not in self._newest:
+            self.reload()
+        if name not in self._newest:
+            raise InputError(f"contract needs one of {self._listed()}, got {name!r}")
+        return self.held(self._newest[name])
+
+    def held(self, number: int) -> Held:
+        """A contract by its number, opened when it is first needed."""
+        found = self._held.get(number)
+        if found is None:
+            with self._store.database.read() as at:
+                rows = at.rows("SELECT version, spec FROM contracts WHERE id = ?", (number,))
+            if not rows:
+                raise StoreError(f"there is no contract {number}")
+            version, text = rows[0]
+            spec = msgspec.json.decode(text, type=ContractSpec)
+            monitor = GoalMonitor.load(self._copy(spec.model_sha256))
+            found = self._held[number] = Held(number, int(version), spec, monitor, {})
+        return found
+
+    def add(self, spec: ContractSpec, *, at: float) -> Held:
+        """The contract in force: a new version, unless the newest one says the same."""
+        path = Path(spec.model)
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise InputError(f"model {path} cannot be read: {error.strerror}") from error
+        spec = msgspec.structs.replace(spec, model_sha256=digest)
+        newest = self._newest.get(spec.name)
+        if newest is not None and self.held(newest).spec == spec:
+            return self.held(newest)
+        monitor = GoalMonitor.load(path)
+        tried = Held(0, 0, spec, monitor, {})
+        tried.fleet(spec.target)  # refuses what cannot be promised before anything is stored
+        self._keep(path, digest)
+        number = self._insert(spec, at)
+        self._newest[spec.name] = number
+        return self.held(number)
+
+    def _insert(self, spec: ContractSpec, at: float) -> int:
+        text = msgspec.json.encode(spec).decode()
+        with self._store.database.write() as writing:
+            number = reserve(writing, 1)
+            sql = "SELECT COALESCE(MAX(version), 0) FROM contracts WHERE name = ?"
+            version = int(writing.rows(sql, (spec.name,))[0][0]) + 1
+            writing.run(
+                "INSERT INTO contracts VALUES (?, ?, ?, ?, ?)",
+                (number, spec.name, version, text, at),
+            )
+        return number
+
+    def _copy(self, digest: str) -> Path:
+        return self._folder / f"{digest}.ontarget"
+
+    def _keep(self, path: Path, digest: str) -> None:
+        kept = self._copy(digest)
+        if kept.exists():
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            partial = kept.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(path, partial)
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.replace(kept)
+        except OSError as error:
+            raise StoreError(f"{kept} cannot be written: {error.strerror}") from error
+
+    def _listed(self) -> str:
+        return ", ".join(self._newest) or "none is there yet"
+
+
+def read_contracts(path: Path) -> list[ContractSpec]:
+    """The contracts of a TOML file: one table ``[[contract]]`` each; paths are relative to it."""
+    try:
+        found: Mapping[str, Any] = tomllib.loads(path.read_text())
+        specs = msgspec.convert(found.get("contract", []), list[ContractSpec])
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise InputError(f"{path} is no file of contracts: {error}") from error
+    if not specs:
+        raise InputError(f"{path} needs at least one table [[contract]]")
+    try:
+        for spec in specs:
+            Target.parse(spec.target)
+    except OntargetError as error:
+        raise InputError(f"{path}: {error}") from error
+    return [msgspec.structs.replace(one, model=str(path.parent / one.model)) for one in specs]

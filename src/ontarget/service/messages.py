@@ -1,0 +1,109 @@
+"""What agents send and what they get back, as types that read and write JSON."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ["Answer", "EndMessage", "Problem", "StepMessage", "run_id"]
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Value: TypeAlias = float | str | bool | None
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+
+
+class EndMessage(
+    msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True
+):
+    """The end of a run."""
+
+    step: Number
+    reward: float | None = 0.0
+    behavior: float | None = None
+    signals: dict[Name, Value] = {}
+    intervened: bool = False
+    at: Moment | None = None
+
+
+class StepMessage(EndMessage, frozen=True, kw_only=True):
+    """One step of a run, as an agent reports it before it acts.
+
+    The agent, the run and the step together are its key: the same message may be sent again.
+    """
+
+    agent: Name
+    run: Name
+    state: dict[str, Value] | list[float | None] | None = None
+    group: Value = None
+    contract: Name | None = None
+    target: Name | None = None
+    end: bool = False
+
+
+class Answer(msgspec.Struct, omit_defaults=True, frozen=True):
+    """The outlook of a run at a step; the fields are those of `Outlook`, and what a page needs."""
+
+    agent: str
+    run: str
+    id: str
+    contract: str
+    step: int
+    p: float | None
+    spread: tuple[float, float] | None
+    low: float | None
+    high: float | None
+    plausibility: float | None
+    assurance: float | None
+    n: int
+    so_far: float | None
+    threshold: float | None
+    status: str
+    at: str
+    reason: str = ""
+    alarm: str = ""
+    end: bool = False
+    duplicate: bool = False
+
+
+class Problem(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What is wrong with a request, as RFC 9457 has it."""
+
+    status: int
+    title: str
+    detail: str = ""
+    type: str = "about:blank"
+    expected: int | None = None  # the step that a run waits for
+    agent: str = ""
+    run: str = ""
+    step: int | None = None
+
+
+_payloads: Final = msgspec.msgpack.Encoder(order="sorted")
+
+
+def payload_of(message: StepMessage) -> bytes:
+    """A message as it is stored: equal messages give equal bytes."""
+    return _payloads.encode(message)
+
+
+def read_payload(payload: bytes) -> dict[str, Any]:
+    """The fields of a stored message that were not left out."""
+    found: dict[str, Any] = msgspec.msgpack.decode(payload)
+    return found
+
+
+def run_id(agent: str, run: str) -> str:
+    """The id of a run in addresses: 24 digits that its agent and name give.
+
+    Examples
+    --------
+    >>> run_id("cart-7", "monday")
+    '8c108f72ba04434f0e6c85b3'
+    """
+    # The length of the agent's name keeps ("a", "bc") and ("ab", "c") apart.
+    return hashlib.blake2b(f"{len(agent)}:{agent}{run}".encode(), digest_size=12).hexdigest()

@@ -1,0 +1,177 @@
+"""The service: a store, an engine and a writer, opened and closed together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ontarget.errors import StoreError
+from ontarget.service._writer import Writer
+from ontarget.service.contracts import ContractSpec, HeldContracts
+from ontarget.service.engine import Engine
+from ontarget.service.store import StoredRun, open_store
+from ontarget.service.tokens import Tokens
+from ontarget.service.webhooks import Courier, Hook
+
+__all__ = ["Limits", "Service"]
+
+_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a service takes on.
+
+    Attributes
+    ----------
+    body_bytes
+        The size of a request.
+    batch
+        Messages of one request.
+    steps_per_second
+        Messages of one client, on average; a second's worth may come at once.
+    waiting
+        Steps that wait to be written.
+    agents
+        Agents.
+    run_steps
+        Steps of one run.
+    streams
+        Clients that follow events.
+    """
+
+    body_bytes: int = 16 << 20
+    batch: int = 10_000
+    steps_per_second: float = 100_000.0
+    waiting: int = 50_000
+    agents: int = 100_000
+    run_steps: int = 100_000
+    streams: int = 100
+
+
+class Service:
+    """All that answers requests, apart from HTTP.
+
+    Parameters
+    ----------
+    database
+        A file, or ``postgresql://…``.
+    contracts
+        What runs are held to; those that the database holds already stay.
+    hooks
+        Where messages about alarms go.
+    models
+        The folder that keeps copies of the model files.
+    limits
+        What it takes on.
+    keep_seconds
+        How long a run is kept after its end; None for ever.
+    export
+        The folder in which such runs are written before they go.
+    migrate
+        Whether to change the tables of an older version.
+    clock
+        What tells the time, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        contracts: Sequence[ContractSpec] = (),
+        *,
+        models: Path,
+        hooks: Sequence[Hook] = (),
+        limits: Limits | None = None,
+        keep_seconds: float | None = None,
+        export: Path | None = None,
+        migrate: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.clock = clock
+        self.keep_seconds = keep_seconds
+        self.export = export
+        self.store = open_store(database, migrate=migrate)
+        try:
+            self.contracts = HeldContracts(self.store, models)
+            for spec in contracts:
+                self.contracts.add(spec, at=clock())
+            self.tokens = Tokens(self.store)
+            self.courier = Courier(
+                self.store,
+                hooks,
+                label=lambda number: self.contracts.held(number).label,
+                clock=clock,
+            )
+            self.engine = Engine(
+                self.store,
+                self.contracts,
+                clock=clock,
+                longest_run=self.limits.run_steps,
+                most_agents=self.limits.agents,
+                notify=self.courier.notify,
+            )
+            for held in self.contracts.all():
+                held.fleet(held.spec.target)  # compile now, not at the first step
+        except BaseException:
+            self.store.close()
+            raise
+        self.listeners: list[Callable[[], None]] = []
+        self.writer = Writer(
+            self.engine, most_waiting=self.limits.waiting, committed=self._committed
+        )
+        self._ready_lock = threading.Lock()
+        self._readied: tuple[float, str] = (float("-inf"), "")
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        self.writer.close()
+        self.store.close()
+
+    def trouble(self) -> str:
+        """Why steps cannot be taken now; empty if they can. Asked at most once a second."""
+        with self._ready_lock:
+            if time.monotonic() - self._readied[0] > 1.0:
+                try:
+                    self.writer.run(self.store.probe).result(timeout=10.0)
+                    found = ""
+                except TimeoutError:
+                    found = "the store does not answer"
+                except StoreError as error:
+                    found = str(error)
+                self._readied = time.monotonic(), found
+            return self._readied[1]
+
+    def forget(self, ids: Sequence[str]) -> int:
+        """Delete runs, in the writer's thread; how many there were."""
+        self.engine.forget(ids)
+        found = list(self.store.find_runs(list(ids)).values())
+        self.store.forget_runs(found)
+        self.engine.count_agents()
+        return len(found)
+
+    def retain(self, *, age: float, export: Callable[[list[StoredRun]], Any] | None = None) -> int:
+        """Delete runs that ended longer ago than this many seconds; how many there were.
+
+        ``export`` is called with them before they go.
+        """
+        before = self.clock() - age
+        with self.store.database.read() as at:
+            rows = at.rows(
+                "SELECT id FROM runs WHERE ended_at IS NOT NULL AND ended_at < ? "
+                "ORDER BY number LIMIT ?",
+                (before, _AT_ONCE),
+            )
+        runs = list(self.store.find_runs([row[0] for row in rows]).values())
+        if runs and export is not None:
+            export(runs)
+        self.store.forget_runs(runs)
+        return len(runs)
+
+    def _committed(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()

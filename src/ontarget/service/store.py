@@ -1,0 +1,328 @@
+"""What the service keeps: contracts, runs, their steps, alarms and messages to send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ontarget.errors import StoreError
+from ontarget.service._database import Connection, Database, open_database
+from ontarget.service._schema import MIGRATIONS
+
+__all__ = ["Batch", "ConflictError", "Progress", "Store", "StoredRun", "StoredStep", "open_store"]
+
+_MANY: Final = 400  # keys of one query: SQLite took at most 999 values for long
+
+
+class ConflictError(StoreError):
+    """Another worker has moved a run on; read it again, and decide anew."""
+
+
+@dataclass(slots=True)
+class StoredRun:
+    """A run as it is stored, with all that is needed to go on."""
+
+    number: int
+    id: str
+    agent: str
+    run: str
+    contract: int
+    target: str
+    started_at: float
+    next: int
+    state: bytes
+    last: int
+    status: str
+    alarmed: int
+    marks: bytes
+    intervened_at: int | None
+    updated_at: float
+    ended_at: float | None
+    met: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStep:
+    """A step as it was sent, and as it was answered."""
+
+    id: int
+    run: int
+    step: int
+    payload: bytes
+    answer: bytes
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Steps that move one run on, from ``expected`` to where ``run`` says it is."""
+
+    run: StoredRun
+    expected: int  # the next step that the database must still have; −1 for a new run
+    steps: Sequence[tuple[int, bytes, bytes]]  # step, payload, answer
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that one transaction writes."""
+
+    at: float
+    progress: list[Progress] = field(default_factory=list)
+    raised: list[tuple[str, str, str, str]] = field(default_factory=list)  # run, alarm, kind, why
+    cleared: list[str] = field(default_factory=list)
+    messages: list[tuple[str, str, bytes]] = field(default_factory=list)  # alarm, hook, body
+
+
+_COLUMNS: Final = ", ".join(StoredRun.__slots__)
+_STEP: Final = "id, run, step, payload, answer, at"
+_MOVED: Final = (
+    "next = ?, state = ?, last = ?, status = ?, alarmed = ?, marks = ?, intervened_at = ?, "
+    "updated_at = ?, ended_at = ?, met = ?"
+)
+
+
+class Store:
+    """The tables of one service.
+
+    Writing is for one thread; reading is for any. What a writing method did is on disk when it
+    returns, and nothing of it is there if it raises.
+
+    Parameters
+    ----------
+    database
+        Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write to it too."""
+        return self.database.shared
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.database.close()
+
+    def probe(self) -> None:
+        """Write one row, or raise: whether steps can be taken."""
+        with self.database.write() as at:
+            at.run("UPDATE counters SET next = next WHERE name = 'id'")
+
+    def commit(self, batch: Batch) -> None:
+        """Write a batch in one transaction; runs and steps get their numbers.
+
+        A run that is no longer where the batch expects it raises `ConflictError`.
+        """
+        new = [one for one in batch.progress if one.expected < 0]
+        old = [one for one in batch.progress if one.expected >= 0]
+        n = len(new) + sum(len(one.steps) for one in batch.progress) + len(batch.raised)
+        with self.database.write() as at:
+            number = reserve(at, n + len(batch.messages))
+            for one in new:
+                one.run.number, number = number, number + 1
+            steps: list[tuple[object, ...]] = []
+            for one in batch.progress:
+                for step, payload, answer in one.steps:
+                    row = (number, one.run.number, step, one.run.last, payload, answer, batch.at)
+                    steps.append(row)
+                    one.run.last, number = number, number + 1
+            marks = ", ".join("?" * len(StoredRun.__slots__))
+            made = at.run_many(
+                f"INSERT INTO runs ({_COLUMNS}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
+                [tuple(getattr(one.run, name) for name in StoredRun.__slots__) for one in new],
+            )
+            moved = at.run_many(
+                f"UPDATE runs SET {_MOVED} WHERE number = ? AND next = ?",
+                [(*_moved(one.run), one.run.number, one.expected) for one in old],
+            )
+            if made + moved != len(batch.progress):
+                raise ConflictError("another worker has moved a run on")
+            at.run_many(
+                "INSERT INTO steps (id, run, step, previous, payload, answer, at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                steps,
+            )
+            numbers = {one.run.id: one.run.number for one in batch.progress}
+            _write_alarms(at, batch, numbers, number)
+
+    def commit_alarms(self, batch: Batch, runs: Mapping[str, StoredRun]) -> None:
+        """Write alarms, and messages about them, that no step has raised."""
+        with self.database.write() as at:
+            number = reserve(at, len(batch.raised) + len(batch.messages))
+            _write_alarms(at, batch, {key: run.number for key, run in runs.items()}, number)
+
+    def find_runs(self, ids: Sequence[str]) -> dict[str, StoredRun]:
+        """The runs of these ids that there are."""
+        found: dict[str, StoredRun] = {}
+        with self.database.read() as at:
+            for first in range(0, len(ids), _MANY):
+                some = ids[first : first + _MANY]
+                marks = ", ".join("?" * len(some))
+                for row in at.rows(f"SELECT {_COLUMNS} FROM runs WHERE id IN ({marks})", some):
+                    found[row[1]] = StoredRun(*row)
+        return found
+
+    def history(
+        self, run: StoredRun, *, least: int = 0, most: int | None = None
+    ) -> list[StoredStep]:
+        """The steps of a run from ``least`` to ``most``, in order."""
+        with self.database.read() as at:
+            rows = at.rows(
+                "WITH RECURSIVE chain (id, run, step, payload, answer, at, previous) AS ("
+                f" SELECT {_STEP}, previous FROM steps WHERE id = ?"
+                " UNION ALL SELECT s.id, s.run, s.step, s.payload, s.answer, s.at, s.previous"
+                " FROM steps s JOIN chain ON s.id = chain.previous WHERE chain.step > ?)"
+                f" SELECT {_STEP} FROM chain WHERE step >= ? AND step <= ? ORDER BY step",
+                (run.last, least, least, run.next if most is None else most),
+            )
+        return [StoredStep(*row) for row in rows]
+
+    def events(self, after: int, limit: int) -> list[StoredStep]:
+        """The steps of all runs that were committed after this one, in order."""
+        with self.database.read() as at:
+            rows = at.rows(
+                f"SELECT {_STEP} FROM steps WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+            )
+        return [StoredStep(*row) for row in rows]
+
+    def newest_event(self) -> int:
+        """The id of the last step that was committed; 0 before the first."""
+        with self.database.read() as at:
+            return int(at.rows("SELECT COALESCE(MAX(id), 0) FROM steps")[0][0])
+
+    def runs(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        agent: str | None = None,
+        contract: int | None = None,
+        ended: bool | None = None,
+    ) -> list[tuple[StoredRun, bytes]]:
+        """Runs in the order in which they began, each with its last answer."""
+        wanted: dict[str, object] = {"r.number > ?": after}
+        if agent is not None:
+            wanted["r.agent = ?"] = agent
+        if contract is not None:
+            wanted["r.contract = ?"] = contract
+        if ended is not None:
+            wanted[
+                "r.ended_at IS NOT NULL AND 1 = ?" if ended else "r.ended_at IS NULL AND 1 = ?"
+            ] = 1
+        columns = ", ".join(f"r.{name}" for name in StoredRun.__slots__)
+        with self.database.read() as at:
+            rows = at.rows(
+                f"SELECT {columns}, s.answer FROM runs r JOIN steps s ON s.id = r.last "
+                f"WHERE {' AND '.join(wanted)} ORDER BY r.number LIMIT ?",
+                (*wanted.values(), limit),
+            )
+        return [(StoredRun(*row[:-1]), bytes(row[-1])) for row in rows]
+
+    def agents(self, *, after: str = "", limit: int = 100) -> list[dict[str, Any]]:
+        """Agents by name, each with its runs counted."""
+        with self.database.read() as at:
+            rows = at.rows(
+                "SELECT agent, COUNT(*), SUM(CASE WHEN ended_at IS NULL THEN 1 ELSE 0 END), "
+                "SUM(alarmed), MAX(updated_at) FROM runs WHERE agent > ? "
+                "GROUP BY agent ORDER BY agent LIMIT ?",
+                (after, limit),
+            )
+        names = ("agent", "runs", "open", "in_alarm", "seen_at")
+        return [
+            dict(zip(names, (one[0], *map(int, one[1:4]), one[4]), strict=True)) for one in rows
+        ]
+
+    def forget_runs(self, runs: Sequence[StoredRun]) -> None:
+        """Delete runs with their steps and alarms."""
+        ids = [[(step.id,) for step in self.history(run)] for run in runs]
+        with self.database.write() as at:
+            for run, steps in zip(runs, ids, strict=True):
+                at.run_many("DELETE FROM steps WHERE id = ?", steps)
+                at.run("DELETE FROM alarms WHERE run = ?", (run.number,))
+                at.run("DELETE FROM runs WHERE number = ?", (run.number,))
+
+
+def open_store(url: str, *, migrate: bool = False) -> Store:
+    """The store of a database, with the tables of this version.
+
+    Parameters
+    ----------
+    url
+        A file, or ``postgresql://…``.
+    migrate
+        Whether to change the tables of an older version into these.
+    """
+    database = open_database(url)
+    try:
+        _migrate(database, allowed=migrate)
+    except BaseException:
+        database.close()
+        raise
+    return Store(database)
+
+
+def reserve(at: Connection, n: int) -> int:
+    """The first of n ids that nobody else has.
+
+    The row stays locked until the transaction ends, so ids rise in the order of commits, and
+    whoever follows them misses none.
+    """
+    sql = "UPDATE counters SET next = next + ? WHERE name = 'id' RETURNING next"
+    return int(at.rows(sql, (n,))[0][0]) - n
+
+
+def _moved(run: StoredRun) -> tuple[object, ...]:
+    return (
+        run.next, run.state, run.last, run.status, run.alarmed, run.marks, run.intervened_at,
+        run.updated_at, run.ended_at, run.met,
+    )  # fmt: skip
+
+
+def _write_alarms(at: Connection, batch: Batch, numbers: Mapping[str, int], number: int) -> None:
+    at.run_many(
+        "INSERT INTO alarms (number, id, run, kind, reason, raised_at) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO NOTHING",
+        [
+            (number + i, alarm, numbers[run], kind, why, batch.at)
+            for i, (run, alarm, kind, why) in enumerate(batch.raised)
+        ],
+    )
+    number += len(batch.raised)
+    at.run_many(
+        "UPDATE alarms SET cleared_at = ? WHERE id = ? AND cleared_at IS NULL",
+        [(batch.at, alarm) for alarm in batch.cleared],
+    )
+    at.run_many(
+        "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, 0, ?, 'waiting', '')",
+        [
+            (number + i, alarm, hook, body, batch.at, batch.at)
+            for i, (alarm, hook, body) in enumerate(batch.messages)
+        ],
+    )
+
+
+def _migrate(database: Database, *, allowed: bool) -> None:
+    newest = len(MIGRATIONS)
+    with database.write() as at:
+        if database.shared:  # workers that start together
+            at.rows("SELECT pg_advisory_xact_lock(1869509729)")
+        at.run("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
+        found = at.rows("SELECT MAX(version) FROM schema_version")[0][0]
+        version = 0 if found is None else int(found)
+        if version > newest:
+            raise StoreError(
+                f"the database has schema {version}, and this version of ontarget knows {newest}; "
+                "install a newer one"
+            )
+        if 0 < version < newest and not allowed:
+            raise StoreError(
+                f"the database has schema {version}, and this version of ontarget needs {newest}; "
+                "back it up, then pass --migrate"
+            )
+        for number in range(version, newest):
+            for statement in MIGRATIONS[number]:
+                at.run(statement.format_map(database.types))
+            at.run("INSERT INTO schema_version VALUES (?)", (number + 1,))

@@ -1,0 +1,141 @@
+"""The contract of a store, as tests that every database has to pass."""
+
+from __future__ import annotations
+
+from ontarget.service.store import Batch, ConflictError, Progress, Store, StoredRun, reserve
+
+__all__ = ["StoreContract"]
+
+
+def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
+    """A run that is not stored yet; its contract is."""
+    with store.database.write() as at:
+        found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
+        contract = int(found[0][0]) if found else reserve(at, 1)
+        if not found:
+            at.run("INSERT INTO contracts VALUES (?, 'c', 1, '{}', 0.0)", (contract,))
+    return StoredRun(
+        number=0, id=f"{agent}/{run}", agent=agent, run=run, contract=contract, target="0:",
+        started_at=1.0, next=next_step, state=b"s", last=0, status="OK", alarmed=0, marks=b"m",
+        intervened_at=None, updated_at=1.0, ended_at=None, met=None,
+    )  # fmt: skip
+
+
+def write(store: Store, run: StoredRun, expected: int, *steps: int) -> None:
+    """Move a run on by these steps."""
+    sent = [(step, b"sent %d" % step, b"answer %d" % step) for step in steps]
+    run.next = steps[-1] + 1
+    store.commit(Batch(at=2.0, progress=[Progress(run, expected, sent)]))
+
+
+class StoreContract:
+    """What a store promises. Subclass it, and give it a fixture ``store`` that is empty."""
+
+    def test_what_was_committed_is_found(self, store: Store) -> None:
+        """What was committed is found."""
+        run = a_run(store)
+        write(store, run, -1, 0, 1)
+        assert store.find_runs([run.id, "other"]) == {run.id: run}
+
+    def test_history_is_in_order_and_can_be_cut(self, store: Store) -> None:
+        """History is in order and can be cut."""
+        run, other = a_run(store), a_run(store, agent="b")
+        write(store, run, -1, 0)
+        write(store, other, -1, 0)
+        write(store, run, 1, 1, 2)
+        write(store, run, 3, 3)
+        assert [one.step for one in store.history(run)] == [0, 1, 2, 3]
+        middle = store.history(run, least=1, most=2)
+        assert [(one.step, bytes(one.answer)) for one in middle] == [
+            (1, b"answer 1"),
+            (2, b"answer 2"),
+        ]
+
+    def test_a_run_that_moved_on_is_refused_and_nothing_is_written(self, store: Store) -> None:
+        """A run that moved on is refused and nothing is written."""
+        run = a_run(store)
+        write(store, run, -1, 0)
+        write(store, run, 1, 1)
+        before = store.find_runs([run.id]), store.newest_event()
+        late, new = store.find_runs([run.id])[run.id], a_run(store, agent="b")
+        both = [Progress(new, -1, [(0, b"x", b"y")]), Progress(late, 1, [(1, b"x", b"y")])]
+        try:
+            store.commit(Batch(at=3.0, progress=both))
+        except ConflictError:
+            pass
+        else:
+            raise AssertionError("a run was moved on from where it no longer is")
+        assert (store.find_runs([run.id]), store.newest_event()) == before
+        assert store.find_runs([new.id]) == {}
+
+    def test_a_run_begins_once(self, store: Store) -> None:
+        """A run begins once."""
+        write(store, a_run(store), -1, 0)
+        try:
+            write(store, a_run(store), -1, 0)
+        except ConflictError:
+            return
+        raise AssertionError("a run began twice")
+
+    def test_events_follow_commits(self, store: Store) -> None:
+        """Events follow commits."""
+        run = a_run(store)
+        write(store, run, -1, 0)
+        first = store.newest_event()
+        write(store, run, 1, 1, 2)
+        assert [one.step for one in store.events(first, 10)] == [1, 2]
+        assert [one.step for one in store.events(0, 2)] == [0, 1]
+        assert store.events(store.newest_event(), 10) == []
+
+    def test_runs_are_listed_with_their_last_answer(self, store: Store) -> None:
+        """Runs are listed with their last answer."""
+        for name in "abc":
+            write(store, a_run(store, agent=name), -1, 0, 1)
+        page = store.runs(limit=2)
+        assert [(run.agent, last) for run, last in page] == [("a", b"answer 1"), ("b", b"answer 1")]
+        rest = store.runs(after=page[-1][0].number)
+        assert [run.agent for run, _ in rest] == ["c"]
+        assert [run.agent for run, _ in store.runs(agent="b")] == ["b"]
+        assert store.runs(ended=True) == []
+        assert [one["agent"] for one in store.agents(after="a")] == ["b", "c"]
+
+    def test_a_forgotten_run_leaves_nothing(self, store: Store) -> None:
+        """A forgotten run leaves nothing."""
+        run, other = a_run(store), a_run(store, agent="b")
+        write(store, run, -1, 0, 1)
+        write(store, other, -1, 0)
+        store.forget_runs([run])
+        assert store.find_runs([run.id]) == {}
+        assert [one.run for one in store.events(0, 10)] == [other.number]
+
+    def test_ids_are_never_given_twice(self, store: Store) -> None:
+        """Ids are never given twice."""
+        run = a_run(store)
+        write(store, run, -1, 0)
+        last = store.newest_event()
+        store.forget_runs([run])
+        write(store, a_run(store, agent="b"), -1, 0)
+        assert store.newest_event() > last
+
+    def test_alarms_and_messages_come_with_the_steps(self, store: Store) -> None:
+        """Alarms and messages come with the steps."""
+        run = a_run(store)
+        batch = Batch(
+            at=2.0,
+            progress=[Progress(run, -1, [(0, b"x", b"y")])],
+            raised=[(run.id, "alarm-1", "target", "p is low")],
+            messages=[("alarm-1", "ops", b"{}")],
+        )
+        store.commit(batch)
+        with store.database.read() as at:
+            assert at.rows("SELECT id, run, cleared_at FROM alarms") == [
+                ("alarm-1", run.number, None)
+            ]
+            assert at.rows("SELECT alarm, hook, state FROM outbox") == [
+                ("alarm-1", "ops", "waiting")
+            ]
+        run.next = 2
+        end = Batch(at=3.0, progress=[Progress(run, 1, [(1, b"x", b"y")])], cleared=["alarm-1"])
+        store.commit(end)
+        with store.database.read() as at:
+            assert at.rows("SELECT cleared_at FROM alarms") == [(3.0,)]

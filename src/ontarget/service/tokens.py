@@ -1,0 +1,85 @@
+"""Tokens: who may report, read or administer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ontarget.errors import InputError
+from ontarget.service.store import Store
+
+__all__ = ["SCOPES", "Tokens"]
+
+SCOPES: Final = ("report", "read", "admin")
+_REMEMBERED: Final = 10.0  # seconds that a token may still be taken for after it was revoked
+
+
+class Tokens:
+    """The tokens of a service: ``ot_<id>_<secret>``, of which only a checksum is stored.
+
+    Parameters
+    ----------
+    store
+        Where they are kept.
+    clock
+        What tells the time, in seconds.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, tuple[str, frozenset[str]]] = {}
+        self._read_at = float("-inf")
+
+    def create(self, scopes: Iterable[str], *, note: str = "", at: float = 0.0) -> str:
+        """A new token; it is shown this once."""
+        wanted = sorted(set(scopes))
+        if not wanted or not set(wanted) <= set(SCOPES):
+            raise InputError(f"scopes need some of {', '.join(SCOPES)}, got {', '.join(wanted)}")
+        number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        with self._store.database.write() as writing:
+            writing.run(
+                "INSERT INTO tokens VALUES (?, ?, ?, ?, ?)",
+                (number, _digest(secret), " ".join(wanted), note, at),
+            )
+        self._read_at = float("-inf")
+        return f"ot_{number}_{secret}"
+
+    def revoke(self, number: str) -> bool:
+        """Whether there was a token with this id."""
+        with self._store.database.write() as writing:
+            found = writing.run("DELETE FROM tokens WHERE id = ?", (number,))
+        self._read_at = float("-inf")
+        return found == 1
+
+    def scopes_of(self, token: str) -> frozenset[str]:
+        """What a token allows; nothing if it is none of ours. An admin may do everything."""
+        kind, _, rest = token.partition("_")
+        number, _, secret = rest.partition("_")
+        stored, scopes = self._all().get(number, ("", frozenset[str]()))
+        # Compared even if there is no such token, so that time tells nothing.
+        same = hmac.compare_digest(_digest(secret), stored or _digest(""))
+        if not (same and stored and kind == "ot"):
+            return frozenset()
+        return frozenset(SCOPES) if "admin" in scopes else scopes
+
+    def any(self) -> bool:
+        """Whether there is any token."""
+        return bool(self._all())
+
+    def _all(self) -> dict[str, tuple[str, frozenset[str]]]:
+        now = self._clock()
+        if now - self._read_at > _REMEMBERED:
+            with self._store.database.read() as at:
+                rows = at.rows("SELECT id, hash, scopes FROM tokens")
+            self._known = {row[0]: (row[1], frozenset(row[2].split())) for row in rows}
+            self._read_at = now
+        return self._known
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

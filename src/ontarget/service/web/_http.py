@@ -1,0 +1,199 @@
+"""What every request goes through: size, address, token, rate, and errors as RFC 9457."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from ontarget.errors import InputError, OntargetError, StoreError
+from ontarget.service._writer import BusyError
+from ontarget.service.messages import Problem
+from ontarget.service.service import Service
+
+__all__ = ["Endpoint", "Refusal", "answered", "is_loopback", "json_response"]
+
+Handler: TypeAlias = Callable[[Request, Service], Awaitable[Response]]
+
+_log: Final = logging.getLogger("ontarget.service")
+_CLIENTS: Final = 10_000
+_STRICT: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Refusal(Exception):  # noqa: N818  # a refusal is an answer
+    """A request that gets a problem for an answer."""
+
+    def __init__(self, status: int, title: str, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        kind = f"urn:ontarget:{title.replace(' ', '-')}"
+        self.problem = Problem(status=status, title=title, detail=detail, type=kind)
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One line of the API: what is asked for, by whom, and what comes back."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    scope: str | None = "read"
+    takes: tuple[Any, ...] = ()  # the types that a body may have
+    gives: tuple[Any, ...] = ()
+    query: dict[str, Any] = field(default_factory=dict)
+    media: str = "application/json"
+
+
+class Buckets:
+    """How much each client may still send: a second's worth, filled as time goes by."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str, amount: int) -> float:
+        """Seconds to wait before sending again; 0 if the amount was taken."""
+        now = self._clock()
+        level, since = self._levels.pop(client, (self._rate, now))
+        level = min(self._rate, level + (now - since) * self._rate)
+        # A batch larger than a second's worth passes when nothing was sent for a second.
+        wait = 0.0 if level >= min(amount, self._rate) else (amount - level) / self._rate
+        self._levels[client] = (level - amount if wait == 0.0 else level), now
+        while len(self._levels) > _CLIENTS:
+            self._levels.popitem(last=False)
+        return wait
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A value as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def answered(
+    endpoint: Endpoint, service: Service, *, open_to_all: bool
+) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint as Starlette calls it; ``open_to_all``: no token is needed."""
+
+    async def respond(request: Request) -> Response:
+        try:
+            await _admit(request, endpoint, service, open_to_all=open_to_all)
+            response = await endpoint.handler(request, service)
+        except Exception as error:
+            response = _refused(error)
+        for name, value in _STRICT.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return respond
+
+
+async def _admit(
+    request: Request, endpoint: Endpoint, service: Service, *, open_to_all: bool
+) -> None:
+    """Refuse whoever may not ask for this."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    request.state.client = request.client.host if request.client else ""
+    if endpoint.scope is None:
+        return
+    if token:
+        scopes = await run_in_threadpool(service.tokens.scopes_of, token.strip())
+        if kind.lower() != "bearer" or not scopes:
+            raise Refusal(
+                401, "unknown token", "send a token of this service", www_authenticate="Bearer"
+            )
+        if endpoint.scope not in scopes:
+            raise Refusal(403, "not allowed", f"this needs a token with the scope {endpoint.scope}")
+        request.state.client = token.split("_")[1]
+        return
+    if not open_to_all:
+        detail = "send a token: Authorization: Bearer ot_…"
+        raise Refusal(401, "no token", detail, www_authenticate="Bearer")
+    # Without tokens, a page in a browser on this machine must not be able to talk to the service.
+    if not is_loopback(request.url.hostname or ""):
+        raise Refusal(403, "not local", "without a token the service answers to 127.0.0.1 only")
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"http://{request.headers.get('host', '')}":
+        raise Refusal(403, "not local", "without a token no other page may ask")
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """The body, unless it is too large."""
+    said = request.headers.get("content-length", "0")
+    if said.isdigit() and int(said) > most:
+        raise Refusal(413, "too large", f"a request has at most {most:,} bytes", connection="close")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise Refusal(
+                413, "too large", f"a request has at most {most:,} bytes", connection="close"
+            )
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def decoded(request: Request, service: Service, kind: Any) -> Any:
+    """The body as a type."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise Refusal(415, "not JSON", "send content-type: application/json")
+    body = await body_of(request, service.limits.body_bytes)
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+        raise Refusal(400, "wrong body", str(error)) from None
+
+
+def _refused(error: Exception) -> Response:
+    if isinstance(error, Refusal):
+        return problem_response(error.problem, error.headers)
+    if isinstance(error, BusyError):
+        busy = Problem(status=429, title="busy", detail=str(error), type="urn:ontarget:busy")
+        return problem_response(busy, {"retry-after": "1"})
+    if isinstance(error, StoreError):
+        _log.error("the store failed: %s", error)
+        detail = "the store cannot be written; nothing was taken, send it again"
+        down = Problem(status=503, title="store", detail=detail, type="urn:ontarget:store")
+        return problem_response(down, {"retry-after": "5"})
+    if isinstance(error, InputError | OntargetError):
+        return problem_response(
+            Problem(status=422, title="refused", detail=str(error), type="urn:ontarget:refused")
+        )
+    if isinstance(error, HTTPException):
+        return problem_response(Problem(status=error.status_code, title=error.detail))
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=400)
+    _log.error("a request failed", exc_info=error)
+    return problem_response(Problem(status=500, title="error", detail="see the service's log"))
+
+
+def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
+    """A problem as RFC 9457 has it."""
+    return Response(
+        msgspec.json.encode(problem), problem.status, headers, media_type="application/problem+json"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,309 @@
+"""What the API shows of the store, as types that it can describe."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from ontarget.service._export import parquet_of
+from ontarget.service._records import (
+    acknowledge,
+    alarms,
+    deliveries,
+    runs_of,
+    silence,
+    try_again,
+)
+from ontarget.service.contracts import ContractSpec, Held
+from ontarget.service.messages import Answer
+from ontarget.service.service import Service
+from ontarget.service.store import Store, StoredRun
+from ontarget.service.web._http import Refusal
+
+__all__ = ["alarm", "contracts", "episodes", "history", "page", "page_of", "runs_of", "try_again"]
+
+T = TypeVar("T")
+_HISTORY = 10_000  # answers of one response
+_MOST = 2**63 - 1
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Some items, and where to go on: send ``next`` as ``after``."""
+
+    items: list[T]
+    next: str | None = None
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """A run and its present outlook."""
+
+    id: str
+    agent: str
+    run: str
+    target: str
+    started_at: str
+    ended_at: str | None
+    met: bool | None
+    intervened_at: int | None
+    steps: int
+    last: Answer
+
+
+class RunHistory(msgspec.Struct, frozen=True):
+    """A run, with its answers from a step on."""
+
+    run: RunView
+    answers: list[msgspec.Raw]
+    next: int | None = None
+
+
+class AgentView(msgspec.Struct, frozen=True):
+    """An agent, with its runs counted."""
+
+    agent: str
+    runs: int
+    open: int
+    in_alarm: int
+    seen_at: float
+
+
+class AlarmView(msgspec.Struct, frozen=True):
+    """An alarm."""
+
+    id: str
+    kind: str
+    reason: str
+    raised_at: str
+    cleared_at: str | None
+    acknowledged_at: str | None
+    acknowledged_by: str | None
+    note: str | None
+    run_id: str
+    agent: str
+    run: str
+
+
+class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Who has seen an alarm, and what they say."""
+
+    by: Annotated[str, Meta(min_length=1, max_length=200)]
+    note: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+class Silence(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """For how long."""
+
+    minutes: Annotated[float, Meta(gt=0, le=100_000)]
+
+
+class ContractView(msgspec.Struct, frozen=True):
+    """A contract in force."""
+
+    version: int
+    spec: ContractSpec
+    horizon: int
+    features: list[str]
+    thresholds: list[float | None]
+
+
+class DeliveryView(msgspec.Struct, frozen=True):
+    """A message about an alarm."""
+
+    id: int
+    alarm: str
+    hook: str
+    created_at: float
+    attempts: int
+    due_at: float
+    state: str
+    error: str
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """How many were deleted."""
+
+    deleted: int
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """The message that will be tried again."""
+
+    id: int
+
+
+class NewToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a token is for."""
+
+    scopes: Annotated[list[Literal["report", "read", "admin"]], Meta(min_length=1, max_length=3)]
+    note: Annotated[str, Meta(max_length=200)] = ""
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token."""
+
+    token: str
+
+
+def page_of(request: Request, *, number: bool) -> tuple[Any, int]:
+    """Where a page begins, and how long it is."""
+    limit = whole(request.query_params.get("limit", "100"))
+    if not 1 <= limit <= 1_000:
+        raise Refusal(400, "wrong limit", "limit needs 1 to 1000")
+    after = request.query_params.get("after", "")
+    if "\0" in after:
+        raise Refusal(400, "wrong after", "after needs what the last page gave as next")
+    return (whole(after or "0") if number else after), limit
+
+
+def whole(text: str) -> int:
+    """A number of an address."""
+    if not (text.isascii() and text.isdigit()) or int(text[:20]) > _MOST:
+        raise Refusal(400, "wrong number", "this needs a whole number")
+    return int(text)
+
+
+def flag(text: str) -> bool:
+    """A yes or no of an address."""
+    if text not in ("true", "false"):
+        raise Refusal(400, "wrong value", "this needs true or false")
+    return text == "true"
+
+
+def page(items: list[T], keys: list[Any], limit: int) -> Page[T]:
+    """A page of items; ``keys`` are what the next one would come after."""
+    return Page(items, str(keys[-1]) if len(items) == limit else None)
+
+
+async def stored_run(service: Service, key: str) -> StoredRun:
+    """A run by its id."""
+    found = await run_in_threadpool(service.store.find_runs, [key.replace("\0", "")])
+    if not found:
+        raise Refusal(404, "unknown run", "there is no run with this id")
+    return next(iter(found.values()))
+
+
+def run_view(run: StoredRun, last: bytes) -> RunView:
+    """A run and its present outlook."""
+    return RunView(
+        id=run.id,
+        agent=run.agent,
+        run=run.run,
+        target=run.target,
+        started_at=_moment(run.started_at) or "",
+        ended_at=_moment(run.ended_at),
+        met=None if run.met is None else bool(run.met),
+        intervened_at=run.intervened_at,
+        steps=run.next,
+        last=msgspec.json.decode(last, type=Answer),
+    )
+
+
+def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
+    """A run with its answers, from the step that the request names."""
+    least = whole(request.query_params.get("from", "0"))
+    most = min(run.next, least + _HISTORY) - 1
+    answers = service.store.history(run, least=least, most=most)
+    last = service.store.history(run, least=run.next - 1)[-1]
+    raw = [msgspec.Raw(bytes(one.answer)) for one in answers]
+    following = most + 1 if most + 1 < run.next else None
+    return RunHistory(run_view(run, bytes(last.answer)), raw, following)
+
+
+def alarms_page(service: Service, after: int, limit: int, is_open: bool | None) -> Page[AlarmView]:
+    """One page of alarms."""
+    found = alarms(service.store, after=after, limit=limit, is_open=is_open)
+    return page([_alarm(one) for one in found], [one["number"] for one in found], limit)
+
+
+def alarm(service: Service, key: str) -> AlarmView:
+    """One alarm."""
+    found = alarms(service.store, alarm=key.replace("\0", ""))
+    if not found:
+        raise Refusal(404, "unknown alarm", "there is no alarm with this id")
+    return _alarm(found[0])
+
+
+def acknowledged(service: Service, key: str, said: Acknowledgement) -> None:
+    """Acknowledge an alarm."""
+    name = key.replace("\0", "")
+    by, note = said.by.replace("\0", ""), said.note.replace("\0", "")
+    if not acknowledge(service.store, name, by=by, note=note, at=service.clock()):
+        raise Refusal(404, "unknown alarm", "there is no alarm with this id")
+
+
+def silenced(service: Service, agent: str, said: Silence) -> None:
+    """Silence an agent."""
+    silence(service.store, agent, until=service.clock() + 60.0 * said.minutes)
+
+
+def contracts(service: Service) -> list[ContractView]:
+    """The contracts in force."""
+    service.contracts.reload()
+    return [contract_view(held) for held in service.contracts.all()]
+
+
+def contract_view(held: Held) -> ContractView:
+    """A contract in force."""
+    fitted = held.monitor.fitted
+    triggers = held.fleet(held.spec.target).triggers
+    return ContractView(
+        held.version,
+        held.spec,
+        fitted.horizon,
+        list(fitted.schema.names),
+        [one.threshold if abs(one.threshold) < 1e300 else None for one in triggers],
+    )
+
+
+def deliveries_page(
+    service: Service, after: int, limit: int, state: str | None
+) -> Page[DeliveryView]:
+    """One page of messages."""
+    found = deliveries(service.store, after=after, limit=limit, state=state)
+    items = [DeliveryView(**one) for one in found]
+    return page(items, [one.id for one in items], limit)
+
+
+def episodes(service: Service, name: str | None) -> bytes:
+    """Finished runs of a contract, all its versions, as Parquet."""
+    held = service.contracts.named(name)
+    with service.store.database.read() as at:
+        numbers = at.rows("SELECT id FROM contracts WHERE name = ?", (held.spec.name,))
+        keys = [
+            row[0]
+            for (number,) in numbers
+            for row in at.rows(
+                "SELECT id FROM runs WHERE contract = ? AND met IS NOT NULL ORDER BY number",
+                (number,),
+            )
+        ]
+    runs = service.store.find_runs(keys)
+    ended = [runs[key] for key in keys if key in runs]
+    return parquet_of(service.store, ended, held.monitor.fitted.schema.names)
+
+
+def counts(store: Store) -> dict[str, int]:
+    """Runs and alarms that are open, and messages by state."""
+    with store.database.read() as at:
+        states = at.rows("SELECT state, COUNT(*) FROM outbox GROUP BY state")
+        runs = at.rows("SELECT COUNT(*) FROM runs WHERE ended_at IS NULL")[0][0]
+        open_alarms = at.rows("SELECT COUNT(*) FROM alarms WHERE cleared_at IS NULL")[0][0]
+    return {"runs": int(runs), "alarms": int(open_alarms), **{s: int(n) for s, n in states}}
+
+
+def _alarm(found: dict[str, Any]) -> AlarmView:
+    times = {name: _moment(found[name]) for name in ("raised_at", "cleared_at", "acknowledged_at")}
+    shown = {name: one for name, one in found.items() if name not in ("number", "contract")}
+    return AlarmView(**{**shown, **times})
+
+
+def _moment(at: float | None) -> str | None:
+    if at is None:
+        return None
+    said = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return said.replace("+00:00", "Z")

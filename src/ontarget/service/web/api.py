@@ -1,0 +1,443 @@
+"""The HTTP API, version 1: one table of endpoints, which also describes itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ontarget.service._chores import chores
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.engine import Reply
+from ontarget.service.health import Health, HealthWatch
+from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
+from ontarget.service.service import Service
+from ontarget.service.web import _views as views
+from ontarget.service.web._events import Streams
+from ontarget.service.web._http import (
+    Buckets,
+    Endpoint,
+    Refusal,
+    answered,
+    body_of,
+    decoded,
+    json_response,
+    problem_response,
+)
+from ontarget.service.web._metrics import Metrics
+from ontarget.service.web._openapi import described
+
+__all__ = ["create_app"]
+
+T = TypeVar("T")
+
+_one: Final = msgspec.json.Decoder(StepMessage)
+_many: Final = msgspec.json.Decoder(list[StepMessage])
+_raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_PAGE: Final = {
+    "after": {"type": "string", "maxLength": 300},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+}
+_TEXT: Final = {"type": "string", "maxLength": 200}
+_FLAG: Final = {"type": "boolean"}
+
+
+class Api:
+    """The endpoints of one service.
+
+    Parameters
+    ----------
+    service
+        What answers.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.metrics = Metrics()
+        self.streams = Streams(service.store, most=service.limits.streams)
+        self._buckets = Buckets(service.limits.steps_per_second)
+        self._health: dict[int, HealthWatch] = {}
+
+    def endpoints(self) -> list[Endpoint]:
+        """All of them."""
+        admin = {"scope": "admin"}
+        return [
+            Endpoint(
+                "POST", "/v1/steps", self.steps, "Report steps: one, an array, or NDJSON.",
+                scope="report", takes=(StepMessage, list[StepMessage]),
+                gives=(Answer, list[dict[str, Any]]),
+            ),
+            Endpoint(
+                "POST", "/v1/runs/{id}/end", self.end, "End a run.",
+                scope="report", takes=(EndMessage,), gives=(Answer,),
+            ),
+            Endpoint(
+                "GET", "/v1/runs", self.runs, "Runs, in the order in which they began.",
+                gives=(views.Page[views.RunView],), query={**_PAGE, "agent": _TEXT, "open": _FLAG},
+            ),
+            Endpoint("GET", "/v1/runs/{id}", self.run, "A run and its history.",
+                     gives=(views.RunHistory,), query={"from": {"type": "integer", "minimum": 0}}),
+            Endpoint("DELETE", "/v1/runs/{id}", self.delete_run, "Delete a run.",
+                     gives=(views.Deleted,), **admin),
+            Endpoint("GET", "/v1/agents", self.agents, "Agents by name.",
+                     gives=(views.Page[views.AgentView],), query=_PAGE),
+            Endpoint("DELETE", "/v1/agents/{agent}", self.delete_agent,
+                     "Delete an agent with all its runs.", gives=(views.Deleted,), **admin),
+            Endpoint("GET", "/v1/alarms", self.alarms, "Alarms, in the order of their beginning.",
+                     gives=(views.Page[views.AlarmView],), query={**_PAGE, "open": _FLAG}),
+            Endpoint("POST", "/v1/alarms/{id}/acknowledge", self.acknowledge,
+                     "Acknowledge an alarm, with a note.", scope="report",
+                     takes=(views.Acknowledgement,), gives=(views.AlarmView,)),
+            Endpoint("POST", "/v1/alarms/{id}/silence", self.silence,
+                     "Send no messages about this alarm's agent for some minutes.", scope="report",
+                     takes=(views.Silence,), gives=(views.AlarmView,)),
+            Endpoint("GET", "/v1/contracts", self.contracts, "The contracts in force.",
+                     gives=(list[views.ContractView],)),
+            Endpoint("POST", "/v1/contracts", self.add_contract,
+                     "Put a contract in force: a new version, unless it says the same.",
+                     takes=(ContractSpec,), gives=(views.ContractView,), **admin),
+            Endpoint("GET", "/v1/contracts/{name}/health", self.health,
+                     "Whether a contract's probabilities come true.", gives=(Health,)),
+            Endpoint("GET", "/v1/deliveries", self.deliveries, "Messages about alarms.",
+                     gives=(views.Page[views.DeliveryView],),
+                     query={**_PAGE, "state": {"enum": ["waiting", "sent", "dead"]}}),
+            Endpoint("POST", "/v1/deliveries/{id}/retry", self.retry, "Try a dead message again.",
+                     gives=(views.Retried,), **admin),
+            Endpoint("POST", "/v1/tokens", self.add_token, "Make a token; it is shown this once.",
+                     takes=(views.NewToken,), gives=(views.Token,), **admin),
+            Endpoint("DELETE", "/v1/tokens/{id}", self.revoke_token, "Revoke a token.",
+                     gives=(views.Deleted,), **admin),
+            Endpoint("GET", "/v1/episodes.parquet", self.episodes,
+                     "Finished runs, ready for ontarget fit.", media="application/octet-stream",
+                     query={"contract": _TEXT}),
+            Endpoint("GET", "/v1/events", self.events, "Answers as they are given, as events.",
+                     media="text/event-stream"),
+            Endpoint("GET", "/v1/openapi.json", self.describe, "This description.", scope=None),
+            Endpoint("GET", "/livez", self.livez, "Whether the process runs.", scope=None),
+            Endpoint("GET", "/readyz", self.readyz, "Whether steps can be taken.", scope=None),
+            Endpoint("GET", "/metrics", self.measured, "Metrics for Prometheus.",
+                     media="text/plain"),
+        ]  # fmt: skip
+
+    async def steps(self, request: Request, service: Service) -> Response:
+        """Take steps; an array is answered item by item."""
+        began = time.perf_counter()
+        body = await body_of(request, service.limits.body_bytes)
+        messages, single, lines = _read(request, body, service.limits.batch)
+        good = [one for one in messages if isinstance(one, StepMessage)]
+        self._hold_back(request.state.client, len(messages))
+        taken = await asyncio.wrap_future(service.writer.take(good)) if good else []
+        left = iter(taken)
+        replies = [next(left) if isinstance(one, StepMessage) else one for one in messages]
+        self._count(replies, time.perf_counter() - began)
+        if single:
+            return _response(replies[0])
+        encoded = [one if isinstance(one, bytes) else msgspec.json.encode(one) for one in replies]
+        if lines:
+            return Response(b"\n".join([*encoded, b""]), media_type="application/x-ndjson")
+        return Response(b"[" + b",".join(encoded) + b"]", media_type="application/json")
+
+    async def end(self, request: Request, service: Service) -> Response:
+        """End a run by its id."""
+        message = await decoded(request, service, EndMessage)
+        self._hold_back(request.state.client, 1)
+        run = await views.stored_run(service, request.path_params["id"])
+        whole = StepMessage(
+            agent=run.agent, run=run.run, end=True, **msgspec.structs.asdict(message)
+        )
+        (reply,) = await asyncio.wrap_future(service.writer.take([whole]))
+        self._count([reply], 0.0)
+        return _response(reply)
+
+    async def runs(self, request: Request, service: Service) -> Response:
+        """One page of runs."""
+        after, limit = views.page_of(request, number=True)
+        wanted = request.query_params.get("open")
+        found = await run_in_threadpool(
+            service.store.runs,
+            after=after,
+            limit=limit,
+            agent=request.query_params.get("agent"),
+            ended=None if wanted is None else not views.flag(wanted),
+        )
+        items = [views.run_view(run, last) for run, last in found]
+        return json_response(views.page(items, [run.number for run, _ in found], limit))
+
+    async def run(self, request: Request, service: Service) -> Response:
+        """One run with its answers."""
+        run = await views.stored_run(service, request.path_params["id"])
+        return json_response(await run_in_threadpool(views.history, service, run, request))
+
+    async def delete_run(self, request: Request, service: Service) -> Response:
+        """Delete a run."""
+        run = await views.stored_run(service, request.path_params["id"])
+        n = await self.in_writer(lambda: service.forget([run.id]))
+        return json_response(views.Deleted(n))
+
+    async def agents(self, request: Request, service: Service) -> Response:
+        """One page of agents."""
+        after, limit = views.page_of(request, number=False)
+        found = await run_in_threadpool(service.store.agents, after=after, limit=limit)
+        items = [views.AgentView(**one) for one in found]
+        return json_response(views.page(items, [one.agent for one in items], limit))
+
+    async def delete_agent(self, request: Request, service: Service) -> Response:
+        """Delete an agent with all its runs."""
+        agent = request.path_params["agent"]
+        n = await self.in_writer(lambda: service.forget(views.runs_of(service.store, agent)))
+        if not n:
+            raise Refusal(404, "unknown agent", "no run of this agent is stored")
+        return json_response(views.Deleted(n))
+
+    async def alarms(self, request: Request, service: Service) -> Response:
+        """One page of alarms."""
+        after, limit = views.page_of(request, number=True)
+        wanted = request.query_params.get("open")
+        return json_response(
+            await run_in_threadpool(
+                views.alarms_page,
+                service,
+                after,
+                limit,
+                None if wanted is None else views.flag(wanted),
+            )
+        )
+
+    async def acknowledge(self, request: Request, service: Service) -> Response:
+        """Acknowledge an alarm."""
+        said = await decoded(request, service, views.Acknowledgement)
+        alarm = request.path_params["id"]
+        await self.in_writer(lambda: views.acknowledged(service, alarm, said))
+        return json_response(await run_in_threadpool(views.alarm, service, alarm))
+
+    async def silence(self, request: Request, service: Service) -> Response:
+        """Silence an alarm's agent."""
+        said = await decoded(request, service, views.Silence)
+        found = await run_in_threadpool(views.alarm, service, request.path_params["id"])
+        await self.in_writer(lambda: views.silenced(service, found.agent, said))
+        return json_response(found)
+
+    async def contracts(self, request: Request, service: Service) -> Response:
+        """The contracts in force."""
+        return json_response(await self.in_writer(lambda: views.contracts(service)))
+
+    async def add_contract(self, request: Request, service: Service) -> Response:
+        """Put a contract in force."""
+        spec = await decoded(request, service, ContractSpec)
+        held = await self.in_writer(lambda: service.contracts.add(spec, at=service.clock()))
+        return json_response(views.contract_view(held))
+
+    async def health(self, request: Request, service: Service) -> Response:
+        """Whether a contract's probabilities come true."""
+        name = request.path_params["name"]
+        if name not in service.contracts.names:
+            raise Refusal(404, "unknown contract", "there is no contract of this name")
+        return json_response(await run_in_threadpool(self._health_of, name))
+
+    async def deliveries(self, request: Request, service: Service) -> Response:
+        """One page of messages about alarms."""
+        after, limit = views.page_of(request, number=True)
+        state = request.query_params.get("state")
+        return json_response(
+            await run_in_threadpool(views.deliveries_page, service, after, limit, state)
+        )
+
+    async def retry(self, request: Request, service: Service) -> Response:
+        """Try a dead message again."""
+        number = views.whole(request.path_params["id"])
+        if not await self.in_writer(
+            lambda: views.try_again(service.store, number, at=service.clock())
+        ):
+            raise Refusal(404, "unknown message", "there is no dead message with this id")
+        return json_response(views.Retried(number))
+
+    async def add_token(self, request: Request, service: Service) -> Response:
+        """Make a token."""
+        wanted = await decoded(request, service, views.NewToken)
+        token = await self.in_writer(
+            lambda: service.tokens.create(wanted.scopes, note=wanted.note, at=service.clock())
+        )
+        return json_response(views.Token(token))
+
+    async def revoke_token(self, request: Request, service: Service) -> Response:
+        """Revoke a token."""
+        number = request.path_params["id"]
+        if not await self.in_writer(lambda: service.tokens.revoke(number)):
+            raise Refusal(404, "unknown token", "there is no token with this id")
+        return json_response(views.Deleted(1))
+
+    async def episodes(self, request: Request, service: Service) -> Response:
+        """Finished runs of a contract as Parquet."""
+        name = request.query_params.get("contract")
+        found = await run_in_threadpool(views.episodes, service, name)
+        return Response(found, media_type="application/octet-stream")
+
+    async def events(self, request: Request, service: Service) -> Response:
+        """Answers as they are given."""
+        return self.streams.response(request)
+
+    async def describe(self, request: Request, service: Service) -> Response:
+        """The OpenAPI document."""
+        return json_response(described(self.endpoints()))
+
+    async def livez(self, request: Request, service: Service) -> Response:
+        """The process runs."""
+        return json_response({"status": "ok"})
+
+    async def readyz(self, request: Request, service: Service) -> Response:
+        """Whether steps can be taken."""
+        trouble = await run_in_threadpool(service.trouble)
+        if trouble:
+            return problem_response(Problem(status=503, title="not ready", detail=trouble))
+        return json_response({"status": "ok"})
+
+    async def measured(self, request: Request, service: Service) -> Response:
+        """Metrics for Prometheus."""
+        await run_in_threadpool(self._gauge)
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def in_writer(self, work: Callable[[], T]) -> T:
+        """What a function gives that runs where all writing happens."""
+        found: T = await asyncio.wrap_future(self.service.writer.run(work))
+        return found
+
+    def _health_of(self, name: str) -> Health:
+        held = self.service.contracts.named(name)
+        watch = self._health.get(held.id)
+        if watch is None:
+            watch = self._health[held.id] = HealthWatch(self.service.store, held)
+        return watch.health()
+
+    def _hold_back(self, client: str, n: int) -> None:
+        wait = self._buckets.take(client, n)
+        if wait > 0.0:
+            detail = f"more than {self.service.limits.steps_per_second:g} steps per second"
+            raise Refusal(429, "too fast", detail, retry_after=str(int(wait) + 1))
+
+    def _count(self, replies: Sequence[Reply], seconds: float) -> None:
+        refused = sum(not isinstance(one, bytes) for one in replies)
+        self.metrics.steps.labels("taken").inc(len(replies) - refused)
+        if refused:
+            self.metrics.steps.labels("refused").inc(refused)
+        self.metrics.batch.observe(len(replies))
+        self.metrics.seconds.observe(seconds)
+
+    def _gauge(self) -> None:
+        service, metrics = self.service, self.metrics
+        metrics.ready.set(not service.trouble())
+        counted = views.counts(service.store)
+        metrics.open_runs.set(counted["runs"])
+        metrics.open_alarms.set(counted["alarms"])
+        for state in ("waiting", "sent", "dead"):
+            metrics.deliveries.labels(state).set(counted.get(state, 0))
+        for name in service.contracts.names:
+            verdict = self._health_of(name).verdict
+            for one in ("calibrated", "drifting", "too few runs"):
+                metrics.health.labels(name, one).set(one == verdict)
+
+
+def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
+    """The service as an ASGI application.
+
+    Parameters
+    ----------
+    service
+        What answers; closed when the application shuts down.
+    open_to_all
+        Whether requests need no token; for a service that only this machine can reach.
+    """
+    api = Api(service)
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            woken.set()
+            api.streams.wake()
+
+        def committed() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(wake)
+
+        service.listeners.append(committed)
+        tasks = [
+            asyncio.create_task(service.courier.work(api.in_writer, woken)),
+            asyncio.create_task(chores(service, api.in_writer)),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            service.listeners.remove(committed)
+            await run_in_threadpool(service.close)
+
+    routes = [
+        Route(one.path, answered(one, service, open_to_all=open_to_all), methods=[one.method])
+        for one in api.endpoints()
+    ]
+    app = Starlette(routes=routes, lifespan=life, exception_handlers={404: _missing, 405: _missing})
+    app.state.api = api
+    return app
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    title = "not found" if status == 404 else "wrong method"
+    headers = getattr(error, "headers", None)
+    return problem_response(Problem(status=status, title=title), headers)
+
+
+def _read(
+    request: Request, body: bytes, most: int
+) -> tuple[list[StepMessage | Problem], bool, bool]:
+    """The messages of a body, whether it was one alone, and whether it was lines."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind in ("application/x-ndjson", "application/jsonl"):
+        parts: list[bytes | msgspec.Raw] = [line for line in body.splitlines() if line.strip()]
+        return _each(parts, most), False, True
+    if kind != "application/json":
+        raise Refusal(
+            415, "not JSON", "send content-type: application/json or application/x-ndjson"
+        )
+    try:
+        if body.lstrip()[:1] != b"[":
+            return [_one.decode(body)], True, False
+        try:
+            found: list[StepMessage | Problem] = list(_many.decode(body))
+        except msgspec.ValidationError:  # item by item, to say which are wrong
+            found = _each(list(_raw.decode(body)), most)
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+        raise Refusal(400, "wrong body", str(error)) from None
+    if len(found) > most:
+        raise Refusal(413, "too large", f"a request has at most {most:,} steps")
+    return found, False, False
+
+
+def _each(parts: Sequence[bytes | msgspec.Raw], most: int) -> list[StepMessage | Problem]:
+    if len(parts) > most:
+        raise Refusal(413, "too large", f"a request has at most {most:,} steps")
+    found: list[StepMessage | Problem] = []
+    for part in parts:
+        try:
+            found.append(_one.decode(part))
+        except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+            kind = "urn:ontarget:wrong-body"
+            found.append(Problem(status=400, title="wrong body", detail=str(error), type=kind))
+    return found
+
+
+def _response(reply: Reply) -> Response:
+    if isinstance(reply, bytes):
+        return Response(reply, media_type="application/json")
+    return problem_response(reply)

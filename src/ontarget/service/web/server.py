@@ -1,0 +1,114 @@
+"""The service on a port: uvicorn with limits, and a shutdown that finishes what it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Final
+
+import uvicorn
+
+from ontarget.errors import InputError, OntargetError
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.service import Service
+from ontarget.service.web._http import is_loopback
+from ontarget.service.web.api import create_app
+
+__all__ = ["serve_on"]
+
+_log: Final = logging.getLogger("ontarget.service")
+
+
+def serve_on(
+    service: Service,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8400,
+    reread: Callable[[], Sequence[ContractSpec]] | None = None,
+    started: Callable[[], None] | None = None,
+) -> None:
+    """Answer requests until the process is told to stop.
+
+    Parameters
+    ----------
+    service
+        What answers; it is closed at the end.
+    host, port
+        Where to listen. An address that other machines reach needs a token first.
+    reread
+        Gives the contracts anew when the process gets SIGHUP.
+    started
+        Called when requests are answered.
+    """
+    local = is_loopback(host)
+    if not local and not service.tokens.any():
+        raise InputError(
+            f"host {host!r} can be reached from other machines, and there is no token yet; make "
+            "one with --new-token admin, or stay on 127.0.0.1"
+        )
+    app = create_app(service, open_to_all=local)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        backlog=2048,
+        limit_concurrency=4096,  # the default has no limit
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=20,
+        h11_max_incomplete_event_size=65536,
+    )
+    _Server(config, app.state.api.streams.close, started, _reloader(service, reread)).run()
+
+
+class _Server(uvicorn.Server):
+    """Ends event streams when it is told to stop, since a shutdown waits for every response."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        end_streams: Callable[[], None],
+        started: Callable[[], None] | None,
+        reload: Callable[[], None] | None,
+    ) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+        self._tell = started
+        self._reload = reload
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self._reload is not None and hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+        if self.started and self._tell is not None:
+            self._tell()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._end_streams()
+        super().handle_exit(sig, frame)
+
+
+def _reloader(
+    service: Service, reread: Callable[[], Sequence[ContractSpec]] | None
+) -> Callable[[], None] | None:
+    if reread is None:
+        return None
+
+    def add() -> None:
+        try:
+            for spec in reread():
+                service.contracts.add(spec, at=service.clock())
+        except OntargetError as error:  # what is in force stays so
+            _log.error("the contracts were not reloaded: %s", error)
+
+    return lambda: _ignore(service.writer.run(add))
+
+
+def _ignore(_: object) -> None:
+    """Nobody waits for this."""

@@ -1,0 +1,302 @@
+"""The API takes steps, shows what it has, and refuses what it should."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from ontarget import Episodes, GoalMonitor
+from ontarget.errors import StoreError
+from ontarget.service import ContractSpec, Limits, Service, create_app, run_id
+
+LOCAL = "http://127.0.0.1:8400"
+
+
+def made(url: str, model: Path, folder: Path, **options: Any) -> Service:
+    spec = ContractSpec(name="walk", model=str(model), target="0:", false_alarm_rate=0.2)
+    return Service(url, [spec], models=folder / "models", **options)
+
+
+@pytest.fixture
+def service(url: str, model: Path, tmp_path: Path) -> Service:
+    return made(url, model, tmp_path)
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(create_app(service), base_url=LOCAL) as found:
+        yield found
+
+
+def step(number: int, agent: str = "a", **more: Any) -> dict[str, Any]:
+    state = {"x0": 0.1 * number, "x1": -0.2}
+    return {"agent": agent, "run": "1", "step": number, "state": state, **more}
+
+
+def whole_runs(client: TestClient, rewards: list[float]) -> None:
+    """One run of each of as many agents, which earn this at every step."""
+    for number in range(7):
+        more = {"end": True, "state": None} if number == 6 else {}
+        sent = [
+            step(number, f"a{i}", **({"reward": reward, **more} if number else {}))
+            for i, reward in enumerate(rewards)
+        ]
+        answers = client.post("/v1/steps", json=sent).json()
+    assert {one["status"] for one in answers} == {"DONE"}
+
+
+def test_one_step_an_array_and_lines_are_answered_alike(client: TestClient) -> None:
+    one = client.post("/v1/steps", json=step(0))
+    assert one.status_code == 200
+    assert {"p", "spread", "low", "high", "status", "threshold", "so_far"} <= one.json().keys()
+    array = client.post("/v1/steps", json=[step(0), step(0, "b")]).json()
+    assert array[0] == {**one.json(), "duplicate": True}
+    lines = "\n".join(msgspec.json.encode(step(0, agent)).decode() for agent in "ab")
+    headers = {"content-type": "application/x-ndjson"}
+    answers = client.post("/v1/steps", content=lines, headers=headers).text.splitlines()
+    assert [msgspec.json.decode(line) for line in answers] == [
+        array[0],
+        {**array[1], "duplicate": True},
+    ]
+
+
+def test_a_batch_is_answered_item_by_item(client: TestClient) -> None:
+    sent = [step(0), {"agent": "b"}, step(3, "c"), step(0, "d", color="red")]
+    good, short, gap, unknown = client.post("/v1/steps", json=sent).json()
+    assert good["status"] == "OK"
+    assert (short["status"], short["detail"]) == (400, "Object missing required field `step`")
+    assert (gap["status"], gap["expected"]) == (409, 0)
+    assert "color" in unknown["detail"]
+
+
+def test_problems_are_those_of_rfc_9457(client: TestClient) -> None:
+    client.post("/v1/steps", json=step(0))
+    refused = client.post("/v1/steps", json=step(2))
+    assert refused.status_code == 409
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.json() == {
+        "status": 409, "title": "gap", "detail": "step 1 has not arrived",
+        "type": "urn:ontarget:gap", "expected": 1, "agent": "a", "run": "1", "step": 2,
+    }  # fmt: skip
+    for path in ("/nowhere", "/v1/runs/none", "/v1/alarms/none/acknowledge"):
+        assert client.get(path).headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"[1, 2", "application/json", 400),
+        (b"{}", "text/plain", 415),
+        (b'{"agent": "a\\u0000", "run": "1", "step": 0}', "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+    ],
+)
+def test_a_wrong_body_is_refused(client: TestClient, body: bytes, kind: str, status: int) -> None:
+    found = client.post("/v1/steps", content=body, headers={"content-type": kind})
+    assert found.status_code == status
+
+
+def test_runs_and_their_history_are_shown(client: TestClient) -> None:
+    for agent in "abc":
+        client.post("/v1/steps", json=[step(0, agent), step(1, agent)])
+    page = client.get("/v1/runs", params={"limit": 2}).json()
+    assert [run["agent"] for run in page["items"]] == ["a", "b"]
+    rest = client.get("/v1/runs", params={"after": page["next"]}).json()
+    assert [run["agent"] for run in rest["items"]] == ["c"]
+    assert rest["next"] is None
+    found = client.get(f"/v1/runs/{run_id('a', '1')}").json()
+    assert [one["step"] for one in found["answers"]] == [0, 1]
+    assert found["run"]["last"] == found["answers"][-1]
+    later = client.get(f"/v1/runs/{run_id('a', '1')}", params={"from": 1}).json()
+    assert [one["step"] for one in later["answers"]] == [1]
+    agents = client.get("/v1/agents", params={"limit": 1}).json()
+    assert (agents["items"][0]["agent"], agents["next"]) == ("a", "a")
+
+
+def test_a_run_ends_by_its_id(client: TestClient) -> None:
+    client.post("/v1/steps", json=step(0))
+    key = run_id("a", "1")
+    end = client.post(f"/v1/runs/{key}/end", json={"step": 1, "reward": 2.0})
+    assert (end.json()["status"], end.json()["p"]) == ("DONE", 1.0)
+    again = client.post(f"/v1/runs/{key}/end", json={"step": 1, "reward": 2.0})
+    assert again.json()["duplicate"] is True
+    assert client.get("/v1/runs", params={"open": "true"}).json()["items"] == []
+
+
+def test_an_alarm_is_shown_acknowledged_and_cleared(client: TestClient) -> None:
+    client.post("/v1/steps", json=[step(0), step(1, reward=-30.0)])
+    (alarm,) = client.get("/v1/alarms", params={"open": "true"}).json()["items"]
+    assert alarm["agent"] == "a"
+    assert "alarm below" in alarm["reason"]
+    said = client.post(
+        f"/v1/alarms/{alarm['id']}/acknowledge", json={"by": "Ada", "note": "on my way"}
+    ).json()
+    assert (said["acknowledged_by"], said["note"]) == ("Ada", "on my way")
+    assert client.post(f"/v1/alarms/{alarm['id']}/silence", json={"minutes": 5}).status_code == 200
+    client.post("/v1/steps", json={"agent": "a", "run": "1", "step": 2, "end": True})
+    assert client.get("/v1/alarms", params={"open": "true"}).json()["items"] == []
+
+
+def test_contracts_are_added_and_versioned(client: TestClient, model: Path) -> None:
+    spec = {"name": "walk", "model": str(model), "target": "1:", "alarm_below": 0.5}
+    assert client.post("/v1/contracts", json=spec).json()["version"] == 2
+    (found,) = client.get("/v1/contracts").json()
+    assert (found["version"], found["thresholds"], found["horizon"]) == (2, [0.5], 6)
+    wrong = client.post("/v1/contracts", json={**spec, "model": "nowhere"})
+    assert (wrong.status_code, wrong.json()["title"]) == (422, "refused")
+
+
+def test_recorded_runs_are_ready_for_fit(client: TestClient, tmp_path: Path) -> None:
+    whole_runs(client, [0.5, -0.5] * 15)
+    got = client.get("/v1/episodes.parquet").content
+    frame = pl.read_parquet(io.BytesIO(got))
+    assert frame.columns == ["episode", "step", "reward", "x0", "x1"]
+    path = tmp_path / "runs.parquet"
+    path.write_bytes(got)
+    episodes = Episodes.read(path)
+    assert len(episodes) == 30
+    assert sorted(set(episodes.outcomes.tolist())) == [-3.0, 3.0]
+    fitted = GoalMonitor(min_calibration=5).fit(episodes, progress=False)
+    assert fitted.fitted.horizon == 6
+
+
+def test_health_is_said_once_there_are_enough_runs(client: TestClient) -> None:
+    few = client.get("/v1/contracts/walk/health").json()
+    assert (few["verdict"], few["runs"]) == ("too few runs", 0)
+    whole_runs(client, [-2.0] * 40)  # far worse than what was recorded
+    found = client.get("/v1/contracts/walk/health").json()
+    assert (found["verdict"], found["runs"], found["guarded"]) == ("drifting", 40, 40)
+    assert found["evidence"] > 1.0
+    assert sum(one["runs"] for one in found["bins"]) == 40 * 4
+    assert sum(one["met"] for one in found["bins"]) == 0
+    assert (
+        'ontarget_contract_health{contract="walk",health="drifting"} 1.0'
+        in client.get("/metrics").text
+    )
+
+
+def test_runs_and_agents_can_be_deleted(client: TestClient) -> None:
+    for agent in "ab":
+        client.post("/v1/steps", json=[step(0, agent), step(1, agent)])
+    assert client.delete(f"/v1/runs/{run_id('a', '1')}").json() == {"deleted": 1}
+    assert client.delete("/v1/agents/b").json() == {"deleted": 1}
+    assert client.delete("/v1/agents/b").status_code == 404
+    assert client.get("/v1/runs").json()["items"] == []
+    begun = client.post("/v1/steps", json=step(0, "b", reward=1.0)).json()
+    assert "duplicate" not in begun
+
+
+def test_events_go_on_from_where_a_client_left_off(service: Service) -> None:
+    from starlette.requests import Request
+
+    app = create_app(service)
+    streams = app.state.api.streams
+
+    def follow(last: str) -> Any:
+        headers = [(b"last-event-id", last.encode())] if last else []
+        return streams.response(Request({"type": "http", "headers": headers}))
+
+    async def events(last: str, n: int) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        async for part in follow(last).body_iterator:
+            for block in part.decode().split("\n\n"):
+                fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+                if "id" in fields:
+                    found.append((fields["id"], msgspec.json.decode(fields["data"])["step"]))
+            if len(found) >= n:
+                return found
+        return found
+
+    with TestClient(app, base_url=LOCAL) as client:
+        client.post("/v1/steps", json=[step(0), step(1), step(2)])
+        portal = client.portal
+        assert portal is not None
+        seen = portal.call(events, "0", 3)
+        assert [number for _, number in seen] == [0, 1, 2]
+        assert portal.call(events, seen[0][0], 2) == seen[1:]
+        streams.close()  # a shutdown ends them
+        assert client.get("/v1/events").status_code == 429
+
+
+def test_other_places_than_this_machine_need_a_token(service: Service) -> None:
+    token = service.tokens.create(["report"], at=0.0)
+    reader = service.tokens.create(["read"], at=0.0)
+    with TestClient(create_app(service, open_to_all=False), base_url="http://host") as client:
+        assert client.get("/livez").status_code == 200
+        none = client.post("/v1/steps", json=step(0))
+        assert (none.status_code, none.headers["www-authenticate"]) == (401, "Bearer")
+        for wrong in (token[:-1] + ("a" if token[-1] != "a" else "b"), "ot_x_y", "nonsense", "ot_"):
+            headers = {"authorization": f"Bearer {wrong}"}
+            assert client.post("/v1/steps", json=step(0), headers=headers).status_code == 401
+        mine = {"authorization": f"Bearer {token}"}
+        assert client.post("/v1/steps", json=step(0), headers=mine).status_code == 200
+        assert client.get("/v1/runs", headers=mine).status_code == 403
+        theirs = {"authorization": f"Bearer {reader}"}
+        assert client.get("/v1/runs", headers=theirs).status_code == 200
+        admin = {"authorization": f"Bearer {service.tokens.create(['admin'], at=0.0)}"}
+        made_here = client.post("/v1/tokens", json={"scopes": ["read"]}, headers=admin).json()
+        number = made_here["token"].split("_")[1]
+        assert client.delete(f"/v1/tokens/{number}", headers=admin).json() == {"deleted": 1}
+        gone = {"authorization": f"Bearer {made_here['token']}"}
+        assert client.get("/v1/runs", headers=gone).status_code == 401
+    with pytest.raises(StoreError), service.store.database.read() as at:
+        at.rows("SELECT secret FROM tokens")  # only its checksum is stored
+
+
+def test_without_a_token_no_page_of_a_browser_may_ask(service: Service) -> None:
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        assert client.get("/v1/runs", headers={"origin": "https://evil.example"}).status_code == 403
+        assert client.get("/v1/runs", headers={"host": "evil.example"}).status_code == 403
+        shown = client.get("/v1/runs").headers
+        assert shown["x-content-type-options"] == "nosniff"
+        assert shown["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_what_is_too_much_is_refused(model: Path, tmp_path: Path) -> None:
+    limits = Limits(body_bytes=2_000, batch=3, agents=2, run_steps=2, steps_per_second=8.0)
+    service = made(str(tmp_path / "small.db"), model, tmp_path, limits=limits)
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        assert client.post("/v1/steps", json=[step(0)] * 4).status_code == 413
+        assert client.post("/v1/steps", json=step(0, note="x" * 3_000)).status_code == 413
+        answers = client.post("/v1/steps", json=[step(0, agent) for agent in "abc"]).json()
+        assert [one["status"] for one in answers] == ["OK", "OK", 403]
+        long = client.post("/v1/steps", json=[step(1), step(2)]).json()
+        assert (long[0]["status"], long[1]["title"]) == ("OK", "too long")
+        fast = [client.post("/v1/steps", json=[step(0)] * 3) for _ in range(4)][-1]
+        assert (fast.status_code, fast.headers["retry-after"]) == (429, "1")
+
+
+def test_a_store_that_fails_is_said_and_comes_back(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise StoreError("database or disk is full")
+
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        client.post("/v1/steps", json=step(0))
+        with monkeypatch.context() as broken:
+            broken.setattr(service.store, "commit", full)
+            broken.setattr(service.store, "probe", full)
+            down = client.post("/v1/steps", json=step(1))
+            assert (down.status_code, down.headers["retry-after"]) == (503, "5")
+            assert client.get("/readyz").status_code == 503
+            assert client.get("/livez").status_code == 200
+        assert client.post("/v1/steps", json=step(1)).json()["step"] == 1
+        service._readied = float("-inf"), ""
+        assert client.get("/readyz").status_code == 200
+
+
+def test_the_api_describes_itself(client: TestClient) -> None:
+    found = client.get("/v1/openapi.json").json()
+    assert found["openapi"] == "3.1.0"
+    served = {route.path for route in client.app.routes}  # type: ignore[attr-defined]
+    assert set(found["paths"]) == served
+    assert "StepMessage" in found["components"]["schemas"]
