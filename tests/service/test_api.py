@@ -209,7 +209,7 @@ def test_events_go_on_from_where_a_client_left_off(service: Service) -> None:
         async for part in follow(last).body_iterator:
             for block in part.decode().split("\n\n"):
                 fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
-                if "id" in fields:
+                if "data" in fields:
                     found.append((fields["id"], msgspec.json.decode(fields["data"])["step"]))
             if len(found) >= n:
                 return found

@@ -26,19 +26,22 @@ def alarms(
     limit: int = 100,
     is_open: bool | None = None,
     alarm: str | None = None,
+    run: str | None = None,
 ) -> list[dict[str, Any]]:
     """Alarms in the order in which they were raised."""
-    where, values = ["a.number > ?"], [after, limit]
+    where: list[str] = ["a.number > ?"]
+    values: list[Any] = [after]
     if is_open is not None:
         where.append("a.cleared_at IS NULL" if is_open else "a.cleared_at IS NOT NULL")
-    if alarm is not None:
-        where.append("a.id = ?")
-        values.insert(1, alarm)  # type: ignore[arg-type]
+    for column, wanted in (("a.id", alarm), ("r.id", run)):
+        if wanted is not None:
+            where.append(f"{column} = ?")
+            values.append(wanted)
     with store.database.read() as at:
         rows = at.rows(
             f"SELECT {_ALARM} FROM alarms a JOIN runs r ON r.number = a.run "
             f"WHERE {' AND '.join(where)} ORDER BY a.number LIMIT ?",
-            values,
+            (*values, limit),
         )
     return [dict(zip(_ALARM_NAMES, row, strict=True)) for row in rows]
 

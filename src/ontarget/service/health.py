@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 import numpy as np
 
+from ontarget.drift import DriftGuard
 from ontarget.episodes import Episodes
 from ontarget.errors import OntargetError
-from ontarget.drift import DriftGuard
 from ontarget.service._export import frame_of
 from ontarget.service.contracts import Held
 from ontarget.service.engine import QUARTERS
@@ -45,6 +45,8 @@ class Health(msgspec.Struct, frozen=True):
         ``calibrated``, ``drifting``, or ``too few runs``.
     runs
         Finished runs without an intervention.
+    met, false_alarms
+        How many of those runs met their target, and how many of these had an alarm.
     bins
         The runs by their p at a quarter, half and three quarters of the horizon and at the start,
         each step's runs counted once.
@@ -59,6 +61,8 @@ class Health(msgspec.Struct, frozen=True):
     contract: str
     verdict: Verdict
     runs: int
+    met: int
+    false_alarms: int
     bins: list[Bin]
     guarded: int
     evidence: float
@@ -90,7 +94,7 @@ class HealthWatch:
     def health(self) -> Health:
         """The health now."""
         self._catch_up()
-        marks, met = self._finished()
+        marks, met, alarmed = self._finished()
         reading = None if self._guard is None else self._guard.reading
         drifting = reading is not None and reading.alarm
         few = met.size < _ENOUGH
@@ -101,23 +105,27 @@ class HealthWatch:
             contract=self._held.label,
             verdict=verdict,
             runs=int(met.size),
+            met=int(met.sum()),
+            false_alarms=int((met * alarmed).sum()),
             bins=_bins(marks, met),
             guarded=0 if reading is None else reading.n,
             evidence=1.0 if reading is None else reading.evidence,
             guard=self._trouble,
         )
 
-    def _finished(self) -> tuple[Any, Any]:
-        """The p at each quarter and whether the target was met, of runs that nobody stopped."""
+    def _finished(self) -> tuple[Any, Any, Any]:
+        """P at each quarter, target met, and alarm raised, of runs that nobody stopped."""
         with self._store.database.read() as at:
             rows = at.rows(
-                "SELECT marks, met FROM runs WHERE contract = ? AND met IS NOT NULL "
+                "SELECT marks, met, EXISTS (SELECT 1 FROM alarms a WHERE a.run = runs.number AND "
+                "a.kind <> 'silent') FROM runs WHERE contract = ? AND met IS NOT NULL "
                 "AND intervened_at IS NULL",
                 (self._held.id,),
             )
         marks = [msgspec.msgpack.decode(bytes(row[0])) for row in rows]
         found = np.array(marks, dtype=np.float64).reshape(len(rows), QUARTERS)
-        return found, np.array([row[1] for row in rows], dtype=np.float64)
+        met, alarmed = (np.array([row[k] for row in rows], dtype=np.float64) for k in (1, 2))
+        return found, met, alarmed
 
     def _catch_up(self) -> None:
         """Show the guard the runs that have ended, up to the first that has not."""

@@ -66,7 +66,8 @@ class Streams:
         try:
             if after is None:
                 after = await run_in_threadpool(self._store.newest_event)
-            yield b"retry: 1000\n\n"
+            # With the id, a client that loses the connection before the first event misses none.
+            yield b"id: %d\nretry: 1000\n\n" % after
             quiet = 0.0
             while not self._closed:
                 woken.clear()

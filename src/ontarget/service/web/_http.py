@@ -21,13 +21,23 @@ from ontarget.service._writer import BusyError
 from ontarget.service.messages import Problem
 from ontarget.service.service import Service
 
-__all__ = ["Endpoint", "Refusal", "answered", "is_loopback", "json_response"]
+__all__ = [
+    "SESSION",
+    "STRICT",
+    "Endpoint",
+    "Refusal",
+    "answered",
+    "is_loopback",
+    "json_response",
+    "refused",
+]
 
 Handler: TypeAlias = Callable[[Request, Service], Awaitable[Response]]
 
 _log: Final = logging.getLogger("ontarget.service")
 _CLIENTS: Final = 10_000
-_STRICT: Final = {
+SESSION: Final = "ontarget_session"  # the cookie of somebody who signed in on the page
+STRICT: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
@@ -97,8 +107,8 @@ def answered(
             await _admit(request, endpoint, service, open_to_all=open_to_all)
             response = await endpoint.handler(request, service)
         except Exception as error:
-            response = _refused(error)
-        for name, value in _STRICT.items():
+            response = refused(error)
+        for name, value in STRICT.items():
             response.headers.setdefault(name, value)
         return response
 
@@ -113,6 +123,9 @@ async def _admit(
     request.state.client = request.client.host if request.client else ""
     if endpoint.scope is None:
         return
+    if not token and not open_to_all and SESSION in request.cookies:
+        kind, token = "bearer", request.cookies[SESSION]
+        _check_same_page(request)
     if token:
         scopes = await run_in_threadpool(service.tokens.scopes_of, token.strip())
         if kind.lower() != "bearer" or not scopes:
@@ -132,6 +145,13 @@ async def _admit(
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":
         raise Refusal(403, "not local", "without a token no other page may ask")
+
+
+def _check_same_page(request: Request) -> None:
+    """Refuse to act on a cookie that a page of another host has sent along."""
+    origin = request.headers.get("origin", "")
+    if request.method != "GET" and origin.partition("://")[2] != request.headers.get("host", ""):
+        raise Refusal(403, "another page", "a session acts only from the page of this service")
 
 
 async def body_of(request: Request, most: int) -> bytes:
@@ -161,7 +181,8 @@ async def decoded(request: Request, service: Service, kind: Any) -> Any:
         raise Refusal(400, "wrong body", str(error)) from None
 
 
-def _refused(error: Exception) -> Response:
+def refused(error: Exception) -> Response:
+    """What went wrong, as a problem."""
     if isinstance(error, Refusal):
         return problem_response(error.problem, error.headers)
     if isinstance(error, BusyError):

@@ -214,9 +214,11 @@ def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
     return RunHistory(run_view(run, bytes(last.answer)), raw, following)
 
 
-def alarms_page(service: Service, after: int, limit: int, is_open: bool | None) -> Page[AlarmView]:
-    """One page of alarms."""
-    found = alarms(service.store, after=after, limit=limit, is_open=is_open)
+def alarms_page(
+    service: Service, after: int, limit: int, is_open: bool | None, run: str | None = None
+) -> Page[AlarmView]:
+    """One page of alarms, of all runs or of one."""
+    found = alarms(service.store, after=after, limit=limit, is_open=is_open, run=run)
     return page([_alarm(one) for one in found], [one["number"] for one in found], limit)
 
 

@@ -35,6 +35,8 @@ from ontarget.service.web._http import (
 )
 from ontarget.service.web._metrics import Metrics
 from ontarget.service.web._openapi import described
+from ontarget.service.web._page import page_routes
+from ontarget.service.web._why import why
 
 __all__ = ["create_app"]
 
@@ -86,6 +88,9 @@ class Api:
             ),
             Endpoint("GET", "/v1/runs/{id}", self.run, "A run and its history.",
                      gives=(views.RunHistory,), query={"from": {"type": "integer", "minimum": 0}}),
+            Endpoint("GET", "/v1/runs/{id}/why", self.why,
+                     "What moved p in a run's last step, and the recorded runs it rests on.",
+                     gives=(dict[str, Any],)),
             Endpoint("DELETE", "/v1/runs/{id}", self.delete_run, "Delete a run.",
                      gives=(views.Deleted,), **admin),
             Endpoint("GET", "/v1/agents", self.agents, "Agents by name.",
@@ -93,12 +98,13 @@ class Api:
             Endpoint("DELETE", "/v1/agents/{agent}", self.delete_agent,
                      "Delete an agent with all its runs.", gives=(views.Deleted,), **admin),
             Endpoint("GET", "/v1/alarms", self.alarms, "Alarms, in the order of their beginning.",
-                     gives=(views.Page[views.AlarmView],), query={**_PAGE, "open": _FLAG}),
+                     gives=(views.Page[views.AlarmView],),
+                     query={**_PAGE, "open": _FLAG, "run": _TEXT}),
             Endpoint("POST", "/v1/alarms/{id}/acknowledge", self.acknowledge,
-                     "Acknowledge an alarm, with a note.", scope="report",
+                     "Acknowledge an alarm, with a note.", scope="admin",
                      takes=(views.Acknowledgement,), gives=(views.AlarmView,)),
             Endpoint("POST", "/v1/alarms/{id}/silence", self.silence,
-                     "Send no messages about this alarm's agent for some minutes.", scope="report",
+                     "Send no messages about this alarm's agent for some minutes.", scope="admin",
                      takes=(views.Silence,), gives=(views.AlarmView,)),
             Endpoint("GET", "/v1/contracts", self.contracts, "The contracts in force.",
                      gives=(list[views.ContractView],)),
@@ -177,6 +183,11 @@ class Api:
         run = await views.stored_run(service, request.path_params["id"])
         return json_response(await run_in_threadpool(views.history, service, run, request))
 
+    async def why(self, request: Request, service: Service) -> Response:
+        """Why a run's p is what it is."""
+        run = await views.stored_run(service, request.path_params["id"])
+        return json_response(await run_in_threadpool(why, service, run))
+
     async def delete_run(self, request: Request, service: Service) -> Response:
         """Delete a run."""
         run = await views.stored_run(service, request.path_params["id"])
@@ -209,6 +220,7 @@ class Api:
                 after,
                 limit,
                 None if wanted is None else views.flag(wanted),
+                request.query_params.get("run"),
             )
         )
 
@@ -386,6 +398,7 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
         Route(one.path, answered(one, service, open_to_all=open_to_all), methods=[one.method])
         for one in api.endpoints()
     ]
+    routes += page_routes(service, open_to_all=open_to_all)
     app = Starlette(routes=routes, lifespan=life, exception_handlers={404: _missing, 405: _missing})
     app.state.api = api
     return app

@@ -1,0 +1,52 @@
+"""Why a run's p is what it is, from what its agent last reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ontarget.service.messages import read_payload
+from ontarget.service.service import Service
+from ontarget.service.store import StoredRun, StoredStep
+from ontarget.service.web._http import Refusal
+from ontarget.target import Target
+
+__all__ = ["why"]
+
+
+def why(service: Service, run: StoredRun) -> dict[str, Any]:
+    """What moved p in the run's last step, and its precedents, as plain values and in words."""
+    held = service.contracts.held(run.contract)
+    steps = service.store.history(run, least=max(0, run.next - 3))
+    told = [one for one in steps if _state(one) is not None and _answer(one)["p"] is not None]
+    if not told:
+        raise Refusal(404, "nothing to explain", "no step of this run has a probability yet")
+    now, earlier = told[-1], told[:-1]
+    follows = bool(earlier) and earlier[-1].step == now.step - 1
+    found = held.monitor.explain(
+        now.step,
+        _state(now),
+        _so_far(now),
+        Target.parse(run.target),
+        before=(_state(earlier[-1]), _so_far(earlier[-1])) if follows else None,
+        calibration=held.spec.calibration,
+    )
+    return {**found.to_dict(), "words": found.in_a_line}
+
+
+def _answer(step: StoredStep) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(bytes(step.answer))
+    return found
+
+
+def _so_far(step: StoredStep) -> float:
+    said = _answer(step)["so_far"]
+    return float("nan") if said is None else float(said)
+
+
+def _state(step: StoredStep) -> Any:
+    state = read_payload(bytes(step.payload)).get("state")
+    if isinstance(state, list):
+        return [float("nan") if value is None else value for value in state]
+    return state

@@ -1,0 +1,102 @@
+// Alarms: open, acknowledged, over; who has seen them, and whether the messages arrived.
+
+import { all, post } from "./api.js";
+import { fill, h, table } from "./dom.js";
+import { moment } from "./words.js";
+
+const EVERY = 5_000; // milliseconds between two looks
+
+export function alarms(live, mayAct) {
+  const view = h("section", {}, h("h1", {}, "Alarms"), h("p", {}, "loading"));
+  const name = h("input", { id: "by", type: "text", maxlength: "200", autocomplete: "name", value: remembered() });
+  const trouble = h("p", { role: "alert", class: "trouble" });
+  const lists = h("div");
+  let known = -1;
+
+  async function load() {
+    try {
+      const [found, messages] = await Promise.all([all("/v1/alarms", 2000), all("/v1/deliveries", 2000)]);
+      paint(found.reverse(), messages);
+      trouble.textContent = "";
+    } catch (error) { trouble.textContent = error.message; }
+  }
+
+  function paint(found, messages) {
+    if (lists.contains(document.activeElement)) return; // somebody is writing a note
+    const waiting = found.filter((one) => !one.cleared_at && !one.acknowledged_at);
+    const seen = found.filter((one) => !one.cleared_at && one.acknowledged_at);
+    const over = found.filter((one) => one.cleared_at);
+    fill(lists,
+      h("h2", {}, `Open: ${waiting.length}`),
+      waiting.length ? h("ul", { class: "cards" }, waiting.map((one) => card(one, messages))) : h("p", {}, "No alarm waits for anybody."),
+      h("h2", {}, `Acknowledged: ${seen.length}`),
+      seen.length ? rows("Alarms that somebody has seen", seen, messages) : h("p", {}, "None."),
+      h("h2", {}, `Over: ${over.length}`),
+      over.length ? rows("Alarms that are over, the newest first", over.slice(0, 200), messages) : h("p", {}, "None."));
+  }
+
+  function card(one, messages) {
+    const note = h("input", { id: `note-${one.id}`, type: "text", maxlength: "2000" });
+    const form = h("form", { onsubmit: (event) => { event.preventDefault(); acknowledge(one, note.value); } },
+      h("label", { for: note.id }, "Note ", note),
+      h("button", { type: "submit" }, "Acknowledge"),
+      h("button", { type: "button", onclick: () => silence(one) }, "Silence for an hour"));
+    return h("li", { class: "alarm" },
+      h("p", {}, h("strong", {}, h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`)), ` · ${one.reason}`),
+      h("p", { class: "note" }, `Raised ${moment(one.raised_at)}. ${delivered(one, messages)}`),
+      mayAct ? form : h("p", { class: "note" }, "Your token may only read: somebody with the scope admin can acknowledge this."));
+  }
+
+  function rows(caption, some, messages) {
+    return table(caption, ["run", "raised", "why", "over since", "seen by", "note", "messages"],
+      some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), moment(one.raised_at), one.reason,
+        moment(one.cleared_at), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
+        one.note || "", delivered(one, messages)]));
+  }
+
+  async function acknowledge(one, note) {
+    if (!name.value.trim()) { trouble.textContent = "Write your name first, so that others know who has seen the alarm."; name.focus(); return; }
+    remember(name.value.trim());
+    await act(() => post(`/v1/alarms/${one.id}/acknowledge`, { by: name.value.trim(), note }));
+  }
+
+  async function silence(one) {
+    await act(() => post(`/v1/alarms/${one.id}/silence`, { minutes: 60 }));
+  }
+
+  async function act(work) {
+    try {
+      await work();
+      document.activeElement?.blur();
+      await load();
+    } catch (error) {
+      trouble.textContent = error.status === 403 ? "Your token may only read." : error.message;
+    }
+  }
+
+  fill(view, h("h1", {}, "Alarms"),
+    mayAct ? h("p", { class: "controls" }, h("label", { for: "by" }, "Your name ", name)) : null, trouble, lists);
+  const stop = live.watch(() => {
+    if (live.openAlarms.size !== known) { known = live.openAlarms.size; load(); }
+  });
+  const timer = setInterval(load, EVERY);
+  load();
+  return { view, title: "Alarms", close: () => { stop(); clearInterval(timer); } };
+}
+
+function delivered(alarm, messages) {
+  const own = messages.filter((one) => one.alarm === alarm.id);
+  if (!own.length) return "No message is to be sent.";
+  const count = (state) => own.filter((one) => one.state === state).length;
+  const dead = own.find((one) => one.state === "dead");
+  return [`${count("sent")} of ${own.length} messages sent`, count("waiting") ? `${count("waiting")} waiting` : "",
+    dead ? `${count("dead")} given up (${dead.error})` : ""].filter(Boolean).join(", ") + ".";
+}
+
+function remembered() {
+  try { return localStorage.getItem("ontarget.name") ?? ""; } catch { return ""; }
+}
+
+function remember(name) {
+  try { localStorage.setItem("ontarget.name", name); } catch { /* private windows have no memory */ }
+}

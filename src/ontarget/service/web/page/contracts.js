@@ -1,0 +1,55 @@
+// What runs are held to, and what is promised.
+
+import { get } from "./api.js";
+import { fill, h, table } from "./dom.js";
+import { goal, percent, rule } from "./words.js";
+
+export class Contracts {
+  constructor() { this._found = []; }
+
+  async load() { this._found = await get("/v1/contracts"); }
+
+  all() { return this._found; }
+
+  /** The contract of a label such as river@2: by its name, for old versions are like new ones here. */
+  of(label) {
+    return this._found.find((one) => `${one.spec.name}@${one.version}` === label || one.spec.name === label)
+      ?? this._found.find((one) => (label ?? "").startsWith(`${one.spec.name}@`));
+  }
+
+  spec(label) { return this.of(label)?.spec; }
+
+  horizon(label) { return this.of(label)?.horizon; }
+}
+
+export function contractsView(live, contracts) {
+  const view = h("section", {}, h("h1", {}, "Contracts"), h("p", {}, "loading"));
+
+  async function load() {
+    try {
+      await contracts.load();
+      fill(view, h("h1", {}, "Contracts"), contracts.all().map(part));
+    } catch (error) {
+      fill(view, h("h1", {}, "Contracts"), h("p", { role: "alert" }, error.message));
+    }
+  }
+
+  function part(one) {
+    const limits = one.thresholds.filter((value) => value !== null).map(percent);
+    const parquet = `/v1/episodes.parquet?contract=${encodeURIComponent(one.spec.name)}`;
+    return h("article", { class: "contract" },
+      h("h2", {}, one.spec.name, h("span", { class: "quiet" }, ` version ${one.version}`)),
+      table("What it says", ["", ""], [
+        ["goal", `an outcome ${goal(one.spec.target)}`],
+        ["rule", rule(one.spec)],
+        ["threshold", limits.length ? `alarm when p falls below ${limits.join(", ")}` : "none"],
+        ["horizon", `${one.horizon.toLocaleString("en-US")} steps at most`],
+        ["features", one.features.join(", ")],
+        ["model file", `${one.spec.model} (sha256 ${(one.spec.model_sha256 ?? "").slice(0, 12)}…)`],
+      ]),
+      h("p", {}, h("a", { href: parquet, download: `${one.spec.name}.parquet` }, "Download its finished runs"), " as Parquet, ready for ontarget fit."));
+  }
+
+  load();
+  return { view, title: "Contracts", close: () => {} };
+}

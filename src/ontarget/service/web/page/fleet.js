@@ -1,0 +1,136 @@
+// Every run that is under way, the most endangered first. Only the rows in sight are in the page.
+
+import { get } from "./api.js";
+import { spark } from "./chart.js";
+import { h, mark, s, say } from "./dom.js";
+import { ago, number, percent, range, statusOf } from "./words.js";
+
+const ROW = 44; // pixels: style.css says the same
+const AROUND = 6; // rows above and below those in sight
+
+export function fleet(live, contracts) {
+  const rows = new Map(); // a row's place in the page, by its place on the screen
+  const search = h("input", { type: "search", id: "search", placeholder: "agent or run", autocomplete: "off" });
+  const status = h("select", { id: "status" },
+    h("option", { value: "" }, "all"),
+    h("option", { value: "ALARM" }, "in alarm"),
+    h("option", { value: "UNKNOWN" }, "unknown"),
+    h("option", { value: "OK" }, "no alarm"),
+    h("option", { value: "DONE" }, "ended"));
+  const summary = h("p", { class: "summary", role: "status" });
+  const head = h("div", { role: "row", class: "head" },
+    ["run", "p of meeting the target", "likely range", "lately", "status", "step", "so far", "heard"]
+      .map((name) => h("span", { role: "columnheader" }, name)));
+  const body = h("div", { class: "rows", role: "rowgroup" });
+  const list = h("div", { class: "fleet", role: "table", "aria-label": "Runs under way, the most endangered first", tabindex: "0" },
+    h("div", { role: "rowgroup" }, head), body);
+  const empty = h("p", { class: "empty", hidden: true });
+  let order = [];
+  let held = false; // while somebody points at a row, rows keep their places
+
+  body.addEventListener("pointerenter", () => { held = true; });
+  body.addEventListener("pointerleave", () => { held = false; sort(); paint(); });
+  for (const field of [search, status]) field.addEventListener("input", () => { sort(); paint(); });
+  list.addEventListener("scroll", () => paint());
+
+  function wanted(run) {
+    const text = search.value.trim().toLowerCase();
+    if (status.value && run.status !== status.value) return false;
+    return !text || run.agent.toLowerCase().includes(text) || run.run.toLowerCase().includes(text);
+  }
+
+  function sort() {
+    order = [...live.runs.values()].filter(wanted);
+    order.sort((a, b) => statusOf(a).rank - statusOf(b).rank || (a.p ?? 2) - (b.p ?? 2)
+      || a.agent.localeCompare(b.agent) || a.run.localeCompare(b.run));
+  }
+
+  function row() {
+    const link = h("a");
+    const chance = h("span", { class: "value" });
+    const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
+    const line = s("path", { class: "line p" });
+    const cells = {
+      run: h("span", { role: "rowheader", class: "name" }, link),
+      p: h("span", { role: "cell", class: "p" }, chance, bar),
+      spread: h("span", { role: "cell" }),
+      spark: h("span", { role: "cell", "aria-hidden": "true" },
+        s("svg", { viewBox: "0 0 96 24", class: "spark" }, s("line", { x1: 0, x2: 96, y1: 12, y2: 12 }), line)),
+      status: h("span", { role: "cell", class: "status" }),
+      step: h("span", { role: "cell" }),
+      soFar: h("span", { role: "cell" }),
+      heard: h("span", { role: "cell", class: "quiet" }),
+    };
+    const element = h("div", { role: "row", class: "run" }, Object.values(cells));
+    return { element, link, chance, bar: bar.firstChild, line, ...cells };
+  }
+
+  /** The past of a run that was under way before this page was opened, once it is in sight. */
+  async function recall(run) {
+    if (run.recalled || run.trail.length > 1 || run.step === 0) return;
+    run.recalled = true;
+    try {
+      const found = await get(`/v1/runs/${run.id}?from=${Math.max(0, run.step - 40)}`);
+      const known = found.answers.filter((one) => one.step < run.step).map((one) => one.p);
+      run.trail = [...known.slice(-40), ...run.trail];
+      paint();
+    } catch { /* the line begins where the page was opened */ }
+  }
+
+  function write(shown, run, place) {
+    recall(run);
+    const found = statusOf(run);
+    const horizon = contracts.horizon(run.contract);
+    mark(shown.link, "href", `#/run/${run.id}`);
+    say(shown.link, `${run.agent} · ${run.run}`);
+    mark(shown.link, "title", `${run.agent} · ${run.run}`);
+    say(shown.chance, percent(run.p));
+    shown.bar.style.width = `${100 * (run.p ?? 0)}%`;
+    say(shown.spread, range(run.spread));
+    const drawn = spark(run.trail);
+    if (shown.drawn !== drawn) { shown.line.setAttribute("d", drawn); shown.drawn = drawn; }
+    say(shown.status, `${found.mark} ${found.word}`);
+    mark(shown.status, "title", run.reason);
+    say(shown.step, horizon ? `${run.step} of ${horizon}` : String(run.step));
+    say(shown.soFar, number(run.soFar));
+    say(shown.heard, ago(Date.now() - run.heard));
+    mark(shown.element, "class", `run ${found.kind}`);
+    mark(shown.element, "aria-rowindex", String(place + 2));
+    shown.element.style.transform = `translateY(${place * ROW}px)`;
+  }
+
+  function paint() {
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - AROUND);
+    const last = Math.min(order.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + AROUND);
+    body.style.height = `${order.length * ROW}px`;
+    mark(list, "aria-rowcount", String(order.length + 1));
+    const places = new Set();
+    for (let place = first; place < last; place += 1) {
+      const slot = place % (last - first || 1);
+      places.add(slot);
+      let shown = rows.get(slot);
+      if (!shown) { shown = row(); rows.set(slot, shown); body.append(shown.element); }
+      write(shown, order[place], place);
+    }
+    for (const [slot, shown] of rows) {
+      if (!places.has(slot)) { shown.element.remove(); rows.delete(slot); }
+    }
+    const under = [...live.runs.values()].filter((run) => !run.ended);
+    const count = (name) => under.filter((run) => run.status === name).length;
+    say(summary, `${under.length.toLocaleString("en-US")} ${under.length === 1 ? "run" : "runs"} under way: `
+      + `${count("ALARM")} in alarm, ${count("UNKNOWN")} unknown, ${count("OK")} without an alarm.`);
+    empty.hidden = order.length > 0;
+    list.hidden = order.length === 0;
+    say(empty, live.runs.size ? "No run fits the filter." : "No run is under way. The page fills as soon as an agent reports a step.");
+  }
+
+  const controls = h("div", { class: "controls" },
+    h("label", { for: "search" }, "Search ", search), h("label", { for: "status" }, "Status ", status));
+  const view = h("section", {}, h("h1", {}, "Fleet"), summary, controls, empty, list);
+  const stop = live.watch(() => { if (!held) sort(); paint(); });
+  sort();
+  requestAnimationFrame(paint);
+  const resized = new ResizeObserver(() => paint());
+  resized.observe(list);
+  return { view, title: "Fleet", close: () => { stop(); resized.disconnect(); } };
+}

@@ -1,0 +1,150 @@
+// What is known of every run, kept up to date by the stream of events.
+//
+// Nothing grows without end: a run has one record and the last values of p, a run that has ended is
+// dropped after some minutes, and events are folded in as they come. Views are told of changes at
+// most four times a second.
+
+import { all } from "./api.js";
+
+const TRAIL = 60; // values of p behind a run's present one
+const KEPT = 5 * 60_000; // milliseconds after which an ended run is dropped
+const MOST = 20_000; // runs
+const PAINT = 250; // milliseconds between two paintings
+const QUIET = 20_000; // milliseconds without an event, after which the service is asked
+
+export class Live {
+  constructor() {
+    this.runs = new Map();
+    this.openAlarms = new Set();
+    this.state = "connecting";
+    this.since = Date.now(); // when the state became what it is
+    this.heard = 0; // when something was last heard
+    this._views = new Set();
+    this._runViews = new Map();
+    this._planned = false;
+    this._source = null;
+  }
+
+  /** Load what is there and follow what comes; again after signing in. */
+  async start() {
+    this._source?.close();
+    this._follow();
+    await this._load();
+  }
+
+  /** What is under way now: at the start, and after the connection was lost. */
+  async _load() {
+    try {
+      this.openAlarms.clear();
+      for (const run of await all("/v1/runs?open=true", MOST)) this._know(run);
+      for (const alarm of await all("/v1/alarms?open=true", 1000)) this.openAlarms.add(alarm.id);
+    } catch (error) {
+      if (error.status !== 401) this._became("lost");
+    }
+    this._changed();
+  }
+
+  stop() {
+    this._source?.close();
+    this._source = null;
+  }
+
+  /** Call a function after changes; what comes back stops that. */
+  watch(act) {
+    this._views.add(act);
+    return () => this._views.delete(act);
+  }
+
+  /** Call a function with every answer of one run. */
+  watchRun(id, act) {
+    this._runViews.set(act, id);
+    return () => this._runViews.delete(act);
+  }
+
+  _follow() {
+    const source = this._source = new EventSource("/v1/events");
+    source.addEventListener("open", () => {
+      this.heard = Date.now();
+      const lost = this.state === "lost";
+      this._became("live");
+      if (lost) this._load();
+    });
+    source.addEventListener("error", () => this._became("lost"));
+    source.addEventListener("answer", (event) => {
+      this.heard = Date.now();
+      this._became("live");
+      this._take(JSON.parse(event.data));
+    });
+    clearInterval(this._timer);
+    this._timer = setInterval(() => this._look(), 5_000);
+  }
+
+  /** Drop what is over, and make sure that silence is not a dead connection. */
+  async _look() {
+    const now = Date.now();
+    for (const [id, run] of this.runs) {
+      if (run.ended && now - run.heard > KEPT) this.runs.delete(id);
+    }
+    if (this._source?.readyState === EventSource.CLOSED) this._follow();
+    if (this.state === "live" && now - this.heard > QUIET) {
+      try {
+        const found = await fetch("/readyz");
+        if (found.ok) this.heard = Date.now();
+        else this._became("lost");
+      } catch { this._became("lost"); }
+    }
+    this._changed();
+  }
+
+  _know(run) {
+    const known = this.runs.get(run.id);
+    if (known && known.step >= run.last.step) return;
+    this._record(run.last).heard = Math.min(Date.now(), Date.parse(run.last.at));
+  }
+
+  _take(answer) {
+    const known = this.runs.get(answer.id);
+    if (known && (known.step > answer.step || (known.step === answer.step && !answer.end))) return;
+    this._record(answer);
+    for (const [act, id] of this._runViews) if (id === answer.id) act(answer);
+    this._changed();
+  }
+
+  _record(answer) {
+    let record = this.runs.get(answer.id);
+    if (!record) {
+      record = { id: answer.id, agent: answer.agent, run: answer.run, trail: [] };
+      this.runs.set(answer.id, record);
+    }
+    const wasIn = record.alarm;
+    Object.assign(record, {
+      contract: answer.contract, step: answer.step, p: answer.p, spread: answer.spread,
+      status: answer.status, reason: answer.reason ?? "", soFar: answer.so_far,
+      threshold: answer.threshold, alarm: answer.alarm ?? "", ended: answer.end ?? false,
+      at: answer.at, heard: Date.now(),
+    });
+    record.trail.push(answer.p);
+    if (record.trail.length > TRAIL) record.trail.shift();
+    if (wasIn && wasIn !== record.alarm) this.openAlarms.delete(wasIn);
+    if (record.alarm) this.openAlarms.add(record.alarm);
+    return record;
+  }
+
+  _became(state) {
+    if (this.state === state) return;
+    this.state = state;
+    this.since = Date.now();
+    this._changed();
+  }
+
+  _changed() {
+    if (this._planned) return;
+    this._planned = true;
+    const wait = Math.max(0, PAINT - (performance.now() - (this._painted ?? 0)));
+    setTimeout(() => requestAnimationFrame(() => {
+      this._planned = false;
+      this._painted = performance.now();
+      for (const act of this._views) act();
+    }), wait);
+  }
+}

@@ -1,0 +1,132 @@
+// One run: p and its spread, the score so far, alarms, and everything as a table.
+
+import { get } from "./api.js";
+import { overSteps } from "./chart.js";
+import { fill, h, table } from "./dom.js";
+import { ends, goal, moment, number, percent, range, rule, statusOf } from "./words.js";
+
+const PAINT = 250;
+
+export function run(live, contracts, id) {
+  const view = h("section", {}, h("h1", {}, "Run"), h("p", {}, "loading"));
+  const answers = new Map(); // by step
+  let about = null;
+  let alarms = [];
+  let why = null;
+  let planned = 0;
+
+  async function load() {
+    try {
+      let from = 0;
+      while (from !== null && from !== undefined) {
+        const found = await get(`/v1/runs/${id}?from=${from}`);
+        about = found.run;
+        for (const one of found.answers) answers.set(one.step, one);
+        from = found.next;
+      }
+      alarms = (await get(`/v1/alarms?run=${id}`)).items;
+      paint();
+      await explain();
+    } catch (error) {
+      fill(view, h("h1", {}, "Run"), h("p", { role: "alert" }, error.message));
+    }
+  }
+
+  async function explain() {
+    try {
+      why = await get(`/v1/runs/${id}/why`);
+    } catch { why = null; }
+    paint();
+  }
+
+  function plan(answer) {
+    answers.set(answer.step, answer);
+    if (about) about.last = answer;
+    if (planned) return;
+    planned = setTimeout(() => { planned = 0; paint(); }, PAINT);
+  }
+
+  function paint() {
+    if (!about) return;
+    const last = about.last;
+    const found = statusOf(last);
+    const spec = contracts.spec(last.contract);
+    const horizon = contracts.horizon(last.contract) ?? Math.max(...answers.keys(), 1);
+    const steps = [...answers.values()].sort((a, b) => a.step - b.step);
+    const p = steps.map((one) => [one.step, one.p]);
+    const spread = steps.map((one) => [one.step, one.spread]);
+    const soFar = steps.map((one) => [one.step, one.so_far]);
+    const raised = steps.filter((one, k) => one.alarm && (k === 0 || steps[k - 1].alarm !== one.alarm));
+    const cleared = steps.filter((one, k) => k > 0 && steps[k - 1].alarm && !one.alarm);
+    const threshold = last.threshold;
+    const bounds = ends(about.target);
+    const values = [...soFar.map(([, v]) => v), ...bounds].filter((v) => v !== null && v !== undefined);
+    const low = Math.min(...values, 0), high = Math.max(...values, 1e-9);
+    fill(view,
+      h("h1", {}, `${about.agent} · ${about.run}`),
+      h("p", { class: `lead ${found.kind}` },
+        h("strong", {}, `${found.mark} ${found.word}`),
+        about.ended_at
+          ? ` · ended, and ${about.met === null ? "it is not known whether it met" : about.met ? "met" : "missed"} its target`
+          : ` · p is ${percent(last.p)}, likely ${range(last.spread)}, at step ${last.step} of ${horizon}`,
+        last.reason ? ` · ${last.reason}` : ""),
+      h("p", { class: "note" }, `The target is an outcome ${goal(about.target)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
+      h("figure", {},
+        overSteps({
+          title: `p over the steps: now ${percent(last.p)}`, horizon, low: 0, high: 1, shares: true,
+          bands: [{ points: spread }], lines: [{ points: p, kind: "p" }],
+          levels: threshold === null || threshold === undefined ? [] : [{ value: threshold, label: `alarm below ${percent(threshold)}`, kind: "threshold" }],
+          marks: [...raised.map((one) => ({ step: one.step, label: "alarm" })), ...cleared.map((one) => ({ step: one.step, label: "cleared" }))],
+        }),
+        h("figcaption", {}, "The probability that the run ends in its target, with its spread.")),
+      h("figure", {},
+        overSteps({
+          title: `the score so far: ${number(last.so_far)}`, horizon, low, high,
+          lines: [{ points: soFar, kind: "score" }],
+          levels: bounds.map((value) => ({ value, label: `target ${number(value)}`, kind: "target" })),
+        }),
+        h("figcaption", {}, `The score so far is ${number(last.so_far)}.`)),
+      why ? because(why) : null,
+      alarms.length ? alarmed() : null,
+      h("h2", {}, "Every step"),
+      table("Answers, the newest first", ["step", "p", "likely range", "so far", "status", "heard"],
+        steps.slice(-200).reverse().map((one) => [String(one.step), percent(one.p), range(one.spread), number(one.so_far),
+          `${statusOf(one).word}${one.reason ? `: ${one.reason}` : ""}`, moment(one.at)]), [0, 1, 2, 3]));
+  }
+
+  function because(found) {
+    return h("div", {},
+      h("h2", {}, "Why p moved"),
+      h("p", {}, Math.abs(found.change) < 0.0005 ? `p hardly moved in the last step. ${capital(found.words)}.` : `${capital(found.words)}.`),
+      Math.abs(found.change) >= 0.0005 ? table("What moved p in the last step, in percentage points", ["", "from", "to", "moved p by"],
+        found.contributions.slice(0, 8).map((one) => [one.cause, value(one.before), value(one.now), signed(one.change)]), [1, 2, 3]) : null,
+      found.precedents.length ? table("The recorded runs that are most like this one", ["run", "at its step", "weight", "its outcome", "this run, going on like it"],
+        found.precedents.slice(0, 8).map((one) => [String(one.run), String(one.step), percent(one.weight), number(one.outcome),
+          `ends in ${number(one.ends_at)}, ${one.met ? "inside" : "outside"} the target`]), [1, 2, 3]) : null);
+  }
+
+  function alarmed() {
+    return h("div", {}, h("h2", {}, "Alarms"), alarms.map((one) => h("p", {},
+      `Raised ${moment(one.raised_at)}: ${one.reason}. `,
+      one.acknowledged_at ? `Seen by ${one.acknowledged_by} ${moment(one.acknowledged_at)}${one.note ? `: “${one.note}”` : ""}.` : "Nobody has acknowledged it yet. ",
+      one.acknowledged_at ? null : h("a", { href: "#/alarms" }, "To the alarms"))));
+  }
+
+  const stop = live.watchRun(id, plan);
+  load();
+  return { view, title: "Run", close: () => { stop(); clearTimeout(planned); } };
+}
+
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function value(one) {
+  return typeof one === "number" ? number(one) : String(one ?? "–");
+}
+
+function signed(value) {
+  const points = 100 * value;
+  return `${points >= 0 ? "+" : "−"}${Math.abs(points).toFixed(1)}`;
+}
+
