@@ -13,6 +13,7 @@ import typer
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget.cli.demo_fleet import serve_fleet
 from ontarget.cli.printing import print_facts
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Another seed gives other runs.", metavar="N")
     ] = 0,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve", help="Serve the live page of a fleet of rivers instead.", metavar=""
+        ),
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="The port of the live page.", metavar="N")
+    ] = 8400,
 ) -> None:
     """Simulate a river, fit a monitor, and watch a run that goes wrong."""
     from time import perf_counter
@@ -57,6 +67,9 @@ def demo(
     start = perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     target = Target.parse(_TARGET)
+    if serve:
+        serve_fleet(console, folder, _TARGET, port=port, seed=seed)
+        return
     _say(console, "1. Record", "A crew fights an invasive plant along a river, 50 steps a run.")
     recorded = simulate("tamarisk", episodes, seed)
     parts = recorded.split(learn=2 / 3, assure=1 / 6, seed=seed)
@@ -104,6 +117,7 @@ def _next(console: Console, folder: Path, run: str, seconds: float) -> None:
         f"ontarget watch {model} --target {_TARGET} --replay {new} --run {run}",
         f"ontarget fit {folder / 'runs.parquet'} -o mine.ontarget",
         "ontarget plan --accuracy 0.02 --false-alarm-rate 0.05",
+        "ontarget demo --serve",
     ):
         console.print(f"   {plain(line)}", soft_wrap=True, markup=False)
 
