@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import FloatArray
+from ontarget._typing import KeyArray
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import fingerprints, seen_before
 from ontarget.errors import CalibrationError, EpisodesError, FewEpisodesError, GroupError
@@ -117,7 +117,7 @@ def _check_groups(fitted: Fitted, assure: Episodes) -> None:
 
 def _seen(
     fitted: Fitted, first: Episodes | None, second: Episodes
-) -> tuple[dict[str, int], FloatArray]:
+) -> tuple[dict[str, int], KeyArray]:
     """How many episodes each part now has, and the fingerprints of all of them.
 
     The former assure episodes are in no part any more: nothing depends on them.
