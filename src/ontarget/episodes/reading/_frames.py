@@ -27,6 +27,7 @@ from ontarget.episodes.reading._columns import (
     number_feature,
     numbers,
 )
+from ontarget.episodes.reading._interventions import left_alone
 from ontarget.episodes.reading._layout import (
     AN_OUTCOME,
     ON_CLOCK,
@@ -81,6 +82,10 @@ def record_frame(
 
     ``notes`` are what a user should know about how the table itself was read.
     """
+    if layout.intervened is not None:
+        whole = table.lazy().collect()
+        table, layout, note = left_alone(whole, layout, lambda rest: _ids_and_steps(whole, rest))
+        notes = (*notes, note) if note else notes
     types = table.collect_schema()
     columns = kept_columns(layout, types.names())
     layout = _with_outcome(layout, columns)
@@ -118,6 +123,15 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
     steps = np.empty(whole.height, dtype=np.intp)
     steps[order] = np.repeat(np.arange(arranged.offsets.size - 1), np.diff(arranged.offsets))
     return KeyedRows(whole, rows.ids[np.arange(whole.height)], steps)
+
+
+def _ids_and_steps(table: pl.DataFrame, layout: Layout) -> tuple[AnyArray, IndexArray]:
+    found = keyed_rows(table, layout)
+    if found is None:
+        raise EpisodesError(
+            Argument("intervened"), " needs the rows as they are, without ", Argument("every")
+        )
+    return found.ids, found.steps
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
