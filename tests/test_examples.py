@@ -107,3 +107,14 @@ def test_lunar_lander_is_calibrated_and_crashes_are_seen_coming(tmp_path: Path) 
     assert found["crashes_alarmed"] >= 0.5
     assert found["median_lead"] >= 15
     assert (tmp_path / "reliability.png").stat().st_size > 10_000
+
+
+def test_a_switch_to_a_safe_policy_is_judged_by_its_control_arm(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loaded("acting_on_alarms").main(past=600, live=600)
+    said = capsys.readouterr().out
+    switched, alone = re.findall(r"(\d+)% of \d+", said)
+    assert int(switched) > int(alone)
+    assert "all that were not stopped: p is now" in said
+    assert "points too low" in said

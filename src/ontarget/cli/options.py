@@ -233,6 +233,12 @@ _READING: Final = (
         "B",
     ),
     _reading(
+        "intervened",
+        str,
+        "Column that is true where somebody acted in the policy's place; such runs are left out, "
+        "or treated as --censored says.",
+    ),
+    _reading(
         "cutoff", str, "For horizon: column with the number of steps at which a run is cut off."
     ),
 )

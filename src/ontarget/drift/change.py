@@ -73,8 +73,7 @@ class Bias(NamedTuple):
         way = "high" if self.too_high > 0.0 else "low"
         ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
         return (
-            f"p is now {_points(self.too_high)} points too {way} ({ends[0]:.1f} to {ends[1]:.1f}): "
-            f"{said}"
+            f"p is now {_points(self.too_high)} too {way} ({ends[0]:.1f} to {ends[1]:.1f}): {said}"
         )
 
 
@@ -155,27 +154,24 @@ class Drift:
         return f"{self.judgement}: at step {self.t}, {self.bias.in_words}"
 
     def __str__(self) -> str:
-        lines = {
-            "change": _in_words(self.change, self.n, "something has changed"),
-            "harm": _in_words(self.harm, self.n, "p has become too high"),
-            "p": f"at step {self.t}, {self.bias.in_words}",
-            "before": f"on the assure episodes {self._before}",
-            "since": self._since,
-            "order": self.order,
-        }
-        for part in self.parts:
-            if part.shows:
-                lines[f"{part.column} {part.value}"[:10]] = (
-                    f"where {part.column} is {part.value}, {part.in_words}"
-                )
-        lines["verdict"] = self.verdict
-        return "\n".join(f"{name:<10} {text}" for name, text in lines.items() if text)
+        off = [part for part in self.parts if part.shows]
+        lines = [
+            ("change", _in_words(self.change, self.n, "something has changed")),
+            ("harm", _in_words(self.harm, self.n, "p has become too high")),
+            ("p", f"at step {self.t}, {self.bias.in_words}"),
+            ("before", f"on the assure episodes {self._before}"),
+            ("since", self._since),
+            ("order", self.order),
+            *(("by", f"where {one.column} is {one.value}, {one.in_words}") for one in off),
+            ("verdict", self.verdict),
+        ]
+        return "\n".join(f"{name:<10} {text}" for name, text in lines if text)
 
     @property
     def _before(self) -> str:
         before = self.before
         way = "high" if before.too_high > 0.0 else "low"
-        return f"it was {_points(before.too_high)} points too {way}, of {before.n:,}"
+        return f"it was {_points(before.too_high)} too {way}, of {before.n:,}"
 
     @property
     def _since(self) -> str:
@@ -279,7 +275,9 @@ class _Side:
         """Both limits of the law at each outcome, and p; NaN where the step is not reached."""
         limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
         rows = NotedStep(self.fitted, self.t, self.group)(new)
-        own = np.flatnonzero(np.array([name in rows for name in new.ids.tolist()]))
+        own = np.array(
+            [i for i, name in enumerate(new.ids.tolist()) if name in rows], dtype=np.intp
+        )
         met = self.target.contains(new.outcomes, self.fitted.grid)
         if own.size:
             limits[own] = [rows[name] for name in new.ids[own].tolist()]
@@ -426,7 +424,8 @@ def _parts(
 
 def _points(share: float) -> str:
     points = abs(100.0 * share)
-    return f"{points:.0f}" if points >= 1.0 else f"{points:.1f}"
+    text = f"{points:.0f}" if points >= 0.95 else f"{points:.1f}"
+    return f"{text} point{'s' * (text != '1')}"
 
 
 def _in_words(found: Evidence, n: int, what: str) -> str:

@@ -197,6 +197,11 @@ class Episodes(Recorded):
             As for `from_arrays`.
         stop_probability, cutoff
             The names of the columns with what `from_arrays` takes by these names.
+        intervened
+            The name of a column that is true where somebody acted in the policy's place. By default
+            such runs are left out, so the others are a selection, and `remarks` says so. With
+            ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off where that
+            began (M24).
         first_step
             The number of the first step; by default the smallest in the table.
         like

@@ -27,6 +27,7 @@ from ontarget.episodes.reading._columns import (
     number_feature,
     numbers,
 )
+from ontarget.episodes.reading._interventions import left_alone
 from ontarget.episodes.reading._layout import (
     AN_OUTCOME,
     ON_CLOCK,
@@ -81,6 +82,10 @@ def record_frame(
 
     ``notes`` are what a user should know about how the table itself was read.
     """
+    if layout.intervened is not None:
+        whole = table.lazy().collect()
+        table, layout, note = left_alone(whole, layout, lambda rest: _ids_and_steps(whole, rest))
+        notes = (*notes, note) if note else notes
     types = table.collect_schema()
     columns = kept_columns(layout, types.names())
     layout, judged = _judged(layout, columns)
@@ -132,6 +137,15 @@ def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
             Argument("reward", layout.reward),
         )
     return replace(layout, reward=signal), Judged({"": Reading(judged.first.behavior)})
+
+
+def _ids_and_steps(table: pl.DataFrame, layout: Layout) -> tuple[AnyArray, IndexArray]:
+    found = keyed_rows(table, layout)
+    if found is None:
+        raise EpisodesError(
+            Argument("intervened"), " needs the rows as they are, without ", Argument("every")
+        )
+    return found.ids, found.steps
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:

@@ -1,0 +1,77 @@
+"""Runs that somebody took over: recorded up to then, or left out (M24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ontarget._typing import AnyArray, IndexArray
+from ontarget.episodes.reading._columns import flags
+from ontarget.episodes.reading._layout import Layout
+from ontarget.errors import Argument, CensoredError, EpisodesError
+
+__all__ = ["LeftAlone", "left_alone"]
+
+_CUT = "truncated"
+
+
+class LeftAlone(NamedTuple):
+    """A table of what happened before anybody intervened, how to read it, and what to say."""
+
+    table: pl.DataFrame
+    layout: Layout
+    note: str
+
+
+def left_alone(
+    table: pl.DataFrame, layout: Layout, keyed: Callable[[Layout], tuple[AnyArray, IndexArray]]
+) -> LeftAlone:
+    """The rows before somebody took over, by the column of interventions.
+
+    ``keyed`` gives the id of each row's episode and its step. By default a run that was taken over
+    is left out. If ``censored`` says how to treat cut-off runs, it is cut off at the first step at
+    which somebody acted in the policy's place.
+    """
+    name = layout.intervened
+    assert name is not None
+    if name not in table.columns:
+        raise EpisodesError(
+            Argument("intervened"), f" needs a column of the table, got {name!r} among "
+            f"{', '.join(table.columns)}"
+        )  # fmt: skip
+    acted = flags(table.get_column(name), f"intervened (column {name!r})")
+    rest = replace(layout, intervened=None, drop=(*layout.drop, name))
+    ids, steps = keyed(rest)
+    _, codes = np.unique(ids, return_inverse=True)
+    first = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.intp).max)
+    np.minimum.at(first, codes[acted], steps[acted])
+    taken = first < np.iinfo(np.intp).max
+    n, whole = int(np.count_nonzero(taken)), taken.size
+    if not n:
+        return LeftAlone(table, rest, "")
+    if n == whole and layout.censored in ("refuse", "drop"):
+        raise CensoredError(
+            f"somebody took over all {whole:,} runs (column {name!r}), so none is left; record "
+            "runs that are left alone"
+        )
+    if layout.censored == "refuse":
+        note = (
+            f"somebody took over {n:,} of {whole:,} runs, which are left out, so the others are a "
+            "selection: the option censored has ways to make up for it"
+        )
+        return LeftAlone(table.filter(pl.Series(~taken[codes])), rest, note)
+    # A run that was taken over at once keeps a row, so that it counts as stopped.
+    upto = np.maximum(first, 1)[codes]
+    if rest.horizon is None:
+        rest = replace(rest, horizon=int(steps.max()) + 1, declared=False)
+    ends = pl.Series(taken[codes] & (steps == upto - 1))
+    cut = rest.truncated if isinstance(rest.truncated, str) else _CUT
+    flagged = table.get_column(cut) if cut in table.columns else pl.Series([False] * table.height)
+    marked = table.with_columns((flagged.cast(pl.Boolean).fill_null(False) | ends).alias(cut))
+    note = f"somebody took over {n:,} of {whole:,} runs, which are cut off there"
+    kept = marked.filter(pl.Series(steps < upto))
+    return LeftAlone(kept, replace(rest, truncated=cut), note)
