@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from ontarget.errors import ModelFileError
-from ontarget.fitted.choices import Choices, Trial
+from ontarget.fitted.choices import Choices, ModelTrial, Trial
 
-CHOSEN = Choices(7, (Trial(13), Trial(7, 0.03, 0.01), Trial(4, 0.001, 0.002)), {"shift": 0.25})
+BEST, OTHER = ModelTrial("boosted", 0.41, 0.0), ModelTrial("stacked", 0.42, 0.003)
+CHOSEN = Choices(
+    7, (Trial(13), Trial(7, 0.03, 0.01), Trial(4, 0.001, 0.002)), {"shift": 0.25}, (BEST, OTHER)
+)
 
 
 def test_choices_come_back_from_plain_values() -> None:
@@ -19,6 +22,15 @@ def test_choices_come_back_from_plain_values() -> None:
     assert [trial.spacing for trial in again.trials] == [13, 7, 4]
     assert math.isnan(again.trials[0].gain)
     assert again.trials[1:] == CHOSEN.trials[1:]
+    assert again.models == (BEST, OTHER)
+
+
+def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
+    assert CHOSEN.models_in_words == (
+        "boosted told held-out outcomes best (CRPS 0.4100); in % of the spread, others: "
+        "stacked +1.00 ± 0.30"
+    )
+    assert Choices().models_in_words == ""
 
 
 @pytest.mark.parametrize(
@@ -48,12 +60,14 @@ def test_experts_are_named_with_their_share() -> None:
     "damaged",
     [
         {},
-        {"spacing": -1, "trials": [], "experts": {}},
-        {"spacing": 4, "trials": [[4, "much", 0.1]], "experts": {}},
-        {"spacing": 4, "trials": [4], "experts": {}},
-        {"spacing": 4, "trials": [], "experts": {"shift": 7.0}},
-        {"spacing": 4, "trials": [[4, None, None]] * 100, "experts": {}},
-        {"spacing": 4, "trials": [], "experts": ["shift"]},
+        {"spacing": -1, "trials": [], "experts": {}, "models": []},
+        {"spacing": 4, "trials": [[4, "much", 0.1]], "experts": {}, "models": []},
+        {"spacing": 4, "trials": [4], "experts": {}, "models": []},
+        {"spacing": 4, "trials": [], "experts": {"shift": 7.0}, "models": []},
+        {"spacing": 4, "trials": [[4, None, None]] * 100, "experts": {}, "models": []},
+        {"spacing": 4, "trials": [], "experts": ["shift"], "models": []},
+        {"spacing": 4, "trials": [], "experts": {}, "models": [["boosted", -1.0, 0.0]]},
+        {"spacing": 4, "trials": [], "experts": {}, "models": [["boosted", 1.0]]},
     ],
 )
 def test_damaged_choices_are_refused(damaged: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from ontarget.fitting.tasks import (
 )
 from ontarget.models._mixture import weighted
 
-__all__ = ["Pilot", "choose_spacing"]
+__all__ = ["Pilot", "choose_spacing", "losses_of"]
 
 # A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
 _TREES, _BOOSTED, _ROWS = 24, 40, 8_192
@@ -39,7 +39,7 @@ class Pilot:
     """What a trial needs of a fit: tasks for blocks, and rows as their models read them.
 
     ``task`` makes the task of a block, given a model, the episodes and how many rows it may learn
-    from; nothing is asked of the block.
+    from (``rows``); nothing is asked of the block.
     """
 
     model: Any
@@ -47,6 +47,7 @@ class Pilot:
     seed: int
     task: Callable[[Any, Episodes, Block, int], BlockTask]
     pace: float = 0.0
+    rows: int = _ROWS
 
 
 def choose_spacing(pilot: Pilot) -> tuple[int, tuple[Trial, ...]]:
@@ -60,9 +61,9 @@ def choose_spacing(pilot: Pilot) -> tuple[int, tuple[Trial, ...]]:
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
         return spacing, ()
     trial, trials = _few(pilot), [Trial(spacing)]
-    best = _losses(trial, *blended_blocks(horizon, spacing))
+    best = losses_of(trial, *blended_blocks(horizon, spacing))
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
-        losses = _losses(trial, *blended_blocks(horizon, shorter))
+        losses = losses_of(trial, *blended_blocks(horizon, shorter))
         gain = np.nanmean(best - losses, axis=1)
         gain = gain[np.isfinite(gain)]
         trials.append(Trial(shorter, float(gain.mean()), float(gain.std()) / math.sqrt(gain.size)))
@@ -86,7 +87,7 @@ def _few(pilot: Pilot) -> Pilot:
     )
 
 
-def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
+def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
     """(episodes, steps): the CRPS of the blended law, in units of each step's own spread."""
     learn = pilot.learn
     asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
@@ -95,14 +96,14 @@ def _losses(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArra
     models = {}
     for block in blocks:
         if block.index in needed:
-            task = pilot.task(pilot.model, learn, block, _ROWS)
+            task = pilot.task(pilot.model, learn, block, pilot.rows)
             learned = episodes_of(task.train) if task.train else None
             models[block.index] = fit_block(task).model, learned
     for place, t in enumerate(asked):
         entries = [(weight, *models[block]) for weight, block in law.at(t)]
         if any(model is None for _, model, _ in entries):
             continue
-        reads_step = learn.horizon > 1
+        reads_step = any(len(block.train_steps) > 1 for block in blocks)
         for rows in step_rows(learn, [t], grid=learn.grid, reads_step=reads_step, pace=pilot.pace):
             found[rows.index, place] = _crps(rows, entries)
     return found

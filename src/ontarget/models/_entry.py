@@ -30,6 +30,7 @@ __all__ = [
     "fresh_model",
     "live_model",
     "model_arrays",
+    "serves_whole_run",
     "takes_missing",
     "trees_of",
 ]
@@ -61,6 +62,11 @@ def takes_missing(model: object) -> bool:
         return bool(get_tags(_distribution(model)).input_tags.allow_nan)
     except (AttributeError, TypeError, ValueError):
         return False  # it has no tags: nothing says so
+
+
+def serves_whole_run(model: object) -> bool:
+    """Whether one such model is meant for all steps of a run."""
+    return bool(getattr(_distribution(model), "whole_run", False))
 
 
 def trees_of(model: object) -> int:

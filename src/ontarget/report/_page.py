@@ -51,6 +51,8 @@ def _chosen(fitted: Fitted) -> str:
     """What the learning episodes decided about the models, if anything."""
     chosen = fitted.trained.chosen
     said = [f"Blocks of steps are {chosen.blocks_in_words}." if chosen.spacing else ""]
+    if chosen.models:
+        said.append(f"Of the models tried, {chosen.models_in_words}.")
     if chosen.experts:
         said.append(f"Its experts count, on average: {chosen.experts_in_words}.")
     return " ".join(part for part in said if part)
