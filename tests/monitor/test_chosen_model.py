@@ -73,6 +73,14 @@ def test_at_most_2_000_episodes_choose_the_same_ones_for_the_same_seed() -> None
     assert asked[-1] != asked[0]
 
 
+def test_models_are_compared_where_all_of_them_have_answered() -> None:
+    one, other = np.array([[1.0, 5.0], [1.0, np.nan]]), np.array([[2.0, np.nan], [4.0, 3.0]])
+    best, worse = _choosing._ranked({"other": other, "one": one})
+    assert (best.name, best.crps, best.error) == ("one", 1.0, 0.0)
+    assert (worse.name, worse.crps) == ("other", 3.0)
+    assert worse.error == pytest.approx(1.0 / np.sqrt(2.0))
+
+
 def test_few_episodes_keep_the_default() -> None:
     def losses(model: Any, some: Episodes) -> np.ndarray:
         raise AssertionError("chance would choose")

@@ -65,16 +65,20 @@ def best_model(
     found: dict[str, FloatArray] = {}
     with progress_bar("choosing a model", len(tried), unit="models", shown=progress) as reached:
         for name, model in tried.items():
-            found[name] = np.nanmean(losses(model, some), axis=1)
+            found[name] = losses(model, some)
             reached(len(found))
-    names = sorted(found, key=lambda name: (float(found[name].mean()), name))
-    best = found[names[0]]
-    trials = tuple(
-        ModelTrial(
-            name,
-            float(found[name].mean()),
-            float((found[name] - best).std()) / float(np.sqrt(best.size)),
-        )
-        for name in names
-    )
-    return tried[names[0]], trials
+    trials = _ranked(found)
+    return tried[trials[0].name], trials
+
+
+def _ranked(losses: Mapping[str, FloatArray]) -> tuple[ModelTrial, ...]:
+    """The models by their mean loss over episodes, where all of them have answered; best first."""
+    every = np.stack(list(losses.values()))
+    known = np.isfinite(every).all(axis=0)
+    answered = known.sum(axis=1)
+    some = answered > 0
+    means = np.where(known, every, 0.0).sum(axis=2)[:, some] / answered[some]
+    best = means[means.mean(axis=1).argmin()]
+    errors = (means - best).std(axis=1) / np.sqrt(best.size)
+    trials = map(ModelTrial, losses, means.mean(axis=1).tolist(), errors.tolist())
+    return tuple(sorted(trials, key=lambda trial: trial.crps))
