@@ -44,6 +44,7 @@ PAGES = (
     "domains",
     "skirmish",
     "forest",
+    "models",
 )
 DURATION = re.compile(r"\b\d[\d.,]*(?= (s|ms|µs)\b)")
 FENCE = re.compile(r"```(\w*)$")

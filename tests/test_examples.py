@@ -52,6 +52,18 @@ def test_a_log_is_read_and_watched_by_name(capsys: pytest.CaptureFixture[str]) -
     assert "needs a number, got 'frozen'" in said
 
 
+@pytest.mark.parametrize("library", ["quantile-forest", "ngboost", "skpro"])
+def test_estimators_of_other_libraries_enter_a_monitor(
+    library: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = library.replace("-", "_")
+    pytest.importorskip(module, reason=f"shows {library}, which is not installed")
+    loaded("other_libraries").main(library, episodes=150)
+    p = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(p) == 5
+    assert p[0] > 0.25 > p[-1]  # each step loses 1
+
+
 def test_a_fleet_tells_lost_battles_from_won_ones(capsys: pytest.CaptureFixture[str]) -> None:
     loaded("fleet").main(episodes=500, agents=100)
     won, lost = capsys.readouterr().out.splitlines()[-2:]

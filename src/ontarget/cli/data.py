@@ -84,6 +84,14 @@ def fit(
     preset: Annotated[
         str, typer.Option(help="How to fit: default, or as in the paper.", metavar="NAME")
     ] = "default",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="auto: the one that tells held-out outcomes best. Or stacked, the default, "
+            "forest, boosted, network, regression.",
+            metavar="NAME",
+        ),
+    ] = None,
     policy: Annotated[
         str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
     ] = "",
@@ -136,6 +144,7 @@ def fit(
     if engine not in ENGINES:
         raise InputError(f"--engine needs one of {', '.join(ENGINES)}, got {engine!r}")
     monitor = GoalMonitor(
+        model,
         preset=preset,  # type: ignore[arg-type]  # it checks itself
         group=columns.get("group"),
         reward_bounds=bounds_of(reward_bounds),
@@ -178,6 +187,7 @@ def fit(
         else "",
         _one_sided(recorded) if reward_bounds is None else "",
         monitor.summary(),
+        f"chosen     {chosen}" if (chosen := monitor.fitted.trained.chosen.models_in_words) else "",
         f"model      {plain(output)}, {size / 1e6:.1f} MB: {monitor.fitted.trained.in_words}",
         _next(recorded, output),
     ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from ontarget.errors import ModelFileError
 
-__all__ = ["Choices", "Trial"]
+__all__ = ["Choices", "ModelTrial", "Trial"]
 
 _MOST = 64  # entries that a file may hold
 _SURELY = 2.0  # standard errors; a smaller gain may be chance
@@ -37,19 +37,33 @@ class Trial(NamedTuple):
         return f"CRPS {100 * self.gain:+.2f} ± {100 * self.error:.2f} % of the spread"
 
 
+class ModelTrial(NamedTuple):
+    """A model tried on learning episodes that it has not seen.
+
+    ``crps`` is in units of the outcomes' own spread, and ``error`` the standard error of its
+    distance from the best model's.
+    """
+
+    name: str
+    crps: float
+    error: float
+
+
 @dataclass(frozen=True)
 class Choices:
-    """The spacing of blocks with the trials that decided it, and how much each expert counts.
+    """What a fit chose: the spacing of blocks, the model, and how much each expert counts.
 
     Without trials the spacing was given, or too few episodes could tell. ``opening`` is the
     share of the first step's law that a model of that step alone makes up. ``experts`` are means
-    over the blocks, by name; a model of one kind has none.
+    over the blocks, by name; a model of one kind has none. ``models`` were tried where the fit
+    chose one, the best first.
     """
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()
     opening: float = 0.0
     experts: Mapping[str, float] = field(default_factory=dict)
+    models: tuple[ModelTrial, ...] = ()
 
     def with_experts(self, models: Iterable[Any]) -> Self:
         """The same choices, with the experts of these fitted models."""
@@ -81,6 +95,19 @@ class Choices:
         return f"{said}; a model of the first step alone has {100 * self.opening:.0f} % of its law"
 
     @property
+    def models_in_words(self) -> str:
+        """The model that was chosen, and how much worse each of the others was."""
+        if not self.models:
+            return ""
+        best, *others = self.models
+        worse = [
+            f"{one.name} {100 * (one.crps - best.crps):+.2f} ± {100 * one.error:.2f}"
+            for one in others
+        ]
+        compared = f"; in % of the spread, others: {', '.join(worse)}" if worse else ""
+        return f"{best.name} told held-out outcomes best (CRPS {best.crps:.4f}){compared}"
+
+    @property
     def experts_in_words(self) -> str:
         """How much each expert counts on average over the blocks."""
         shares = [
@@ -95,6 +122,7 @@ class Choices:
             "trials": [_plain(trial) for trial in self.trials],
             "opening": self.opening,
             "experts": dict(self.experts),
+            "models": [list(one) for one in self.models],
         }
 
     @classmethod
@@ -102,17 +130,22 @@ class Choices:
         """The choices that `to_json` wrote; a `ModelFileError` if they are damaged."""
         try:
             spacing, experts, opening = found["spacing"], found["experts"], float(found["opening"])
-            right = len(found["trials"]) <= _MOST and len(experts) <= _MOST
+            right = max(len(found["trials"]), len(experts), len(found["models"])) <= _MOST
             right = right and (spacing is None or _is_step(spacing))
             trials = tuple(map(_trial, found["trials"]))
             right = right and all(_is_step(trial.spacing) for trial in trials)
             shares = {str(name)[:_MOST]: float(share) for name, share in experts.items()}
             right = right and all(0.0 <= share <= 1.0 for share in (opening, *shares.values()))
+            models = tuple(
+                ModelTrial(str(name)[:_MOST], float(crps), float(error))
+                for name, crps, error in found["models"]
+            )
+            right = right and all(0.0 <= x < math.inf for one in models for x in one[1:])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"chosen in the header is damaged: {error!r:.80}") from error
         if not right:
             raise ModelFileError("chosen in the header needs steps, gains and shares from 0 to 1")
-        return cls(spacing, trials, opening, shares)
+        return cls(spacing, trials, opening, shares, models)
 
 
 def _plain(trial: Trial) -> list[float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from ontarget.fitting.tasks import (
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
-__all__ = ["Pilot", "choose_spacing"]
+__all__ = ["Pilot", "choose_spacing", "losses_of"]
 
 # A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
 _TREES, _BOOSTED, _ROWS = 24, 40, 8_192
@@ -39,7 +39,7 @@ class Pilot:
     """What a trial needs of a fit: tasks for blocks, and rows as their models read them.
 
     ``task`` makes the task of a block, given a model, the episodes and how many rows it may learn
-    from; nothing is asked of the block.
+    from (``rows``); nothing is asked of the block.
     """
 
     model: Any
@@ -47,6 +47,7 @@ class Pilot:
     seed: int
     task: Callable[[Any, Episodes, Block, int], BlockTask]
     pace: float = 0.0
+    rows: int = _ROWS
 
 
 def choose_spacing(pilot: Pilot) -> Choices:
@@ -59,11 +60,10 @@ def choose_spacing(pilot: Pilot) -> Choices:
     spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
         return Choices(spacing)
-    asked = np.unique(np.linspace(0, horizon - 1, _STEPS).round().astype(int)).tolist()
     trial, trials = _few(pilot), [Trial(spacing)]
-    best = _losses(trial, asked, *blended_blocks(horizon, spacing))
+    best = losses_of(trial, *blended_blocks(horizon, spacing))
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
-        losses = _losses(trial, asked, *blended_blocks(horizon, shorter))
+        losses = losses_of(trial, *blended_blocks(horizon, shorter))
         trials.append(_tried(shorter, best - losses))
         if not trials[-1].sure:
             break
@@ -93,17 +93,16 @@ def _few(pilot: Pilot) -> Pilot:
     )
 
 
-def _losses(
-    pilot: Pilot, asked: Sequence[int], blocks: tuple[Block, ...], law: LawTable
-) -> FloatArray:
+def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
     """(episodes, steps): the CRPS of the blended law, in units of each step's own spread."""
     learn = pilot.learn
+    asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
     found = np.full((len(learn), len(asked)), np.nan)
     needed = {block for t in asked for _, block in law.at(t)}
     chosen = [block for block in blocks if block.index in needed]
     fits = run_tasks(
         _fitted_alone,
-        lambda k: pilot.task(pilot.model, learn, chosen[k], _ROWS),
+        lambda k: pilot.task(pilot.model, learn, chosen[k], pilot.rows),
         len(chosen),
         engine="local",
         checkpoint=None,
@@ -115,7 +114,7 @@ def _losses(
         entries = [(weight, *models[block]) for weight, block in law.at(t)]
         if any(model is None for _, model, _ in entries):
             continue
-        reads_step = learn.horizon > 1
+        reads_step = any(len(block.train_steps) > 1 for block in blocks)
         for rows in step_rows(learn, [t], grid=learn.grid, reads_step=reads_step, pace=pilot.pace):
             found[rows.index, place] = _crps(rows, entries)
     return found

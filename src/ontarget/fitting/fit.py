@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -31,6 +32,7 @@ from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._choosing import best_model
 from ontarget.fitting._impossible import (
     Limits,
     doubted_outcomes,
@@ -39,7 +41,7 @@ from ontarget.fitting._impossible import (
 )
 from ontarget.fitting._opening import opening_share, with_opening
 from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
-from ontarget.fitting._spacing import Pilot, choose_spacing
+from ontarget.fitting._spacing import Pilot, choose_spacing, losses_of
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
@@ -56,6 +58,7 @@ from ontarget.models._entry import (
     check_model,
     fits_side_by_side,
     fresh_model,
+    serves_whole_run,
     takes_missing,
     trees_of,
 )
@@ -78,8 +81,10 @@ class Recipe:
     ``parameters`` are the monitor's own, kept so that a loaded one can be fitted anew alike.
     ``steps`` are those that must be answered: a block without any of them is not fitted. If it
     ``chooses_spacing``, overlapping blocks take the place of those given, as far apart as the
-    learning episodes suggest. The leaves of all forests hold about ``leaf_entries`` at most.
-    ``precedents`` and ``paths`` say what is kept of the episodes that models learn from.
+    learning episodes suggest, or one block for a model that serves the whole run. If it
+    ``chooses_model``, they suggest that too; the model given is for when they are too few. The
+    leaves of all forests hold about ``leaf_entries`` at most. ``precedents`` and ``paths`` say what
+    is kept of the episodes that models learn from.
     """
 
     model: Any
@@ -93,6 +98,7 @@ class Recipe:
     steps: frozenset[int] | None = None
     unseen: Unseen = "error"
     chooses_spacing: bool = False
+    chooses_model: bool = False
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
     precedents: bool = True
@@ -144,8 +150,15 @@ def fit_monitor(
     if own is not None and any(len(b.train_steps) > 1 for b in recipe.blocks):
         recipe = replace(recipe, pace=pace_of(train))
     chosen = Choices()
-    if recipe.chooses_spacing and own is not None:
-        chosen = _chosen_spacing(recipe, train)
+    if recipe.chooses_model:
+        model, tried = best_model(
+            train, partial(_losses_of, recipe), seed=recipe.seed, progress=progress
+        )
+        recipe, chosen = replace(recipe, model=model), Choices(models=tried)
+    if recipe.chooses_spacing and serves_whole_run(recipe.model):
+        recipe = _in_one_block(recipe, train.horizon)
+    elif recipe.chooses_spacing and own is not None:
+        chosen = replace(_chosen_spacing(recipe, train), models=chosen.models)
         blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing)
         recipe = replace(recipe, blocks=blocks, law=law)
     pooled = recipe
@@ -302,9 +315,30 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
     return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace))
 
 
+def _losses_of(recipe: Recipe, model: Any, learn: Episodes) -> FloatArray:
+    """(episodes, steps): how well a model tells outcomes of learning episodes that it has not seen.
+
+    Its blocks are those that it would have, but for shorter ones that the episodes may suggest.
+    """
+    own = replace(recipe, model=model, steps=None)
+    if recipe.chooses_spacing and serves_whole_run(model):
+        own = _in_one_block(own, learn.horizon)
+
+    def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
+        return _task(own, {"learn": some}, block, rows=rows)
+
+    pilot = Pilot(model, learn, own.seed, task, own.pace, rows=_rows_per_block(own))
+    return losses_of(pilot, own.blocks, own.law)
+
+
+def _in_one_block(recipe: Recipe, horizon: int) -> Recipe:
+    blocks, law = plan_blocks(horizon, steps_per_model=horizon)
+    return replace(recipe, blocks=blocks, law=law)
+
+
 def _rows_per_block(recipe: Recipe) -> int:
     """How many rows a block learns from at most, so that the leaves keep to their budget."""
-    if getattr(recipe.model, "whole_run", False):
+    if serves_whole_run(recipe.model):
         return _MOST_ROWS_OF_RUN
     n_trees = trees_of(recipe.model)
     share = recipe.leaf_entries // (n_trees * len(recipe.blocks))

@@ -32,6 +32,7 @@ __all__ = [
     "fresh_model",
     "live_model",
     "model_arrays",
+    "serves_whole_run",
     "takes_missing",
     "trees_of",
 ]
@@ -69,6 +70,11 @@ def fits_side_by_side(model: object) -> bool:
     """Whether copies of a model may be fitted in threads, side by side, without a limit on them."""
     unlimited = getattr(model, "n_jobs", None) in (None, -1)
     return unlimited and bool(getattr(model, "fits_side_by_side", False))
+
+
+def serves_whole_run(model: object) -> bool:
+    """Whether one such model is meant for all steps of a run."""
+    return bool(getattr(_distribution(model), "whole_run", False))
 
 
 def trees_of(model: object) -> int:

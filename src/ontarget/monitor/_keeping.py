@@ -34,8 +34,8 @@ def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     model = parameters["model"]
     if kept["reward_bounds"] is not None:
         kept["reward_bounds"] = list(kept["reward_bounds"])
-    kept["model"] = None
-    if model is not None:
+    kept["model"] = model if isinstance(model, str) else None
+    if not (model is None or isinstance(model, str)):
         own = model.get_params(deep=False) if hasattr(model, "get_params") else None
         kept["model"] = {
             "name": type(model).__name__,
@@ -51,7 +51,7 @@ def restored_parameters(kept: Mapping[str, Any]) -> dict[str, Any]:
     if found["reward_bounds"] is not None:
         found["reward_bounds"] = tuple(found["reward_bounds"])
     model = found["model"]
-    if model is not None:
+    if not (model is None or isinstance(model, str)):
         if model["kind"] is None or model["parameters"] is None:
             found["model"] = LostModel(str(model["name"]))
             return found

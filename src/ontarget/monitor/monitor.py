@@ -16,6 +16,7 @@ from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitting._choosing import model_named
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
 from ontarget.live.assured import Contracts
@@ -35,7 +36,9 @@ class GoalMonitor(Asked):
     model
         An unfitted conditional distribution: one of `ontarget.models`, a scikit-learn pipeline that
         ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. By default
-        the preset chooses it.
+        the preset chooses it. Or a name: ``"stacked"``, ``"forest"``, ``"boosted"``, ``"network"``
+        or ``"regression"``, and ``"auto"`` for the one of these that tells the outcomes of learning
+        episodes best that it has not seen.
     preset
         ``"default"``: long, overlapping blocks of steps each have a `StackedForest`, and every step
         blends two of them (M16). ``"paper"``: one plain forest per step, as in the paper, with
@@ -219,11 +222,14 @@ class GoalMonitor(Asked):
                 "split(train=0.4, calibrate=0.4, assure=0.2)"
             )
         horizon = split[0].horizon
-        model = preset_model(self.preset) if self.model is None else self.model
-        steps_per_model = self._steps_per_model(model, horizon)
-        blocks, law = plan_blocks(horizon, steps_per_model=steps_per_model, window=self.window)
+        blocks, law = plan_blocks(
+            horizon,
+            steps_per_model=self.steps_per_model or (1 if self.preset == "paper" else "auto"),
+            window=self.window,
+        )
         recipe = Recipe(
-            model=model,
+            model=self._unfitted(),
+            chooses_model=isinstance(self.model, str) and self.model == "auto",
             blocks=blocks,
             law=law,
             group=self.group,
@@ -233,7 +239,7 @@ class GoalMonitor(Asked):
             parameters=kept_parameters(self.get_params(deep=False)),
             steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
-            chooses_spacing=steps_per_model == "auto" and self.preset != "paper",
+            chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
             precedents=precedents,
             paths=paths,
         )
@@ -292,13 +298,13 @@ class GoalMonitor(Asked):
         twin._contracts = Contracts(fitted)
         return twin
 
-    def _steps_per_model(self, model: Any, horizon: int) -> StepsPerModel:
-        """How many steps share a model: as told, or as the preset or the model itself wants."""
-        if self.steps_per_model is None and self.preset == "paper":
-            return 1
-        if self.steps_per_model in (None, "auto") and getattr(model, "whole_run", False):
-            return horizon
-        return self.steps_per_model or "auto"
+    def _unfitted(self) -> Any:
+        """The model to fit; where the fit is to choose one, that for too few episodes to choose."""
+        if self.model is None:
+            return preset_model(self.preset)
+        if isinstance(self.model, str):
+            return preset_model("default") if self.model == "auto" else model_named(self.model)
+        return self.model
 
     def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
         if not 0.0 <= assure < 1.0:

@@ -54,6 +54,8 @@ def _chosen(fitted: Fitted) -> str:
     chosen = fitted.trained.chosen
     several = chosen.spacing and fitted.horizon > 1
     said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]
+    if chosen.models:
+        said.append(f"Of the models tried, {chosen.models_in_words}.")
     if chosen.experts:
         said.append(f"Its experts count, on average: {chosen.experts_in_words}.")
     return " ".join(part for part in said if part)

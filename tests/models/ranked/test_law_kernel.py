@@ -8,7 +8,7 @@ import pytest
 from ontarget._readonly import read_only
 from ontarget.models._support import Support
 from ontarget.models.ranked._law_kernel import (
-    RankTable,
+    RankedOutcomes,
     limits_of_knots,
     masses_of_knots,
     quantiles_of_knots,
@@ -23,10 +23,10 @@ TIMES = [0.0, 0.2, 1.0, 0.5]  # as shares of the way from 4 to 9; unknown is hal
 KNOTS = np.sort(RNG.normal(scale=2.0, size=(4, 3)), axis=1)
 
 
-def table(atoms: bool) -> RankTable:
+def table(atoms: bool) -> RankedOutcomes:
     mass = np.full(VALUES.size, 0.2)
     support = Support.of(VALUES, np.full(VALUES.size, atoms), mass, smooth=True)
-    return RankTable(
+    return RankedOutcomes(
         time=read_only(np.array([1])),
         clock=read_only(np.array([4.0, 9.0])),
         levels=read_only(LEVELS.flatten()),

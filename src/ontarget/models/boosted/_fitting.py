@@ -17,7 +17,7 @@ from ontarget.models.base import TrainingRows
 from ontarget.models.guided._guides import GuidePlan, fit_guides, folds_of_guides
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
-from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._ranks import Ranked, learned_ranks
 from ontarget.models.stacked._shift import (
     NO_SHIFT,
@@ -56,9 +56,9 @@ class Boosted(NamedTuple):
 class FittedBoosted(NamedTuple):
     """The model for new rows, and for each fold one that has not seen it."""
 
-    ranks: RankTable
+    ranks: RankedOutcomes
     model: Boosted
-    without: tuple[tuple[RankTable, Boosted], ...]
+    without: tuple[tuple[RankedOutcomes, Boosted], ...]
     fold: IndexArray  # of each episode
 
 
@@ -96,7 +96,7 @@ def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int
     )
 
 
-def knots_of_rows(model: Boosted, ranks: RankTable, rows: FloatArray) -> FloatArray:
+def knots_of_rows(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
     """The knots of each row: the shape at their levels, moved and stretched."""
     if not model.shift.units.size:
         return np.tile(ranks.odds, (rows.shape[0], 1))

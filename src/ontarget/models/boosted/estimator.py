@@ -19,7 +19,7 @@ from ontarget.models.boosted._fitting import (
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.guided._guides import guide_plan
 from ontarget.models.ranked._estimator import RankedEstimator
-from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._ranks import check_time, ranks_from_arrays, ranks_to_arrays
 
 __all__ = ["BoostedQuantiles"]
@@ -124,7 +124,7 @@ class BoostedQuantiles(RankedEstimator):
         return self.boosted_
 
     @staticmethod
-    def _knots(model: Boosted, ranks: RankTable, rows: FloatArray) -> FloatArray:
+    def _knots(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
         return knots_of_rows(model, ranks, rows)
 
     def to_arrays(self) -> dict[str, AnyArray]:

@@ -16,7 +16,7 @@ from ontarget.models.base import TrainingRows
 from ontarget.models.network._network_kernel import TIMES, Networks, inputs_of_rows
 from ontarget.models.network._training import Examples, TrainingRules, Weights, train
 from ontarget.models.ranked._columns import columns_of
-from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import folds_of
 from ontarget.models.ranked._ranks import Ranked, learned_ranks
 
@@ -39,9 +39,9 @@ class NetworkPlan:
 class FittedNetworks(NamedTuple):
     """Networks, the outcomes that they rank, and both for the training episodes."""
 
-    ranks: RankTable
+    ranks: RankedOutcomes
     networks: Networks
-    without: tuple[RankTable, ...]  # each fold in turn
+    without: tuple[RankedOutcomes, ...]  # each fold in turn
     fold: IndexArray  # of each episode
 
 

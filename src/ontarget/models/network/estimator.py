@@ -17,7 +17,7 @@ from ontarget.models.network._fitting import NetworkPlan, fit_networks
 from ontarget.models.network._network_kernel import Networks, knots_of_rows
 from ontarget.models.network._store import LARGEST_WEIGHT, networks_from_arrays, networks_to_arrays
 from ontarget.models.ranked._estimator import RankedEstimator
-from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._ranks import check_time, ranks_from_arrays, ranks_to_arrays
 
 __all__ = ["QuantileNetwork"]
@@ -154,7 +154,9 @@ class QuantileNetwork(RankedEstimator):
         return self.networks_, 0, self.networks_.first_bias.size // width
 
     @staticmethod
-    def _knots(model: tuple[Networks, int, int], ranks: RankTable, rows: FloatArray) -> FloatArray:
+    def _knots(
+        model: tuple[Networks, int, int], ranks: RankedOutcomes, rows: FloatArray
+    ) -> FloatArray:
         networks, begin, stop = model
         knots = np.empty((rows.shape[0], ranks.odds.size))
         knots_of_rows(networks, ranks.odds, (begin, stop), rows, knots)

@@ -12,7 +12,7 @@ from ontarget._typing import ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import Side, check_levels, check_side, check_values, episodes_of
 from ontarget.models.ranked._law_kernel import (
-    RankTable,
+    RankedOutcomes,
     limits_of_knots,
     masses_of_knots,
     quantiles_of_knots,
@@ -30,9 +30,9 @@ class RankedEstimator(DistributionEstimator):
     with the fold of each episode and their keys. It gives `_knots` and `_model`.
     """
 
-    ranks_: RankTable
+    ranks_: RankedOutcomes
     n_jobs: int | None
-    _learned_: tuple[tuple[tuple[RankTable, Any], ...], IndexArray, KeyArray | None]
+    _learned_: tuple[tuple[tuple[RankedOutcomes, Any], ...], IndexArray, KeyArray | None]
 
     @property
     @abstractmethod
@@ -41,7 +41,7 @@ class RankedEstimator(DistributionEstimator):
 
     @staticmethod
     @abstractmethod
-    def _knots(model: Any, ranks: RankTable, rows: FloatArray) -> FloatArray:
+    def _knots(model: Any, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
         """The knots of each row by a model, in ascending order."""
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -126,7 +126,7 @@ class RankedEstimator(DistributionEstimator):
         return LiveRanked(self)
 
     def _limits(
-        self, ranks: RankTable, model: Any, rows: FloatArray, values: FloatArray
+        self, ranks: RankedOutcomes, model: Any, rows: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         left, right = np.empty(values.shape), np.empty(values.shape)
 

@@ -22,10 +22,10 @@ from ontarget.models._support_kernel import cdf_in_cell
 from ontarget.models.ranked._columns_kernel import time_of
 from ontarget.models.ranked._levels_kernel import level_of, node_at
 
-__all__ = ["RankTable", "limits_of_knots", "masses_of_knots", "quantiles_of_knots"]
+__all__ = ["RankedOutcomes", "limits_of_knots", "masses_of_knots", "quantiles_of_knots"]
 
 
-class RankTable(NamedTuple):
+class RankedOutcomes(NamedTuple):
     """The outcomes around each step, as the kernels take them; flat, all arrays read-only.
 
     ``levels`` holds the log odds of each cut of the support, node by node; the nodes lie evenly
@@ -42,7 +42,7 @@ class RankTable(NamedTuple):
 
 
 @inner_kernel
-def _at(row: FloatArray, table: RankTable) -> tuple[int, float]:
+def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
     """The node at or before the row's step, and the weight of the one after it."""
     n_cuts = table.support[0].size - 1
     if n_cuts == 0:
@@ -70,7 +70,7 @@ def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
 
 
 @inner_kernel
-def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankTable) -> float:
+def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankedOutcomes) -> float:
     """The row's mass before a cut.
 
     Where all outcomes are atoms, a share of it is that of all training outcomes (M2).
@@ -90,7 +90,7 @@ def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankTable) 
 
 @kernel
 def limits_of_knots(
-    table: RankTable,
+    table: RankedOutcomes,
     X: FloatArray,
     knots: FloatArray,
     y: FloatArray,
@@ -109,14 +109,18 @@ def limits_of_knots(
 
 
 @inner_kernel
-def _fill_masses(table: RankTable, row: FloatArray, knots: FloatArray, masses: FloatArray) -> None:
+def _fill_masses(
+    table: RankedOutcomes, row: FloatArray, knots: FloatArray, masses: FloatArray
+) -> None:
     at = _at(row, table)
     for cut in range(masses.size):
         masses[cut] = _mass(cut, at, knots, table)
 
 
 @kernel
-def masses_of_knots(table: RankTable, X: FloatArray, knots: FloatArray, out: FloatArray) -> None:
+def masses_of_knots(
+    table: RankedOutcomes, X: FloatArray, knots: FloatArray, out: FloatArray
+) -> None:
     """Write each row's mass before every cut, from 0 to 1."""
     for i in range(X.shape[0]):
         _fill_masses(table, X[i], knots[i], out[i])
@@ -124,7 +128,7 @@ def masses_of_knots(table: RankTable, X: FloatArray, knots: FloatArray, out: Flo
 
 @kernel
 def quantiles_of_knots(
-    table: RankTable,
+    table: RankedOutcomes,
     X: FloatArray,
     knots: FloatArray,
     asked: tuple[FloatArray, bool],

@@ -13,7 +13,7 @@ from ontarget.models._stored import flat_array, require
 from ontarget.models._support import Support
 from ontarget.models.base import LARGEST_OUTCOME, TrainingRows
 from ontarget.models.ranked._columns import time_feature
-from ontarget.models.ranked._law_kernel import RankTable
+from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import cut_outcomes, levels_by_node
 
 __all__ = ["Ranked", "check_time", "learned_ranks", "ranks_from_arrays", "ranks_to_arrays"]
@@ -33,8 +33,8 @@ class Ranked(NamedTuple):
     around each step but for those of each fold in turn.
     """
 
-    table: RankTable
-    without: tuple[RankTable, ...]
+    table: RankedOutcomes
+    without: tuple[RankedOutcomes, ...]
     low: FloatArray
     high: FloatArray
     weight: FloatArray  # the mean row weighs 1
@@ -47,7 +47,7 @@ def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
     clock = np.array([at.min(), at.max()])
     times = (at - clock[0]) / (clock[1] - clock[0]) if time >= 0 else at
     levels = levels_by_node(rows, times, outcomes, fold, most_nodes=_MOST_NODES)
-    table = RankTable(
+    table = RankedOutcomes(
         time=read_only(np.array([time], dtype=np.int64)),
         clock=read_only(clock),
         levels=read_only(levels[-1].flatten()),
@@ -85,16 +85,16 @@ def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray
     return found
 
 
-def ranks_to_arrays(table: RankTable) -> dict[str, AnyArray]:
+def ranks_to_arrays(table: RankedOutcomes) -> dict[str, AnyArray]:
     """The outcomes as flat read-only arrays by name; all but the support begin with ``rank_``."""
     own = {name: getattr(table, name) for name in ("time", "clock", "levels", "mass", "odds")}
     arrays = {f"rank_{name}": array for name, array in own.items()}
     return arrays | Support(*table.support).to_arrays()
 
 
-def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankTable:
+def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
     """The outcomes that gave these arrays, checked; `check_time` does the rest."""
-    table = RankTable(
+    table = RankedOutcomes(
         time=flat_array(arrays, "rank_time", np.int64),
         clock=flat_array(arrays, "rank_clock", np.float64),
         levels=flat_array(arrays, "rank_levels", np.float32),
@@ -122,7 +122,7 @@ def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankTable:
     return table
 
 
-def check_time(table: RankTable, n_features: int) -> None:
+def check_time(table: RankedOutcomes, n_features: int) -> None:
     """Raise a `ModelFileError` unless the feature that holds the step is one of so many."""
     require(bool(-1 <= table.time[0] < n_features), "rank_time needs a feature, or -1")
 

@@ -1,0 +1,76 @@
+"""Estimators of other libraries inside a monitor: quantile-forest, NGBoost and skpro.
+
+A model needs three methods, fit, cdf_limits and quantile; the promises hold whatever it says.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.models import RegressorQuantiles
+
+
+def quantile_forest() -> Any:
+    """A regressor whose predict takes quantiles= needs no code at all."""
+    from quantile_forest import RandomForestQuantileRegressor
+
+    return RegressorQuantiles(RandomForestQuantileRegressor(50, min_samples_leaf=10))
+
+
+class NGBoosted:
+    """NGBoost's normal distributions."""
+
+    def fit(self, X, y):
+        from ngboost import NGBRegressor
+
+        self.model = NGBRegressor(n_estimators=60, verbose=False, random_state=0).fit(X, y)
+
+    def cdf_limits(self, X, y):
+        found = self.model.pred_dist(X).cdf(np.asarray(y, dtype=float).T).T
+        return found, found  # a normal distribution has no atoms: both limits are one
+
+    def quantile(self, X, q, *, side="left"):
+        return self.model.pred_dist(X).ppf(np.clip(q, 0.0, 1.0)[..., None]).T
+
+
+class Skpro:
+    """Any probabilistic regressor of skpro; here a regression with a second one for its spread."""
+
+    def fit(self, X, y):
+        from sklearn.linear_model import LinearRegression
+        from skpro.regression.residual import ResidualDouble
+
+        self.model = ResidualDouble(LinearRegression()).fit(X, np.reshape(y, (-1, 1)))
+
+    def cdf_limits(self, X, y):
+        law, y = self.model.predict_proba(X), np.asarray(y, dtype=float)
+        columns = y.T if y.ndim == 2 else [np.broadcast_to(y, len(X))]
+        found = np.column_stack([law.cdf(one.reshape(-1, 1)) for one in columns])
+        found = found if y.ndim == 2 else found[:, 0]
+        return found, found
+
+    def quantile(self, X, q, *, side="left"):
+        law = self.model.predict_proba(X)
+        found = [law.ppf(np.full((len(X), 1), p)) for p in np.clip(np.atleast_1d(q), 0.0, 1.0)]
+        return np.column_stack(found) if np.ndim(q) else found[0][:, 0]
+
+
+MODELS = {"quantile-forest": quantile_forest, "ngboost": NGBoosted, "skpro": Skpro}
+
+
+def main(library: str = "quantile-forest", episodes: int = 400) -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(episodes, 5, 2))
+    runs = Episodes.from_arrays(states, states[:, :, 0] + rng.normal(size=(episodes, 5)))
+    monitor = GoalMonitor(MODELS[library](), steps_per_model=5).fit(runs, progress=False)
+    watch = monitor.watch(Target.at_least(0.0), alarm_below=0.1)
+    for t in range(5):
+        print(f"t = {t}  {watch.step([-0.5, 0.0], *([-1.0] if t else [])).p:.2f}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])

@@ -1,0 +1,84 @@
+"""Which model a fit takes where the user leaves it open: chosen on the learning episodes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+import numpy as np
+
+from ontarget._keyed import keyed_hash
+from ontarget._progress import progress_bar
+from ontarget._typing import FloatArray
+from ontarget.episodes import Episodes
+from ontarget.errors import Argument, InputError
+from ontarget.fitted.choices import ModelTrial
+
+__all__ = ["MODELS", "best_model", "candidates", "model_named"]
+
+# Every model that has a name, and where its class is; the first is the default.
+MODELS: Final[Mapping[str, str]] = {
+    "stacked": "ontarget.models.stacked.estimator:StackedForest",
+    "forest": "ontarget.models.forest.estimator:QuantileForest",
+    "boosted": "ontarget.models.boosted.estimator:BoostedQuantiles",
+    "network": "ontarget.models.network.estimator:QuantileNetwork",
+    "regression": "ontarget.models.regression.estimator:DistributionRegression",
+}
+# Chosen by so many episodes at most; with fewer than the least, chance would choose.
+_MOST_EPISODES, _FEWEST_EPISODES = 2_000, 100
+
+
+def model_named(name: str) -> Any:
+    """An unfitted model of this name, with its own defaults."""
+    if name not in MODELS:
+        raise InputError(
+            Argument("model"), f" needs auto or one of {', '.join(MODELS)}, got {name!r}"
+        )
+    module, own = MODELS[name].split(":")
+    return getattr(import_module(module), own)()
+
+
+def candidates() -> dict[str, Any]:
+    """The unfitted models that are tried, by name; the network only where PyTorch is installed."""
+    names = [name for name in MODELS if name != "network" or find_spec("torch") is not None]
+    return {name: model_named(name) for name in names}
+
+
+def best_model(
+    learn: Episodes,
+    losses: Callable[[Any, Episodes], FloatArray],
+    *,
+    seed: int,
+    progress: bool,
+) -> tuple[Any, tuple[ModelTrial, ...]]:
+    """The candidate whose law tells held-out outcomes best, and how good each was, best first.
+
+    ``losses`` gives the CRPS of a model at each episode and step, answered by what has not seen the
+    episode, in units of the outcomes' own spread. Few episodes keep the default.
+    """
+    if len(learn) < _FEWEST_EPISODES:
+        return model_named(next(iter(MODELS))), ()
+    order = np.argsort(keyed_hash(learn.keys, seed, "model"), kind="stable")
+    some, tried = learn.take(np.sort(order[:_MOST_EPISODES])), candidates()
+    found: dict[str, FloatArray] = {}
+    with progress_bar("choosing a model", len(tried), unit="models", shown=progress) as reached:
+        for name, model in tried.items():
+            found[name] = losses(model, some)
+            reached(len(found))
+    trials = _ranked(found)
+    return tried[trials[0].name], trials
+
+
+def _ranked(losses: Mapping[str, FloatArray]) -> tuple[ModelTrial, ...]:
+    """The models by their mean loss over episodes, where all of them have answered; best first."""
+    every = np.stack(list(losses.values()))
+    known = np.isfinite(every).all(axis=0)
+    answered = known.sum(axis=1)
+    some = answered > 0
+    means = np.where(known, every, 0.0).sum(axis=2)[:, some] / answered[some]
+    best = means[means.mean(axis=1).argmin()]
+    errors = (means - best).std(axis=1) / np.sqrt(best.size)
+    trials = map(ModelTrial, losses, means.mean(axis=1).tolist(), errors.tolist())
+    return tuple(sorted(trials, key=lambda trial: trial.crps))
