@@ -15,7 +15,8 @@ A page is Markdown. Four kinds of blocks are run, in order, in one empty folder 
 
 A block right below a comment ``<!-- not run: REASON -->`` is left alone.
 
-Outputs are compared word for word. Only durations may differ (``3.2 s``, ``14 ms``, ``20 µs``).
+Outputs are compared word for word. Only durations (``3.2 s``, ``14 ms``, ``20 µs``) and times
+(``2026-01-05T09:00:00Z``, ``1767603600.5``) may differ.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ PAGES = (
     "guarantees",
     "how-many-episodes",
     "live-protocol",
+    "service",
     "deployment",
     "domains",
     "skirmish",
@@ -47,6 +49,7 @@ PAGES = (
     "models",
 )
 DURATION = re.compile(r"\b\d[\d.,]*(?= (s|ms|µs)\b)")
+MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d{10}\.\d+")
 FENCE = re.compile(r"```(\w*)$")
 
 
@@ -211,7 +214,7 @@ def _trimmed(output: str) -> str:
 
 
 def _comparable(output: str) -> str:
-    return DURATION.sub("#", output)
+    return MOMENT.sub("#", DURATION.sub("#", output))
 
 
 def main() -> None:

@@ -327,7 +327,7 @@ class Engine:
             said_bytes = _encoder.encode(answer)
             run.fresh.append((stored.next, one.payload, said_bytes))
             quarter, rest = divmod(stored.next * QUARTERS, horizon)
-            if rest < QUARTERS and quarter < QUARTERS and run.marks[quarter] is None:
+            if rest < QUARTERS and quarter < QUARTERS and not ended:
                 run.marks[quarter] = row[0]
             if one.message.intervened and stored.intervened_at is None:
                 stored.intervened_at = stored.next

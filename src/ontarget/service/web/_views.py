@@ -69,7 +69,7 @@ class AgentView(msgspec.Struct, frozen=True):
     runs: int
     open: int
     in_alarm: int
-    seen_at: float
+    seen_at: str
 
 
 class AlarmView(msgspec.Struct, frozen=True):
@@ -117,9 +117,9 @@ class DeliveryView(msgspec.Struct, frozen=True):
     id: int
     alarm: str
     hook: str
-    created_at: float
+    created_at: str
     attempts: int
-    due_at: float
+    due_at: str
     state: str
     error: str
 
@@ -214,6 +214,11 @@ def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
     return RunHistory(run_view(run, bytes(last.answer)), raw, following)
 
 
+def agent_view(found: dict[str, Any]) -> AgentView:
+    """An agent, with its runs counted."""
+    return AgentView(**{**found, "seen_at": _moment(found["seen_at"])})
+
+
 def alarms_page(
     service: Service, after: int, limit: int, is_open: bool | None, run: str | None = None
 ) -> Page[AlarmView]:
@@ -267,7 +272,10 @@ def deliveries_page(
 ) -> Page[DeliveryView]:
     """One page of messages."""
     found = deliveries(service.store, after=after, limit=limit, state=state)
-    items = [DeliveryView(**one) for one in found]
+    items = [
+        DeliveryView(**{**one, **{name: _moment(one[name]) for name in ("created_at", "due_at")}})
+        for one in found
+    ]
     return page(items, [one.id for one in items], limit)
 
 

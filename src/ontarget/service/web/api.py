@@ -198,7 +198,7 @@ class Api:
         """One page of agents."""
         after, limit = views.page_of(request, number=False)
         found = await run_in_threadpool(service.store.agents, after=after, limit=limit)
-        items = [views.AgentView(**one) for one in found]
+        items = [views.agent_view(one) for one in found]
         return json_response(views.page(items, [one.agent for one in items], limit))
 
     async def delete_agent(self, request: Request, service: Service) -> Response:
