@@ -38,6 +38,7 @@ PAGES = (
     "your-own-logs",
     "environments",
     "guarantees",
+    "why",
     "how-many-episodes",
     "live-protocol",
     "deployment",

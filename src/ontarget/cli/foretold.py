@@ -28,8 +28,9 @@ def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> str:
     if state.row is None or state.ended or not 0 <= t < monitor.horizon:
         return ""
     so_far = np.nan if state.so_far is None else state.so_far
+    row = np.array(state.row, dtype=np.float64)  # None is missing
     try:
-        band = monitor.path_band(t, [state.row], so_far, _LEVEL, all_steps=True, groups=state.group)
+        band = monitor.path_band(t, row[None], so_far, _LEVEL, all_steps=True, groups=state.group)
     except OntargetError:
         return ""
     places = np.unique(np.linspace(0, band.steps.size - 1, 4).round().astype(int))[1:]

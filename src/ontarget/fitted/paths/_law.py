@@ -52,7 +52,8 @@ class PathLaw:
 
         X is what the models read at step t, and ``paths`` are these runs' own.
         """
-        return self.distances(X, paths).max(axis=1)
+        deepest: FloatArray = self.distances(X, paths).max(axis=1)
+        return deepest
 
     def distances(self, X: FloatArray, paths: FloatArray) -> FloatArray:
         """(paths, later steps): how far from the middle of its law each path lies at each step."""
