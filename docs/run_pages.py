@@ -39,6 +39,7 @@ PAGES = (
     "your-own-logs",
     "environments",
     "guarantees",
+    "why",
     "how-many-episodes",
     "live-protocol",
     "service",

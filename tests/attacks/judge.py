@@ -22,6 +22,8 @@ REFUSED, ANSWERED = "refused", "answered"
 NESTED = (Target(-0.5, 0.5), Target(-2.0, 1.0), Target.at_least(-4.0) | Target.at_most(-5.0))
 # What a linear model says of a category or a gap that its training did not hold.
 UNSEEN = ("training never saw", "needs every feature")
+# What a monitor says that has no paths to follow, whatever else was asked.
+LEFT_OUT = ("paths=True", "rest on recorded runs", "there is no path band", "needs one too")
 
 
 class SenselessError(AssertionError):
@@ -58,6 +60,7 @@ def ask(monitor: GoalMonitor) -> None:
     ):
         check_outlooks(monitor, t, states, group)
         check_intervals(monitor, t, states[:2], group)
+        check_recorded_runs(monitor, t, states[:2], group)
     watch_runs(monitor, states, group)
 
 
@@ -92,6 +95,23 @@ def check_intervals(monitor: GoalMonitor, t: int, states: np.ndarray, group: obj
             continue
         if np.isnan(found.lower).any() or not (found.lower <= found.upper).all():
             raise SenselessError(f"an interval from {found.lower} to {found.upper}")
+
+
+def check_recorded_runs(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
+    """The runs behind an answer, and the path to come."""
+    try:
+        why = monitor.explain(t, states[0], 0.5, NESTED[1], group=group)
+        if why.missed is not None and not 0.0 <= why.missed <= 1.0 + 1e-9:
+            raise SenselessError(f"precedents of which {why.missed} miss")
+        band = monitor.path_band(t, states, 0.5, 0.8, groups=group)
+    except (CalibrationError, FewEpisodesError):  # too few episodes stand behind the step
+        return
+    except InputError as error:
+        if isinstance(error, ModelFileError) or not any(one in str(error) for one in LEFT_OUT):
+            raise
+        return
+    if np.isnan(band.lower).any() or not (band.lower <= band.upper).all():
+        raise SenselessError(f"a path from {band.lower} to {band.upper}")
 
 
 def watch_runs(monitor: GoalMonitor, states: np.ndarray, group: object) -> None:

@@ -99,7 +99,7 @@ def test_blocks_that_change_whether_models_read_the_step(kind: str, tmp_path: Pa
 def test_a_behavior_that_changes_what_models_read(kind: str, behavior: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         header["behavior"] = behavior
-        for name in ("assure", "rehearsal"):
+        for name in ("assure", "learn", "rehearsal"):
             sections[name]["before"][:] = 0.0  # a mean has none before its first step
 
     refuse(kind, forge, tmp_path, "numbers of a run")

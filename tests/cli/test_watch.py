@@ -13,7 +13,9 @@ from rich.console import Console
 from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target, Watch
 from ontarget.cli import main
 from ontarget.cli.chart import Chart
+from ontarget.cli.foretold import foretold
 from ontarget.cli.live_view import LiveView, Track, sparkline
+from ontarget.models import QuantileForest
 from tests.walks import walks
 
 from .river import call, messages, river
@@ -277,6 +279,24 @@ def test_an_alarm_is_drawn_with_its_reason() -> None:
     assert "p moved by wind of a" in drawn(view)
     view.update({**alarm, "p": 0.8, "status": "OK", "t": 4})
     assert "p moved by" not in drawn(view)
+
+
+def test_the_path_to_come_is_drawn_as_ranges() -> None:
+    monitor = GoalMonitor(QuantileForest(n_trees=8), steps_per_model=3)
+    monitor.fit(walks(150), progress=False)
+    sessions = monitor.sessions(Target.at_least(0.0), alarm=HALF)
+    view = LiveView(
+        sessions.contract, "walk", foretell=lambda agent: foretold(monitor, sessions, agent)
+    )
+    for t in range(2):
+        view.update(sessions.answer({"agent": "a", "state": [0.5, 0.1], "reward": 0.2 * t}))
+    band = monitor.path_band(1, [[0.5, 0.1]], 0.2, 0.9, all_steps=True)
+    assert band.steps.tolist() == [2, 3, 4, 5, 6]
+    said = [f"{band.lower[0, k]:.4g} to {band.upper[0, k]:.4g}" for k in (1, 3, 4)]
+    assert f"path (90 %): step 3 {said[0]}, step 5 {said[1]}, end {said[2]}" in drawn(view, 120)
+    view.update(sessions.answer({"agent": "a", "reward": 0.2, "end": True}))
+    assert "path (90" not in drawn(view, 120)
+    assert foretold(monitor, sessions, "nobody") == ""
 
 
 def test_an_alarm_by_plausibility_is_titled_so_and_has_no_line_in_the_chart() -> None:

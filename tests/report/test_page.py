@@ -316,3 +316,11 @@ def test_the_page_says_why_p_fell_in_runs_that_missed() -> None:
 def test_without_a_missed_run_there_is_nothing_to_explain() -> None:
     met = saying(FOUND.p, np.ones_like(FOUND.met))
     assert fall_rows(met) == []
+
+
+def test_the_page_shows_the_path_to_come_only_where_a_band_is_promised() -> None:
+    assert "With a probability of 90" in page()
+    bare = GoalMonitor(Marginal()).fit(walks(300), progress=False).evaluate(NEW, TARGET)
+    assert "With a probability of 90" not in report_page(bare, Below(0.5))
+    with pytest.raises(InputError, match="rest on recorded runs"):
+        bare.figure("path")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -106,6 +106,14 @@ def watch(
             metavar="SECONDS",
         ),
     ] = None,
+    paths: Annotated[
+        bool,
+        typer.Option(
+            "--paths",
+            help="On a terminal, also show where one or two runs will be; takes some seconds.",
+            metavar="",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read JSON lines on standard input; write outlooks as JSON lines, or draw them on a terminal.
@@ -125,6 +133,7 @@ def watch(
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
     from ontarget import GoalMonitor, Target
+    from ontarget.cli.foretold import foretold
     from ontarget.report._facts import explained
 
     if replay is None and (run or speed is not None):
@@ -166,7 +175,13 @@ def watch(
         answers = map(sessions.answer, played)
     one_by_one = replay is not None and not run
     alarmed = (
-        _draw(answers, sessions, name=model.name, one_by_one=one_by_one)
+        _draw(
+            answers,
+            sessions,
+            name=model.name,
+            one_by_one=one_by_one,
+            foretell=(lambda agent: foretold(monitor, sessions, agent)) if paths else None,
+        )
         if drawn
         else _write(answers)
     )
@@ -240,7 +255,12 @@ def _write(answers: Iterable[dict[str, Any]]) -> bool:
 
 
 def _draw(
-    answers: Iterable[dict[str, Any]], sessions: Sessions, *, name: str, one_by_one: bool
+    answers: Iterable[dict[str, Any]],
+    sessions: Sessions,
+    *,
+    name: str,
+    one_by_one: bool,
+    foretell: Callable[[str], str] | None,
 ) -> bool:
     from rich.console import Console
     from rich.live import Live
@@ -256,7 +276,7 @@ def _draw(
         except OntargetError:
             return ""
 
-    view = LiveView(sessions.contract, name, one_by_one=one_by_one, explain=why)
+    view = LiveView(sessions.contract, name, one_by_one=one_by_one, explain=why, foretell=foretell)
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):
             for answer in answers:

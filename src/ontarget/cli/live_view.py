@@ -30,7 +30,7 @@ COLOURS: Final = {
 _LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
 _KEPT = 400  # points of a run: more than any terminal is wide
 _FEWEST_ROWS, _MOST_ROWS = 7, 15
-_AROUND = 7  # lines of an agent besides its chart: blank, headline, axis, numbers, changes, why
+_AROUND = 8  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # up to this many agents get a chart each
 _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
@@ -50,6 +50,7 @@ class Track:
     changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
     over: bool = False
     why: str = ""  # what moved p to the last alarm
+    ahead: str = ""  # where the run will be
 
     def add(self, answer: Mapping[str, Any]) -> None:
         """Take in one answer."""
@@ -96,6 +97,7 @@ class LiveView:
     name: str
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line
+    foretell: Callable[[str], str] | None = None  # where its run will be, in a line
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
     agents: int = 0
@@ -116,6 +118,8 @@ class LiveView:
         if raised and self.explain is not None:
             track.why = self.explain(track.agent)
         self.alarms += raised
+        if self.foretell is not None and len(self.tracks) <= _LARGE:
+            track.ahead = self.foretell(track.agent)
         self.runs += track.over and not closed
 
     def _track(self, agent: str) -> Track:
@@ -190,6 +194,8 @@ class LiveView:
         threshold = self.trigger.threshold if self.trigger.compared == 0 else math.nan
         chart = Chart(threshold, self.contract.fitted.horizon, width, rows)
         yield chart.drawn(list(track.points), track.step)
+        if track.ahead:
+            yield Text(track.ahead, overflow="ellipsis", no_wrap=True)
         yield Text(track.history, style="dim", overflow="ellipsis", no_wrap=True)
         if track.status == "ALARM" and track.why:
             yield Text(track.why, style="dim", overflow="ellipsis", no_wrap=True)

@@ -21,6 +21,7 @@ from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.law import NO_CURVE, StepLaw
+from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
 from ontarget.fitted.ranks import NO_WEIGHTS, RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
@@ -99,6 +100,7 @@ class Fitted:
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # without mass, ascending
     rehearsal: Rehearsal | None = None  # of the learning episodes; None in the paper's way
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
+    path_maps: PathMaps = NO_MAPS  # of the learning episodes' own paths
 
     def __post_init__(self) -> None:
         # A file may hold anything; live, the lengths are taken for granted.

@@ -14,6 +14,7 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models._stored import flat_array
+from ontarget.models.base import LARGEST_OUTCOME
 
 __all__ = ["RecordedRuns"]
 
@@ -107,14 +108,16 @@ class RecordedRuns:
         ids, outcomes, lengths, before = _ids(arrays, n), None, None, None
         if "outcomes" in arrays:
             outcomes = flat_array(arrays, "outcomes", np.float64)
-            _require(outcomes.size == n and bool(np.isfinite(outcomes).all()), "outcomes")
+            sized = outcomes.size == n and bool((np.abs(outcomes) <= LARGEST_OUTCOME).all())
+            _require(sized, "outcomes")
         if "lengths" in arrays:
             stored = flat_array(arrays, "lengths", np.int64)
             _require(stored.size == n and outcomes is not None, "lengths")
             _require(bool(((stored >= 1) & (stored <= horizon)).all()), f"1 to {horizon} steps")
             before = flat_array(arrays, "before", np.float64)
             _require(before.size == int(stored.sum()), "a behavior before each step")
-            _require(not bool(np.isinf(before).any()), "finite numbers for 'before'")
+            known = bool(np.isfinite(before[n:]).all()) and not bool(np.isinf(before[:n]).any())
+            _require(known, "finite numbers for 'before'")  # there may be none before step 0
             lengths = read_only(stored.astype(np.intp))
         _require(ids is None or outcomes is not None, "outcomes")
         return cls(ids, outcomes, lengths, before)

@@ -29,6 +29,7 @@ from ontarget.fitted._curves import learned_curves
 from ontarget.fitted.blocks import Block, LawTable, opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
+from ontarget.fitted.paths._maps import NO_MAPS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
@@ -40,12 +41,14 @@ from ontarget.fitting._impossible import (
     without_impossible,
 )
 from ontarget.fitting._opening import opening_share, with_opening
+from ontarget.fitting._path_ranks import PathStage, learned_maps
 from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
 from ontarget.fitting._spacing import Pilot, choose_spacing, losses_of
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
 from ontarget.fitting.tasks import (
+    PATHS,
     BlockResult,
     BlockTask,
     StepRows,
@@ -171,11 +174,15 @@ def fit_monitor(
     if own is not None:
         # Without assure episodes alarms are set by the learning episodes themselves (M16).
         stage = Stage.of(train, recipe.seed, pace=recipe.pace, sets_alarms="assure" not in named)
+    foretold: PathStage | None = None
+    if own is not None and recipe.paths and hasattr(recipe.model, "out_of_bag_members"):
+        foretold = PathStage.of(train, recipe.seed)
 
     def task(index: int) -> BlockTask:
         """The task of a block; the same whenever it is asked for."""
         block = recipe.blocks[index]
-        return _task(recipe, named, block, own=own, stage=stage, rows=rows, doubted=doubted)
+        made = _task(recipe, named, block, own=own, stage=stage, rows=rows, doubted=doubted)
+        return made if foretold is None else _asking_paths(made, recipe, foretold)
 
     kept = None
     if checkpoint is not None:
@@ -234,6 +241,9 @@ def fit_monitor(
     if stage is not None:
         limits = limits_of(REHEARSAL)
         rehearsal = rehearsed(limits, stage, _codes(stage.episodes, groups), recipe.seed)
+    path_maps = NO_MAPS
+    if foretold is not None:
+        path_maps = learned_maps(blended_limits(results, recipe.law, PATHS), foretold, recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
         schema=schema,
@@ -267,6 +277,7 @@ def fit_monitor(
         ),
         rehearsal=rehearsal,
         runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=recipe.paths),
+        path_maps=path_maps,
     )
 
 
@@ -401,6 +412,19 @@ def _task(
     )
 
 
+def _asking_paths(task: BlockTask, recipe: Recipe, stage: PathStage) -> BlockTask:
+    """The task that also ranks the paths of some learning episodes (M22)."""
+    answers = set(recipe.law.steps_of(task.index)) if task.train else set()
+    asked = step_rows(
+        stage.episodes,
+        [t for t in stage.steps if t in answers],
+        grid=stage.episodes.grid,
+        reads_step=any(len(one.train_steps) > 1 for one in recipe.blocks),
+        pace=recipe.pace,
+    )
+    return replace(task, asked={**task.asked, PATHS: stage.asking(asked)}, gains=stage.gains)
+
+
 def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> None:
     train = next(iter(named.values()))
     if not len(train.schema):
@@ -526,6 +550,7 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "group": recipe.group,
         "steps": None if recipe.steps is None else sorted(recipe.steps),
         "seed": recipe.seed,
+        "paths": recipe.paths,
         "ids": [[str(one) for one in part.ids.tolist()] for part in parts],
         "groups": [None if p.groups is None else p.groups.tolist() for p in parts],
         "features": [part.schema.to_json() for part in parts],

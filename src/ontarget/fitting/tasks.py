@@ -14,9 +14,11 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Episodes, Step, Translation
 from ontarget.fitted._inputs import inputs_of
+from ontarget.fitted.paths._gains import Cells, Gains
 from ontarget.models._entry import fit_model
 
 __all__ = [
+    "PATHS",
     "BlockResult",
     "BlockTask",
     "StepLimits",
@@ -33,6 +35,8 @@ __all__ = [
 
 # Models without trees of their own are fitted so many times more, to answer for their own episodes.
 _FOLDS = 5
+PATHS = "paths"  # as a part of a fit: rows that ask about their own path to come
+_PATH_ROWS = 128  # asked at a time: what a forest hands out takes some ten kilobytes a row
 # A reward that this share of all steps earns is the pace of the runs.
 _NEARLY_ALL = 0.9
 
@@ -63,7 +67,7 @@ class BlockTask:
 
     ``asked`` are the rows of each part that the block's model must answer for, by the part's name.
     Those of the parts in ``own`` belong to the very episodes that train it: each is answered by
-    what the model learned from the others.
+    what the model learned from the others. So are those of `PATHS`, by the ``gains`` of all.
     """
 
     index: int
@@ -72,6 +76,7 @@ class BlockTask:
     train: tuple[StepRows, ...]
     asked: dict[str, tuple[StepRows, ...]]
     own: tuple[str, ...] = ()
+    gains: Gains | None = None
 
 
 @dataclass(frozen=True)
@@ -101,11 +106,16 @@ def fit_block(task: BlockTask) -> BlockResult:
     limits = {
         part: tuple(_limits(model, rows) for rows in steps)
         for part, steps in task.asked.items()
-        if part not in task.own
+        if part not in (*task.own, PATHS)
     }
     own = [rows for part in task.own for rows in task.asked[part]]
     found = iter(_own_limits(task, own, unfitted, model))
     limits |= {part: tuple(next(found) for _ in task.asked[part]) for part in task.own}
+    if task.gains is not None:
+        learned = episodes_of(task.train)
+        limits[PATHS] = tuple(
+            _path_limits(model, rows, task.gains, learned) for rows in task.asked[PATHS]
+        )
     return BlockResult(model, limits)
 
 
@@ -182,6 +192,28 @@ def honest_limits(
     if not own.all():
         left[~own], right[~own] = model.cdf_limits(rows.X[~own], y[~own])
     return left, right
+
+
+def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> StepLimits:
+    """Both limits of the law of each row's gains, from trees that never saw its episode.
+
+    NaN for an episode that every tree has seen. ``learned`` are the episodes that the model was
+    fitted on; every tree may answer for others.
+    """
+    left, right = np.full(rows.y.shape, np.nan), np.full(rows.y.shape, np.nan)
+    cells = Cells(Cells.of(gains.scales.size - rows.step).leads, np.arange(rows.y.shape[1] + 1))
+    own = np.isin(rows.keys, learned)
+    for honest in (True, False):
+        which = np.flatnonzero(own == honest)
+        for a in range(0, which.size, _PATH_ROWS):
+            some = which[a : a + _PATH_ROWS]
+            X = rows.X[some]
+            found = model.out_of_bag_members(X, rows.keys[some]) if honest else model.members(X)
+            samples = gains.samples(model, found)
+            known = found.counts > 0
+            sides = gains.limits(model, samples[known], rows.step, cells, rows.y[some[known]])
+            left[some[known]], right[some[known]] = sides
+    return StepLimits(rows.step, left, right)
 
 
 def fold_of(keys: KeyArray) -> IndexArray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.live._rehearsed import rehearsed_answers
 from ontarget.live.alarms import warn_of_silence
@@ -41,6 +42,7 @@ class Contracts:
 
     def __init__(self, fitted: Fitted) -> None:
         self.fitted = fitted
+        self.paths = PathBands(fitted)
         self._lock = RLock()
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
         self._contracts: OrderedDict[Hashable, Any] = OrderedDict()

@@ -17,6 +17,7 @@ from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.fitted import Fitted, Trained
+from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
@@ -154,6 +155,7 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "assure": _assure(fitted),
         "episodes": {"fingerprints": fitted.trained.fingerprints},
         "learn": fitted.runs.to_arrays(),
+        "paths": fitted.path_maps.to_arrays() if fitted.path_maps.steps.size else {},
         "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
         "ranks": fitted.ranks.to_arrays(),
         "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
@@ -162,7 +164,7 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
 
 
 def _opened(container: Container, given: Behavior | None) -> Fitted:
-    named = ("assure", "curves", "episodes", "law", "learn", "ranks", "rehearsal")
+    named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: container.section(name) for name in named}
     with _forged(container.name):
         about = Description.of(container.header)
@@ -202,7 +204,8 @@ def _opened(container: Container, given: Behavior | None) -> Fitted:
             rehearsal=_rehearsal(
                 sections["rehearsal"], about, behavior, assured=assure is not None
             ),
-            runs=RecordedRuns.from_arrays(sections["learn"], n=learned[0], horizon=learned[1]),
+            runs=_runs(sections["learn"], behavior, learned),
+            path_maps=_path_maps(sections["paths"], about.horizon),
         )
         models = FiledModels(container, about.kinds, width=fitted.width, learned=learned)
         return replace(fitted, models=models)
@@ -219,6 +222,21 @@ def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
     """How many runs the models learned from; a recalibration may let p learn from more."""
     n = next(iter(about.sizes.values()))
     return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
+
+
+def _runs(
+    arrays: Mapping[str, AnyArray], behavior: Behavior, learned: tuple[int, int]
+) -> RecordedRuns:
+    """What is kept of the learning episodes, so many of at most so many steps."""
+    found = RecordedRuns.from_arrays(arrays, n=learned[0], horizon=learned[1])
+    if found.before is not None and _unknown_before(found.before, behavior):
+        raise ModelFileError("learn array 'before' needs finite numbers")
+    return found
+
+
+def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
+    """The maps of paths; none without paths, in the paper's way, or if no model has rows."""
+    return PathMaps.from_arrays(arrays, horizon) if "steps" in arrays else NO_MAPS
 
 
 def _rehearsal(

@@ -13,7 +13,7 @@ from ontarget._arguments import whole_number
 from ontarget._grid import snap
 from ontarget._progress import progress_bar
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal._levels import Level
+from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal.results import Interval
 from ontarget.drift.change import Drift, drift_of
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
@@ -26,6 +26,7 @@ from ontarget.fitted.calibrating import calibrate_target
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
+from ontarget.fitted.paths.bands import PathBand
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
 from ontarget.live._explaining import Reading as StepReading
@@ -251,6 +252,65 @@ class Asked:
             return band_interval(step, X, depth)
 
         return self._outcomes(t, states, behavior, groups, find)
+
+    def path_band(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        all_steps: bool = False,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> PathBand:
+        """Where each run will be at every later step: a band that holds its whole path to come.
+
+        With at least the probability ``level``, the behavior of a run that is still going at step t
+        stays inside at every step from then on; a run that ends stays where it ended (M22). With
+        ``all_steps``, the bands of all steps together hold with that probability, so that you may
+        look at every step and trust each band.
+
+        Parameters
+        ----------
+        t, states, behavior, groups
+            As for `interval`.
+        level
+            The probability, such as 0.9.
+        all_steps
+            Whether to promise it for all steps at once. The first such call takes some seconds.
+        confidence
+            As for `interval`.
+
+        Notes
+        -----
+        The promise rests on the assure episodes and is an average over them. Bands come from the
+        paths of the recorded runs that the forests weigh, so the model must be a forest, and the
+        fit must have kept the paths (``paths=True``).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 4, 1)), rng.normal(size=(300, 4)))
+        >>> band = GoalMonitor().fit(walks, progress=False).path_band(1, [[0.1]], 2.0, 0.8)
+        >>> band.steps, bool((band.lower < 2.0).all() and (band.upper > 2.0).all())
+        (array([2, 3, 4]), True)
+        """
+        fitted, t = self.fitted, whole_number("t", t, least=0)
+        fitted.refuse_weights("path band", "read low, high and plausibility of an outlook")
+        X, so_far = self._runs(states, behavior)
+        which = fitted.groups_of(groups, len(X))
+        steps = np.arange(t + 1, fitted.horizon + 1)
+        lower, upper = np.empty((2, len(X), steps.size))
+        for g in np.unique(which).tolist():
+            own = np.flatnonzero(which == g)
+            self._check_known(t, g, X[own], so_far[own])
+            lower[own], upper[own] = self._kept.paths.band(
+                t, X[own], so_far[own], g, level=level, all_steps=all_steps, confidence=confidence
+            )
+        return PathBand(t, steps, lower, upper, float(exact_level(level)), all_steps)
 
     def explain(
         self,
@@ -620,13 +680,19 @@ class Asked:
         for g in np.unique(which).tolist():
             own = np.flatnonzero(which == g)
             step = fitted.at(t, g)
-            trouble = fitted.unknown(t, g)
-            if trouble:
-                raise CalibrationError(f"step {t} is unknown: {trouble}")
-            fitted.check_readings(X[own], so_far[own])
+            self._check_known(t, g, X[own], so_far[own])
             found = find(step, step.inputs(X[own], so_far[own]), g)
             lower[own], upper[own] = step.outcomes(so_far[own], found)
         return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
+
+    def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
+        """Refuse a step that is unknown by structure, and bad readings."""
+        if t >= self.horizon:
+            raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
+        trouble = self.fitted.unknown(t, group)
+        if trouble:
+            raise CalibrationError(f"step {t} is unknown: {trouble}")
+        self.fitted.check_readings(states, so_far)
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The states as a matrix and the behavior so far of each run, on the grid."""

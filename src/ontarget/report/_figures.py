@@ -18,18 +18,29 @@ from ontarget.evaluation.figures import (
     ece_chart,
     episodes_chart,
     outcome_fan,
+    path_chart,
     pit_chart,
     reliability_diagram,
 )
+from ontarget.fitted.recorded import RecordedRuns
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "draw", "example_episode", "example_episodes", "pit_step"]
+__all__ = [
+    "FIGURES",
+    "PATH_LEVEL",
+    "draw",
+    "example_episode",
+    "example_episodes",
+    "path_step",
+    "pit_step",
+]
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+PATH_LEVEL: Final = 0.9
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -117,18 +128,53 @@ def _threshold(found: Measured) -> float | None:
 def _fan(found: Measured, dark: bool) -> Figure:
     i = example_episode(found)
     quantiles, so_far = _predicted(found, i)
-    components = found.target.components
-    target = (components[0].lower, components[0].upper) if len(components) == 1 else None
     return outcome_fan(
         quantiles,
         _LEVELS,
-        target=target,
+        target=_one_target(found),
         outcome=float(found.outcomes[i]),
         so_far=so_far if found.fitted.behavior.translation is Translation.SHIFT else None,
-        # Between two dollar signs matplotlib reads mathematics, and may fail on it.
-        unit=plain(found.fitted.behavior.label).replace("$", r"\$"),
+        unit=_unit(found),
         dark=dark,
     )
+
+
+def _path(found: Measured, dark: bool) -> Figure:
+    i = example_episode(found)
+    one, fitted, t = found.episodes.take([i]), found.fitted, path_step(found)
+    rows, group = one.at(t, grid=fitted.grid), int(found.groups[i])
+    if fitted.unknown(t, group):
+        raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
+    lower, upper = found.contracts.paths.band(
+        t, rows.states, rows.behavior, group, level=PATH_LEVEL
+    )
+    if not np.isfinite(lower).any() and not np.isfinite(upper).any():
+        raise FewEpisodesError(f"too few assure episodes for a band of {PATH_LEVEL:.0%}")
+    return path_chart(
+        RecordedRuns.of(one, precedents=False, paths=True).paths[0],
+        t,
+        (lower[0], upper[0]),
+        level=PATH_LEVEL,
+        target=_one_target(found),
+        unit=_unit(found),
+        dark=dark,
+    )
+
+
+def path_step(found: Measured) -> int:
+    """The step at which the example episode's path is foretold: after a third of it."""
+    return int(found.lengths[example_episode(found)]) // 3
+
+
+def _one_target(found: Measured) -> tuple[float, float] | None:
+    """Both ends of a target of one piece."""
+    components = found.target.components
+    return (components[0].lower, components[0].upper) if len(components) == 1 else None
+
+
+def _unit(found: Measured) -> str:
+    # Between two dollar signs matplotlib reads mathematics, and may fail on it.
+    return plain(found.fitted.behavior.label).replace("$", r"\$")
 
 
 def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
@@ -161,6 +207,7 @@ FIGURES: Final[Mapping[str, Callable[[Measured, bool], Figure]]] = MappingProxyT
         "ece": _ece,
         "episodes": _episodes,
         "fan": _fan,
+        "path": _path,
         "alarms": _alarms,
         "pit": _pit,
     }

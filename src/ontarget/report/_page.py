@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from html import escape
 
+from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._version import __version__
+from ontarget.errors import OntargetError
 from ontarget.evaluation.figures import svg_of
 from ontarget.fitted.fitted import Fitted
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
-from ontarget.report._figures import draw, example_episode, pit_step
+from ontarget.report._figures import PATH_LEVEL, draw, example_episode, path_step, pit_step
 from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
 from ontarget.report._why import HEADS, fall_rows
 from ontarget.report.measured import Measured
@@ -124,7 +126,21 @@ def _runs(found: Measured) -> str:
         "target: at each step, where its outcome was predicted to lie, what it had so far, and "
         "what it ended with.",
     )
-    return section("What does it look like?", [pair(some, one)])
+    return section("What does it look like?", [pair(some, one), _path(found)])
+
+
+def _path(found: Measured) -> str:
+    """The path to come of the same run; empty where no band can be promised."""
+    try:
+        drawn = draw(found, "path")
+    except OntargetError:
+        return ""
+    text = (
+        f"The same run, foretold at step {path_step(found)}. With a probability of "
+        f"{percent(PATH_LEVEL)} a run stays inside such a band from there to its end: the whole "
+        "path counts, not each step by itself."
+    )
+    return figure(svg_of(drawn), text)
 
 
 def _why(found: Measured) -> str:

@@ -41,7 +41,7 @@ class Evaluation(Measured):
     """
 
     def figure(self, name: str, *, dark: bool = False) -> Figure:
-        """One figure by its name: reliability, ece, episodes, fan, alarms or pit."""
+        """One figure by its name: reliability, ece, episodes, fan, path, alarms or pit."""
         return draw(self, name, dark=dark)
 
     def summary(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> str:

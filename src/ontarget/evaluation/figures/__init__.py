@@ -10,6 +10,7 @@ from ontarget.evaluation.figures.comparison import dot_chart, methods_chart
 from ontarget.evaluation.figures.curves import Curve
 from ontarget.evaluation.figures.decisions import IntervalCurve, alarm_chart, interval_chart
 from ontarget.evaluation.figures.explanation import explanation_chart
+from ontarget.evaluation.figures.paths import path_chart
 from ontarget.evaluation.figures.probability import episodes_chart, mean_chart, outcome_fan
 from ontarget.evaluation.figures.svg import figure_bytes, svg_of
 
@@ -26,6 +27,7 @@ __all__ = [
     "mean_chart",
     "methods_chart",
     "outcome_fan",
+    "path_chart",
     "pit_chart",
     "reliability_diagram",
     "svg_of",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["episodes_chart", "mean_chart", "outcome_fan"]
+__all__ = ["draw_target", "episodes_chart", "mean_chart", "outcome_fan"]
 
 
 def episodes_chart(
@@ -166,7 +166,7 @@ def outcome_fan(
             axes.plot(
                 np.arange(line.size), line, color=theme.ink, linestyle=(0, (2, 1.5)), label="so far"
             )
-        _draw_target(axes, target, theme)
+        draw_target(axes, target, theme)
         step_axis(axes, n_steps)
         if outcome is not None:
             axes.plot([n_steps], [outcome], "X", color=theme.ink, markersize=7, label="ended at")
@@ -231,7 +231,8 @@ def _draw_threshold(axes: Axes, panel: FloatArray, threshold: float, theme: Them
         )
 
 
-def _draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) -> None:
+def draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) -> None:
+    """Shade the target and draw its finite ends; None draws nothing."""
     if target is None:
         return
     lower, upper = target

@@ -1,0 +1,18 @@
+"""Where a run will be at every later step, from the paths of the recorded runs most like it."""
+
+from typing import TYPE_CHECKING
+
+from ontarget._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ontarget.fitted.paths.bands import PathBand, PathBands
+
+__all__ = ["PathBand", "PathBands"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "PathBand": "ontarget.fitted.paths.bands",
+        "PathBands": "ontarget.fitted.paths.bands",
+    },
+)

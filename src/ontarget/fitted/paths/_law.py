@@ -1,0 +1,134 @@
+"""The law of a run's path from one step on, and how deep a path lies in it (M22)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray, IntArray
+from ontarget.fitted.paths._gains import Cells, Gains, Tail
+from ontarget.fitted.paths._maps import LEVELS
+
+__all__ = ["PathLaw"]
+
+_SLACK = 1e-12
+# Rows that are asked at a time: their members take some ten kilobytes each.
+_ROWS, _FEW_ROWS = 256, 32
+
+
+@dataclass(frozen=True, eq=False)
+class PathLaw:
+    """The law of the gain at every later step, given a run's state at step t.
+
+    Attributes
+    ----------
+    t
+        The step.
+    parts
+        The weighted forests whose recorded rows make up the law.
+    gains
+        What recorded runs gained.
+    cells
+        The steps ahead, by the law that judges them.
+    maps
+        (cells, levels): each law's level at `LEVELS` of what learning episodes had.
+    """
+
+    t: int
+    parts: tuple[tuple[float, Any], ...]
+    gains: Gains
+    cells: Cells
+    maps: FloatArray
+
+    @cached_property
+    def _tail(self) -> Tail:
+        return self.gains.tail(self.t, self.cells.leads)
+
+    def depths(self, X: FloatArray, paths: FloatArray) -> FloatArray:
+        """How far from the middle of its laws each path ever lies: max over every later step (M22).
+
+        X is what the models read at step t, and ``paths`` are these runs' own.
+        """
+        deepest: FloatArray = self.distances(X, paths).max(axis=1)
+        return deepest
+
+    def distances(self, X: FloatArray, paths: FloatArray) -> FloatArray:
+        """(paths, later steps): how far from the middle of its law each path lies at each step."""
+        leads = np.arange(1, int(self.cells.starts[-1]) + 1)
+        values, tail = self.gains.own(paths, self.t, leads), self._tail.at(self.cells.of_lead)
+        found = np.empty(values.shape)
+        for a in range(0, len(X), _ROWS):
+            here = slice(a, a + _ROWS)
+            left, right = np.zeros(values[here].shape), np.zeros(values[here].shape)
+            for weight, model, samples in self._sampled(X[here]):
+                sides = self.gains.limits(model, samples, self.t, self.cells, values[here])
+                left += weight * sides[0]
+                right += weight * sides[1]
+            left, right = self.gains.kept(left, right, values[here], paths[here, self.t])
+            above = self._shares(tail.mixed_in(left, values[here])) - 0.5
+            below = 0.5 - self._shares(tail.mixed_in(right, values[here]))
+            found[here] = np.maximum(np.maximum(above, below), 0.0)
+        return found
+
+    def band(self, X: FloatArray, depth: float) -> tuple[FloatArray, FloatArray]:
+        """The gains at every later step that lie no deeper: (rows, leads), lower and upper."""
+        shape = (len(X), self.cells.leads.size)
+        lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+        if np.isfinite(depth):
+            reach = np.array([0.5 - depth - _SLACK, 0.5 + depth + _SLACK])
+            levels = [np.interp(reach, LEVELS, one) for one in self.maps]
+            for a in range(0, len(X), _FEW_ROWS):
+                here = slice(a, a + _FEW_ROWS)
+                values, mass = self._laws(X[here])
+                for c, (low, high) in enumerate(levels):
+                    law = values[:, c], mass[:, c]
+                    lower[here, c] = self._quantile(law, c, low, strictly=False)
+                    upper[here, c] = self._quantile(law, c, high, strictly=True)
+        of_lead = self.cells.of_lead
+        return lower[:, of_lead], upper[:, of_lead]
+
+    def _sampled(self, X: FloatArray) -> list[tuple[float, Any, IntArray]]:
+        return [
+            (weight, model, self.gains.samples(model, model.members(X)))
+            for weight, model in self.parts
+        ]
+
+    def _shares(self, limits: FloatArray) -> FloatArray:
+        """c̃ of each limit, by the map of its cell."""
+        found = np.empty_like(limits)
+        starts = self.cells.starts
+        for c, ranks in enumerate(self.maps):
+            here = slice(starts[c], starts[c + 1])
+            found[:, here] = np.interp(limits[:, here], ranks, LEVELS)
+        return found
+
+    def _laws(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(rows, cells, gains): sorted gains, and the mass up to each, tails left out."""
+        sampled, leads = self._sampled(X), self.cells.leads
+        found = [self.gains.gains(model, own, self.t, leads) for _, model, own in sampled]
+        weights = [np.full(own.shape[1], w / own.shape[1]) for w, _, own in sampled]
+        values, each = np.concatenate(found, axis=2), np.concatenate(weights)
+        order = np.argsort(values, axis=2, kind="stable")
+        return np.take_along_axis(values, order, axis=2), np.cumsum(each[order], axis=2)
+
+    def _quantile(
+        self, law: tuple[FloatArray, FloatArray], cell: int, level: float, *, strictly: bool
+    ) -> FloatArray:
+        """Each row's first gain at which the law reaches a level, or exceeds it."""
+        values, mass = law
+        if level >= 1.0 and strictly:
+            return np.full(len(values), np.inf)
+        tail = self._tail.at(cell)
+        whole = tail.mixed_in(mass, values)
+        # Equal gains are one atom: the law reaches a level there if it does so at the last of them.
+        reached: BoolArray = whole > level if strictly else whole >= level
+        first = np.argmax(reached, axis=1)
+        none = ~reached.any(axis=1)
+        rows = np.arange(len(values))
+        before = np.where(first > 0, mass[rows, np.maximum(first - 1, 0)], 0.0)
+        before = np.where(none, mass[:, -1], before)
+        in_tail = tail.reaching(level, before)
+        return np.where(none, in_tail, np.minimum(values[rows, first], in_tail))

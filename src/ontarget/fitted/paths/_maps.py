@@ -1,0 +1,77 @@
+"""Where learning episodes' own paths lie in their laws: one calibrating map per cell (M19, M22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.errors import ModelFileError
+from ontarget.fitted.paths._gains import MOST_CELLS
+from ontarget.models._stored import flat_array
+
+__all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
+
+MOST_STEPS = 50
+LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PathMaps:
+    """For some steps and every cell ahead: the law's level at each of 65 shares of learned ranks.
+
+    Attributes
+    ----------
+    steps
+        The steps, ascending; a step between two takes the maps of the nearer one.
+    ranks
+        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1. Cells beyond those
+        that a step has are not used.
+    """
+
+    steps: IndexArray
+    ranks: FloatArray
+
+    @classmethod
+    def of(cls, found: Mapping[int, list[FloatArray]]) -> PathMaps:
+        """The maps of each step's sorted ranks, one set per cell."""
+        table = np.broadcast_to(LEVELS, (len(found), MOST_CELLS, LEVELS.size)).copy()
+        for place, cells in enumerate(found.values()):
+            for cell, ranks in enumerate(cells):
+                knots = np.concatenate([[0.0], ranks, [1.0]])
+                table[place, cell] = np.interp(LEVELS, np.linspace(0.0, 1.0, knots.size), knots)
+        return cls(np.array(list(found), dtype=np.intp), read_only(table))
+
+    def at(self, t: int, n_cells: int) -> FloatArray:
+        """(cells, levels): the maps of a step that has so many cells ahead."""
+        if not self.steps.size:
+            return np.broadcast_to(LEVELS, (n_cells, LEVELS.size))
+        place = int(np.abs(self.steps - t).argmin())
+        cells = np.minimum(np.arange(n_cells), MOST_CELLS - 1)
+        found: FloatArray = self.ranks[place, cells]
+        return found
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The maps as arrays for the model file."""
+        return {"steps": self.steps.astype(np.int64), "ranks": self.ranks}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
+        """The maps that `to_arrays` wrote, checked."""
+        steps, ranks = flat_array(arrays, "steps", np.int64), arrays["ranks"]
+        rising = bool((steps[1:] > steps[:-1]).all()) and steps.size <= MOST_STEPS
+        if not (rising and bool(((steps >= 0) & (steps < horizon)).all())):
+            raise ModelFileError(f"path maps need up to {MOST_STEPS} steps below {horizon}")
+        shape = (steps.size, MOST_CELLS, LEVELS.size)
+        if ranks.shape != shape or ranks.dtype != np.float64:
+            raise ModelFileError(f"path maps need ranks of shape {shape}")
+        inside = (ranks[..., 0] == 0.0) & (ranks[..., -1] == 1.0)
+        if not (inside.all() and (ranks[..., 1:] >= ranks[..., :-1]).all()):
+            raise ModelFileError("path maps need ranks that rise from 0 to 1")
+        return cls(steps.astype(np.intp), read_only(ranks))
+
+
+NO_MAPS = PathMaps(np.empty(0, np.intp), np.empty((0, MOST_CELLS, LEVELS.size)))

@@ -1,0 +1,159 @@
+"""Bands that hold a run's path to come, with a promise from the assure episodes (M22)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ontarget._grid import snap
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.conformal._levels import Level
+from ontarget.episodes import Episodes, Translation
+from ontarget.errors import FewEpisodesError, InputError
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.guarantee import band_depth
+from ontarget.fitted.paths._gains import Cells, Gains
+from ontarget.fitted.paths._law import PathLaw
+from ontarget.fitted.recorded import RecordedRuns
+
+__all__ = ["PathBand", "PathBands"]
+
+# For all steps at once, so many rows of assure episodes are judged at most.
+_MOST_ROWS = 60_000
+
+
+@dataclass(frozen=True, eq=False)
+class PathBand:
+    """Where runs will be at every later step.
+
+    Attributes
+    ----------
+    t
+        The step at which it was foretold.
+    steps
+        The later steps h: the behavior before step h, up to the horizon.
+    lower, upper
+        (runs, steps): the ends of the band, infinite where nothing can be promised.
+    level
+        The probability with which the whole path stays inside.
+    all_steps
+        Whether it does so for the bands of all steps at once, not only this one's.
+    """
+
+    t: int
+    steps: IndexArray
+    lower: FloatArray
+    upper: FloatArray
+    level: float
+    all_steps: bool
+
+
+class PathBands:
+    """The path bands of a fitted monitor; what the assure episodes say of a step is kept."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        self.fitted = fitted
+        self._depths: dict[int, FloatArray] = {}
+        self._laws: dict[int, PathLaw] = {}
+        self._everywhere: FloatArray | None = None
+        self._gains: Gains | None = None
+        self._lock = threading.RLock()
+
+    def band(
+        self,
+        t: int,
+        states: FloatArray,
+        so_far: FloatArray,
+        group: int,
+        *,
+        level: Level,
+        all_steps: bool = False,
+        confidence: Level | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(runs, later steps): the lower and upper ends for runs of one group."""
+        fitted, law = self.fitted, self.law(t)
+        depths = self.run_depths() if all_steps else self.depths(t)
+        own = fitted.assure_groups[: depths.size] == group
+        depth = band_depth(depths[own & ~np.isnan(depths)], level, confidence)
+        X = fitted.at(t, group).inputs(states, so_far)[:, : fitted.width]
+        lower, upper = law.band(X, depth)
+        if law.gains.adds_up:
+            lower, upper = lower + so_far[:, None], upper + so_far[:, None]
+        limit = {Translation.FLOOR: np.fmax, Translation.CEILING: np.fmin}.get(
+            fitted.behavior.translation
+        )
+        if limit is not None:  # a maximum never falls, a minimum never rises
+            lower, upper = limit(lower, so_far[:, None]), limit(upper, so_far[:, None])
+        return snap(lower, fitted.grid), snap(upper, fitted.grid)
+
+    def law(self, t: int) -> PathLaw:
+        """The law of paths from step t on."""
+        with self._lock:
+            if t not in self._laws:
+                self._laws[t] = self._law(t)
+            return self._laws[t]
+
+    def depths(self, t: int) -> FloatArray:
+        """How deep each assure episode's path from step t on lies; NaN if it was over by then."""
+        with self._lock:
+            if t not in self._depths:
+                self._depths[t] = self._depths_of(t, len(self._assure))
+            return self._depths[t]
+
+    def run_depths(self) -> FloatArray:
+        """How deep each assure episode's path ever lies, over all steps.
+
+        Of long runs the first assure episodes suffice: their order has nothing to do with how they
+        went.
+        """
+        with self._lock:
+            if self._everywhere is None:
+                fitted = self.fitted
+                n = min(len(self._assure), max(_MOST_ROWS // fitted.horizon, 1))
+                known = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
+                found = [self._depths_of(t, n) for t in known]
+                self._everywhere = np.fmax.reduce([np.zeros(n), *found])
+            return self._everywhere
+
+    def _depths_of(self, t: int, n: int) -> FloatArray:
+        """The depths of the first n assure episodes from step t on."""
+        fitted, found = self.fitted, np.full(n, np.nan)
+        rows = self._assure.at(t, grid=fitted.grid)
+        own = np.flatnonzero((rows.index < n) & ~fitted.bad_readings(rows.states))
+        if own.size:
+            step, index = fitted.at(t), rows.index[own]
+            X = step.inputs(rows.states[own], rows.behavior[own])[:, : fitted.width]
+            found[index] = self.law(t).depths(X, self._paths[index])
+            found[index[np.isinf(fitted.excess[index])]] = np.inf  # it was cut off (M24)
+        return found
+
+    @property
+    def _assure(self) -> Episodes:
+        if self.fitted.assure is None:
+            raise FewEpisodesError(
+                "a path band is promised by assure episodes, and this monitor has none; fit it "
+                "with assure=0.2"
+            )
+        return self.fitted.assure
+
+    @cached_property
+    def _paths(self) -> FloatArray:
+        """The paths of the assure episodes."""
+        return RecordedRuns.of(self._assure, precedents=False, paths=True).paths
+
+    def _law(self, t: int) -> PathLaw:
+        fitted = self.fitted
+        parts = fitted.at(t).parts
+        if not parts or not all(hasattr(model, "members") for _, model in parts):
+            raise InputError(
+                "a path band needs a model whose answers rest on recorded runs: StackedForest, "
+                "GuidedForest or QuantileForest"
+            )
+        if self._gains is None:
+            runs = fitted.runs
+            self._gains = Gains.of(runs.paths, fitted.behavior, fitted.horizon, fitted.amounts)
+        cells = Cells.of(fitted.horizon - t)
+        return PathLaw(t, parts, self._gains, cells, fitted.path_maps.at(t, cells.leads.size))

@@ -1,0 +1,254 @@
+"""Bands for the path to come: the laws of gains, how deep a path lies in them, and the band."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, GoalMonitor
+from ontarget._grid import scale_of
+from ontarget.episodes import Translation
+from ontarget.errors import FewEpisodesError, InputError, ModelFileError
+from ontarget.fitted.guarantee import band_depth
+from ontarget.fitted.paths._gains import Cells, Gains, Tail
+from ontarget.fitted.paths._gains_kernel import even_samples
+from ontarget.fitted.paths._maps import LEVELS, PathMaps
+from ontarget.fitted.recorded import RecordedRuns
+from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
+from ontarget.models import Marginal, QuantileForest, StackedForest
+from ontarget.models.forest._members import Members
+from tests.walks import walks
+
+FOREST = QuantileForest(n_trees=10, min_leaf=4)
+rng = np.random.default_rng(0)
+
+
+def fitted(model: Any = FOREST, episodes: Episodes | None = None, **options: Any) -> GoalMonitor:
+    episodes = walks(200) if episodes is None else episodes
+    return GoalMonitor(model, steps_per_model=3, min_calibration=5).fit(
+        episodes, progress=False, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def monitor() -> GoalMonitor:
+    return fitted()
+
+
+def paths_of(episodes: Episodes, horizon: int) -> Any:
+    found = RecordedRuns.of(episodes, precedents=False, paths=True).paths
+    return found[:, np.minimum(np.arange(horizon + 1), found.shape[1] - 1)]
+
+
+@pytest.mark.parametrize("n", [1, 7, 50, 51, 120, 1000])
+def test_cells_cover_every_later_step_once(n: int) -> None:
+    cells = Cells.of(n)
+    assert cells.leads.size == min(n, 50)
+    assert cells.of_lead.size == n
+    for lead, start, stop in zip(cells.leads, cells.starts[:-1], cells.starts[1:], strict=True):
+        assert start < lead <= stop
+    if n <= 50:
+        assert cells.leads.tolist() == list(range(1, n + 1))
+
+
+def test_samples_stand_for_equal_shares_of_the_mass() -> None:
+    counts = np.array([3, 0, 2])
+    rows = np.array([[5, 1, 5], [0, 0, 0], [2, 9, 0]], dtype=np.uint32)
+    mass = np.array([[0.2, 0.2, 0.1], [0.0, 0.0, 0.0], [0.15, 0.05, 0.0]])
+    found = np.zeros((3, 20), dtype=np.int64)
+    even_samples((counts, rows, mass), 10, found)
+    assert np.bincount(found[0], minlength=11).tolist() == [0, 8, 0, 0, 0, 12, 0, 0, 0, 0, 0]
+    assert (found[1] == 10).all()
+    assert np.bincount(found[2])[[2, 9]].tolist() == [15, 5]
+
+
+class Rows:
+    """Training rows without a model."""
+
+    training_episodes_ = np.array([0, 1, 2, 2])
+    training_steps_ = np.array([0, 2, 1, 3])
+
+
+@pytest.mark.parametrize("adds_up", [True, False])
+def test_gains_and_their_limits_are_counted_from_the_paths(adds_up: bool) -> None:
+    paths = np.round(rng.normal(size=(3, 6)), 1)
+    scales = 0.9 ** -np.arange(5.0) if adds_up else np.ones(5)
+    translation = Translation.SHIFT if adds_up else Translation.KEEP
+    gains = Gains(paths, scales, translation, np.array([0.1, scale_of(0.1)]))
+    samples, cells = (
+        np.array([[0, 1, 2, 3, 3], [1, 1, 1, 2, 0]]),
+        Cells(np.array([1, 3]), np.array([0, 2, 3])),
+    )
+    t, model = 2, Rows()
+
+    def gain(row: int, lead: int) -> float:
+        e, s = model.training_episodes_[row], model.training_steps_[row]
+        later = paths[e, min(s + lead, 5)]
+        if not adds_up:
+            return float(later)
+        return float(np.round((later - paths[e, s]) * scales[s] / scales[t], 1))
+
+    expected = np.array([[[gain(r, k) for r in own] for k in (1, 3)] for own in samples])
+    assert np.allclose(gains.gains(model, samples, t, cells.leads), expected)
+    values = np.array([[expected[0, 0, 0], 0.35, expected[0, 1, 2]], [0.0, -0.3, 0.2]])
+    left, right = gains.limits(model, samples, t, cells, values)
+    for i in range(2):
+        for h, cell in enumerate([0, 0, 1]):
+            own = np.round(expected[i, cell], 9)
+            assert left[i, h] == np.mean(own < np.round(values[i, h], 9))
+            assert right[i, h] == np.mean(own <= np.round(values[i, h], 9))
+
+
+def test_a_tail_reaches_a_level_where_it_should() -> None:
+    tail = Tail(np.array(2.0), np.array(0.5))
+    for before in (0.0, 0.4):
+        level = (1 - 1e-6) * before + 1e-6 * 0.3
+        value = tail.reaching(level, np.array([before]))[0]
+        assert tail.mixed_in(np.array([before]), np.array([value]))[0] == pytest.approx(level)
+
+
+def test_maps_are_the_learned_ranks_at_their_levels() -> None:
+    ranks = np.sort(rng.random(200) ** 2)
+    maps = PathMaps.of({3: [ranks, ranks], 7: [ranks]})
+    own = maps.at(3, 2)
+    assert own.shape == (2, LEVELS.size)
+    for share in (0.1, 0.5, 0.9):
+        at = np.interp(share, LEVELS, own[0])
+        assert np.mean(ranks <= at) == pytest.approx(share, abs=0.02)
+    assert np.array_equal(maps.at(6, 1), maps.at(7, 1))
+    back = PathMaps.from_arrays(maps.to_arrays(), 8)
+    assert np.array_equal(back.at(3, 2), own)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: a["steps"].__setitem__(0, 9),
+        lambda a: a["steps"].__setitem__(0, 7),
+        lambda a: a["ranks"].__setitem__((0, 0, 3), np.nan),
+        lambda a: a["ranks"].__setitem__((0, 0, 0), 0.5),
+        lambda a: a.update(ranks=a["ranks"][1:]),
+    ],
+)
+def test_damaged_maps_are_refused(damage: Any) -> None:
+    arrays = PathMaps.of({3: [rng.random(9)], 7: [rng.random(9)]}).to_arrays()
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    damage(arrays)
+    with pytest.raises(ModelFileError):
+        PathMaps.from_arrays(arrays, 8)
+
+
+@pytest.mark.parametrize("behavior", ["sum", "discounted:0.9", "max", "min", "last", "mean"])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_path_is_inside_the_band_exactly_if_it_lies_no_deeper(
+    behavior: str, ragged: bool
+) -> None:
+    monitor = fitted(FOREST, walks(160, behavior=behavior, ragged=ragged))
+    bands = monitor._kept.paths
+    new = walks(60, seed=4, behavior=behavior, ragged=ragged)
+    own = paths_of(new, 6)
+    for t in (0, 2, 4):
+        rows = new.at(t, grid=monitor.grid)
+        band = monitor.path_band(t, rows.states, rows.behavior, 0.7)
+        X = monitor.fitted.at(t).inputs(rows.states, rows.behavior)
+        depth = bands.law(t).depths(X, own[rows.index])
+        reach = band_depth(bands.depths(t)[~np.isnan(bands.depths(t))], 0.7)
+        path = own[rows.index][:, t + 1 :]
+        inside = ((path >= band.lower - 1e-9) & (path <= band.upper + 1e-9)).all(axis=1)
+        assert np.array_equal(inside, depth <= reach + 1e-12)
+        assert 0.3 < inside.mean() <= 1.0
+
+
+def test_steps_far_ahead_share_a_law_and_every_step_is_judged() -> None:
+    monitor = GoalMonitor(FOREST, steps_per_model=60).fit(walks(120, 120), progress=False)
+    law = monitor._kept.paths.law(10)
+    assert law.cells.leads.size == 50
+    new = walks(20, 120, seed=4)
+    rows, own = new.at(10, grid=monitor.grid), paths_of(new, 120)
+    X = monitor.fitted.at(10).inputs(rows.states, rows.behavior)
+    depth = law.depths(X, own)
+    band = monitor.path_band(10, rows.states, rows.behavior, 0.8)
+    assert band.lower.shape == (20, 110)
+    # A path that leaves its law between the middles of two cells lies deep all the same.
+    between = next(h for h in range(11, 110) if h - 10 not in law.cells.leads)
+    moved = own.copy()
+    moved[:, between] += 1e6
+    assert (law.depths(X, moved) > np.maximum(depth, 0.49)).all()
+
+
+def test_bands_of_all_steps_are_wider_and_hold_whole_runs(monitor: GoalMonitor) -> None:
+    new = walks(200, seed=8)
+    own, inside = paths_of(new, 6), np.ones(200, dtype=bool)
+    for t in range(6):
+        rows = new.at(t)
+        asked = t, rows.states, rows.behavior, 0.8
+        one, every = monitor.path_band(*asked), monitor.path_band(*asked, all_steps=True)
+        assert (every.upper - every.lower >= one.upper - one.lower - 1e-9).all()
+        path = own[:, t + 1 :]
+        inside &= ((path >= every.lower - 1e-9) & (path <= every.upper + 1e-9)).all(axis=1)
+    assert inside.mean() > 0.68  # 40 assure episodes: a standard error of 6 points
+
+
+def test_a_loaded_monitor_foretells_the_same(monitor: GoalMonitor) -> None:
+    data = fitted_bytes(monitor.fitted)
+    loaded = GoalMonitor._of(fitted_from_bytes(data))
+    asked = 2, [[0.1, 0.2], [1.0, -1.0]], [0.1, 0.3], 0.8
+    for all_steps in (False, True):
+        one, other = (each.path_band(*asked, all_steps=all_steps) for each in (monitor, loaded))
+        assert np.array_equal(one.lower, other.lower)
+        assert np.array_equal(one.upper, other.upper)
+
+
+def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any) -> None:
+    first = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
+    again = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
+    assert np.array_equal(first.path_maps.ranks, again.path_maps.ranks)
+    assert first.path_maps.ranks.shape == (6, 50, LEVELS.size)
+    assert not np.array_equal(first.path_maps.ranks[0, 0], LEVELS)
+
+
+def test_groups_have_depths_of_their_own() -> None:
+    episodes = walks(200, groups=2)
+    monitor = GoalMonitor(FOREST, steps_per_model=3, group="group").fit(episodes, progress=False)
+    bands, depths = monitor._kept.paths, monitor._kept.paths.depths(1)
+    for g in range(2):
+        own = depths[monitor.fitted.assure_groups == g]
+        lower, _ = bands.band(1, np.zeros((1, 2)), np.zeros(1), g, level=0.7)
+        X = monitor.fitted.at(1, g).inputs(np.zeros((1, 2)), np.zeros(1))
+        expected = bands.law(1).band(X, band_depth(own, 0.7))[0]
+        assert np.allclose(lower, expected, atol=1e-6)
+
+
+def test_a_level_that_too_few_episodes_can_promise_is_the_whole_line(monitor: GoalMonitor) -> None:
+    band = monitor.path_band(2, [[0.1, 0.2]], 0.0, 0.99)
+    assert np.isinf(band.lower).all()
+    assert np.isinf(band.upper).all()
+
+
+def test_what_cannot_be_foretold_says_why(monitor: GoalMonitor) -> None:
+    asked = 2, [[0.1, 0.2]], 0.0, 0.8
+    with pytest.raises(InputError, match="paths=True"):
+        fitted(paths=False).path_band(*asked)
+    with pytest.raises(InputError, match="a model whose answers rest on recorded runs"):
+        fitted(Marginal()).path_band(*asked)
+    with pytest.raises(FewEpisodesError, match=r"assure=0\.2"):
+        fitted(assure=0.0).path_band(*asked)
+    with pytest.raises(InputError, match="t needs a step from 0 to 5, got 6"):
+        monitor.path_band(6, [[0.1, 0.2]], 0.0, 0.8)
+    with pytest.raises(InputError, match="missing"):
+        monitor.path_band(2, [[0.1, np.nan]], 0.0, 0.8)
+
+
+def test_members_of_a_step_are_sampled_once_for_all_leads(monitor: GoalMonitor) -> None:
+    law = monitor._kept.paths.law(2)
+    X = np.array([[0.1, 0.2, 2.0]])
+    model = monitor.fitted.models[0]
+    members = model.members(X)
+    assert isinstance(members, Members)
+    samples = law.gains.samples(model, members)
+    mass = np.zeros(model.training_episodes_.size)
+    np.add.at(mass, members.rows[0, : members.counts[0]], members.mass[0, : members.counts[0]])
+    shares = np.bincount(samples[0], minlength=mass.size) / samples.shape[1]
+    assert np.abs(np.cumsum(shares) - np.cumsum(mass)).max() < 1 / samples.shape[1]
