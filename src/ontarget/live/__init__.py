@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ontarget.live.batch import Answers
     from ontarget.live.contract import Contract
     from ontarget.live.fleet import FleetWatch
+    from ontarget.live.goals.contract import GoalContract, GoalContracts
+    from ontarget.live.goals.watch import GoalFleet, GoalWatch
     from ontarget.live.outlook import Change, Outlook, Outlooks, Status
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
     from ontarget.live.runs import RunState
@@ -24,6 +26,10 @@ __all__ = [
     "Contract",
     "Contracts",
     "FleetWatch",
+    "GoalContract",
+    "GoalContracts",
+    "GoalFleet",
+    "GoalWatch",
     "Outlook",
     "Outlooks",
     "Promised",
@@ -46,6 +52,10 @@ __getattr__, __dir__ = lazy_names(
         "Contract": "ontarget.live.contract",
         "Contracts": "ontarget.live.assured",
         "FleetWatch": "ontarget.live.fleet",
+        "GoalContract": "ontarget.live.goals.contract",
+        "GoalContracts": "ontarget.live.goals.contract",
+        "GoalFleet": "ontarget.live.goals.watch",
+        "GoalWatch": "ontarget.live.goals.watch",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",
         "Promised": "ontarget.live.rules",
