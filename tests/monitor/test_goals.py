@@ -247,3 +247,29 @@ def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
         monitor.only("gain").watch(GOAL)
     with pytest.raises(InputError, match="needs several behaviors"):
         monitor.only("gain").box(0, X, {}, 0.9)
+
+
+def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
+    monitor: GoalMonitor, tmp_path: Path
+) -> None:
+    fresh = recorded(200, seed=5)
+    found = monitor.evaluate(fresh, GOAL, resamples=20)
+    ended = {name: fresh.only(name).outcomes for name in fresh.names}
+    assert np.array_equal(found.met, GOAL.contains(ended))
+    assert found.ece().value < 0.12
+    assert not found.fitted_on.size
+    assert set(found.parts) == set(GOAL.names)
+    assert np.all(found.met <= found.parts["spent"].met)
+    assert "gain >= 0 & low >= -2 & spent <= 2.2: met by" in found.summary(false_alarm_rate=0.2)
+    page = tmp_path / "goal.html"
+    found.report(page, false_alarm_rate=0.2)
+    assert "Which behavior is at fault?" in page.read_text()
+    assert {"p", "met", "energy"} <= set(found.to_frame().columns)
+    alone = monitor.evaluate(fresh, Goal.parse("spent <= 2.2"), resamples=20)
+    assert np.array_equal(
+        alone.p,
+        monitor.only("spent").evaluate(fresh.only("spent"), Target.at_most(2.2)).p,
+        equal_nan=True,
+    )
+    with pytest.raises(InputError, match="the monitor's behaviors gain, spent, low"):
+        monitor.evaluate(fresh.only("gain"), GOAL)

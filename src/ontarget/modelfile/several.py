@@ -14,9 +14,9 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint
 from ontarget.modelfile._description import Description
 from ontarget.modelfile.container import Container, write_container
-from ontarget.modelfile.file import fitted_in, sections_of
+from ontarget.modelfile.file import fitted_in, inspect_file, sections_of
 
-__all__ = ["load_any", "save_several"]
+__all__ = ["inspect_any", "load_any", "save_several"]
 
 _BEHAVIORS = "behaviors"
 
@@ -71,6 +71,24 @@ def load_any(
         raise ModelFileError(
             f"{container.name}: it does not hold a monitor of several behaviors ({said:.500})"
         ) from error
+
+
+def inspect_any(path: Path) -> dict[str, Any]:
+    """What `inspect_file` tells; of several behaviors what they share, and each by name."""
+    container = Container.open(path, copy=None)
+    if _BEHAVIORS not in container.header:
+        return inspect_file(path)
+    container.verify()
+    found = load_any(path)
+    assert isinstance(found, Joint)
+    first, size = container.header[_BEHAVIORS][0]["monitor"], path.stat().st_size
+    return {
+        **first,
+        _BEHAVIORS: {name: reading.spec for name, reading in found.readings.items()},
+        "bytes": size,
+        "bytes_per_step": size / found.first.horizon,
+        "mapped_from": 0 if found.first.rehearsal is None else found.n_rehearsed,
+    }
 
 
 def _section(behavior: str, section: str) -> str:

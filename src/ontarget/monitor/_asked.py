@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal, Self, TypeAlias, Unpack, overload
 
 import numpy as np
@@ -32,7 +33,7 @@ from ontarget.live.assured import Contracts
 from ontarget.live.batch import outlooks_at
 from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
-from ontarget.live.goals.contract import GoalContracts
+from ontarget.live.goals.contract import GoalContract, GoalContracts
 from ontarget.live.goals.watch import GoalFleet, GoalWatch, SignalWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
@@ -40,7 +41,7 @@ from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
 from ontarget.monitor.drift import DriftGuard, guard_of
-from ontarget.report.evaluation import Evaluation, evaluate
+from ontarget.report.evaluation import Evaluation, evaluate, evaluate_goal
 from ontarget.target import Target
 
 __all__ = ["AlarmOptions", "Asked", "Calibration"]
@@ -88,6 +89,11 @@ class Asked:
     def fitted(self) -> Fitted:
         """The result of the fit: the distribution of each step, ranks and assure episodes."""
         return self._kept.fitted
+
+    @property
+    def contracts(self) -> Contracts | GoalContracts:
+        """What was fitted, and what was asked of it before; for the tools around a monitor."""
+        return self._held
 
     @property
     def _shared(self) -> Fitted:
@@ -493,7 +499,7 @@ class Asked:
 
     def sessions(
         self,
-        target: Target,
+        target: Target | Goal,
         *,
         max_agents: int = 10_000,
         idle_seconds: float | None = None,
@@ -512,9 +518,19 @@ class Asked:
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
-        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
-        contract = self._contract(target, alarm)
-        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
+        self._shared.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
+        contract: Any
+        make: Callable[[int], Watch | GoalWatch] | None = None
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            readings = self.readings
+            if alone is None:
+                make = partial(_goal_watch, contract, readings)
+            else:
+                make = partial(_signal_watch, contract, alone, readings[alone])
+        else:
+            contract = self._contract(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
 
     def drift_guard(self, *, t: int = 0, level: Level = 0.99, group: Any = None) -> DriftGuard:
         """A guard that tells from finished episodes whether the process has changed (M10).
@@ -569,7 +585,7 @@ class Asked:
     def evaluate(
         self,
         episodes: Episodes,
-        target: Target,
+        target: Target | Goal,
         *,
         calibration: Calibration = "target",
         resamples: int = 200,
@@ -582,20 +598,41 @@ class Asked:
         with figures. ``resamples`` is how many times whole episodes are resampled for the
         intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
         preset or a target, report another evaluation, on episodes that played no part in the
-        choice.
+        choice. Of a goal, ``found.parts`` measures each behavior by itself.
         """
+        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
+        resampling = Resampling(resamples, seed=seed)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is not None:
+                name, target = goal.only
+                alone, episodes = self.only(name), episodes.only(name)
+                return alone.evaluate(
+                    episodes, target, calibration=calibration, resamples=resamples, seed=seed
+                )
+            own_map = self._goal_map(self._goals, goal, calibration)
+            with bar as reached:
+                return evaluate_goal(
+                    self._goals,
+                    episodes,
+                    goal,
+                    resampling=resampling,
+                    own_map=own_map,
+                    reached=reached,
+                )
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
         _check_target(target)
         self.fitted.refuse_weights(
             "evaluation of its promises",
             "p is the same without weights: evaluate a monitor fitted without them",
         )
-        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         with bar as reached:
             return evaluate(
                 self._kept,
                 episodes,
                 target,
-                resampling=Resampling(resamples, seed=seed),
+                resampling=resampling,
                 calibration=self._calibration(target, calibration),
                 reached=reached,
             )
@@ -674,6 +711,14 @@ class Asked:
                 f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
+
+
+def _goal_watch(contract: GoalContract, readings: Mapping[str, Reading], group: int) -> GoalWatch:
+    return GoalWatch(contract, readings, group=group)
+
+
+def _signal_watch(contract: Contract, name: str, reading: Reading, group: int) -> SignalWatch:
+    return SignalWatch(contract, name, reading, group=group, on_bad="unknown")
 
 
 def _checked_options(options: AlarmOptions) -> dict[str, Any]:

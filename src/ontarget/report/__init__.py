@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from ontarget._numerals import percent
     from ontarget._whole_file import write_whole
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
-    from ontarget.report.evaluation import Evaluation
+    from ontarget.report.evaluation import Evaluation, GoalEvaluation
     from ontarget.report.measured import Measured, RaisedAlarms
     from ontarget.report.parts import Part
     from ontarget.report.verdict import Judgement, Verdict
 
 __all__ = [
     "Evaluation",
+    "GoalEvaluation",
     "Judgement",
     "Measured",
     "Part",
@@ -40,6 +41,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Evaluation": "ontarget.report.evaluation",
+        "GoalEvaluation": "ontarget.report.evaluation",
         "Judgement": "ontarget.report.verdict",
         "Measured": "ontarget.report.measured",
         "Part": "ontarget.report.parts",
