@@ -265,6 +265,8 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
     found.report(page, false_alarm_rate=0.2)
     assert "Which behavior is at fault?" in page.read_text()
     assert {"p", "met", "energy"} <= set(found.to_frame().columns)
+    with pytest.raises(InputError, match="of a goal ask one of its parts"):
+        found.figure("fan")
     alone = monitor.evaluate(fresh, Goal.parse("spent <= 2.2"), resamples=20)
     assert np.array_equal(
         alone.p,

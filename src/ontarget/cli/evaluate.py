@@ -125,7 +125,8 @@ def evaluate(
         list[str],
         typer.Option(
             help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. "
-            "For several behaviors conditions: 'return>=200 & energy<=50'. Repeat the option to check several targets.",
+            "For several behaviors conditions: 'return>=200 & energy<=50'. Repeat the option to "
+            "check several targets.",
             metavar="LO:HI",
         ),
     ],

@@ -21,8 +21,10 @@ from ontarget.evaluation.figures import (
     pit_chart,
     reliability_diagram,
 )
+from ontarget.goal import Goal
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured
+from ontarget.target import Target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "draw", "example_episode", "example_episodes", "pit_step"]
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_OF_ONE: Final = ("fan", "pit")  # figures of one behavior's outcomes
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -37,6 +40,11 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
     """The figure of that name."""
     if name not in FIGURES:
         raise InputError(f"figure needs one of {', '.join(FIGURES)}, got {name!r}")
+    if name in _OF_ONE and isinstance(found.target, Goal):
+        raise InputError(
+            f"figure {name!r} shows a single behavior; of a goal ask one of its parts: "
+            f"found.parts[{found.target.names[0]!r}].figure({name!r})"
+        )
     return FIGURES[name](found, dark)
 
 
@@ -117,6 +125,7 @@ def _threshold(found: Measured) -> float | None:
 def _fan(found: Measured, dark: bool) -> Figure:
     i = example_episode(found)
     quantiles, so_far = _predicted(found, i)
+    assert isinstance(found.target, Target)  # see `draw`
     components = found.target.components
     target = (components[0].lower, components[0].upper) if len(components) == 1 else None
     return outcome_fan(
