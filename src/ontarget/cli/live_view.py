@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from ontarget.live import Contract, Trigger
+    from ontarget.live import Contract, GoalContract, Trigger
 
 __all__ = ["COLOURS", "LiveView", "Track", "sparkline"]
 

@@ -16,6 +16,7 @@ from ontarget.errors import (
     Argument,
     EpisodesError,
     FewEpisodesError,
+    InputError,
     Placeholder,
 )
 from ontarget.monitor import GoalMonitor
