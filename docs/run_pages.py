@@ -36,6 +36,7 @@ DOCS = Path(__file__).parent
 PAGES = (
     "tutorial",
     "your-own-logs",
+    "goals",
     "environments",
     "guarantees",
     "how-many-episodes",

@@ -130,7 +130,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         limit = time_limit(env)
         self._too_short = too_short(limit, fitted.horizon)
         warn_of_limit(limit, fitted.horizon, declared=self._declared, stacklevel=2)
-        self.watch: Watch | GoalWatch = monitor.watch(target, **watch)  # type: ignore[arg-type]
+        self.watch: Watch | GoalWatch = monitor.watch(target, **watch)
         self._on_alarm = on_alarm
         self._behavior_value = behavior_value
         self._key = key
@@ -152,7 +152,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._t += 1
         read = self._behavior_value
-        behavior = None if read is None else float(read(observation, info))
+        behavior: Any = None if read is None else float(read(observation, info))
         brought = self._brought(float(reward), info)
         if self._over:
             outlook = unknown(self._t, OVER)
