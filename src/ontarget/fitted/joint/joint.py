@@ -104,15 +104,11 @@ class Joint:
     signals: Mapping[str, str | None]  # what each reads; None for the reward, or its own column
 
     def __post_init__(self) -> None:
-        first = self.first
+        # A file may hold anything; later, the same episodes are taken for granted.
+        if not self.parts:
+            raise InputError("a monitor of several behaviors needs at least one")
         for name, one in self.parts.items():
-            alike = (
-                one.horizon == first.horizon
-                and one.schema == first.schema
-                and one.groups == first.groups
-                and one.excess.size == first.excess.size
-            )
-            if not alike:
+            if not _same_episodes(self.first, one):
                 raise InputError(f"behavior {name!r} needs the episodes of the others")
 
     @property
@@ -303,6 +299,25 @@ class Joint:
             (NO_CURVE, share_bounds(0), NO_CURVE),
         )
         return who, found.numbers
+
+
+def _same_episodes(one: Fitted, other: Fitted) -> bool:
+    """Whether two behaviors were fitted over the same episodes, as far as can be seen."""
+    alike = (
+        one.horizon == other.horizon
+        and one.schema == other.schema
+        and one.groups == other.groups
+        and np.array_equal(one.assure_groups, other.assure_groups)
+        and np.array_equal(np.isinf(one.excess), np.isinf(other.excess))
+    )
+    if one.assure is not None and other.assure is not None:
+        alike = alike and np.array_equal(one.assure.lengths, other.assure.lengths)
+    a, b = one.rehearsal, other.rehearsal
+    if a is None or b is None:
+        return alike and a is b
+    n = min(len(a), len(b))
+    same = [(a.steps, b.steps), (a.lengths[:n], b.lengths[:n]), (a.groups[:n], b.groups[:n])]
+    return alike and all(np.array_equal(*pair) for pair in same)
 
 
 class Members(NamedTuple):
