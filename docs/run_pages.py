@@ -37,6 +37,7 @@ DOCS = Path(__file__).parent
 PAGES = (
     "tutorial",
     "your-own-logs",
+    "goals",
     "environments",
     "guarantees",
     "why",

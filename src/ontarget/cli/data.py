@@ -26,6 +26,7 @@ from ontarget.cli.printing import print_facts
 if TYPE_CHECKING:
     from ontarget import GoalMonitor
     from ontarget.episodes import Episodes
+    from ontarget.fitted import Fitted
 
 __all__ = ["fit", "simulate"]
 
@@ -154,10 +155,11 @@ def fit(
         recorded = Episodes.read(runs, **columns)
     if not as_json:
         print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
-    looked = recorded.look()
-    standing_out = looked.head(as_option)
+    each = [recorded.only(name) for name in recorded.names] or [recorded]
+    looked = [one.look() for one in each]
+    standing_out = dict.fromkeys(filter(None, (one.head(as_option) for one in looked)))
     if standing_out and not as_json:
-        print_facts(standing_out)
+        print_facts("\n".join(standing_out))
     monitor.fit(
         recorded,
         assure=assure,
@@ -176,7 +178,7 @@ def fit(
         names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
         found = {"file": str(output), "bytes": size, "columns": names}
         found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": unseen}
-        found |= {"cautions": looked.to_json()["cautions"]}
+        found |= {"cautions": [caution for one in looked for caution in one.to_json()["cautions"]]}
         typer.echo(json.dumps({**found, **sizes}))
         return
     told = [
@@ -185,11 +187,13 @@ def fit(
         "count as missing"
         if unseen
         else "",
-        _one_sided(recorded) if reward_bounds is None else "",
+        _one_sided(recorded) if reward_bounds is None and not recorded.names else "",
         monitor.summary(),
-        f"chosen     {chosen}" if (chosen := monitor.fitted.trained.chosen.models_in_words) else "",
-        f"model      {plain(output)}, {size / 1e6:.1f} MB: {monitor.fitted.trained.in_words}",
-        _next(recorded, output),
+        f"chosen     {chosen}"
+        if (chosen := _alone(monitor).trained.chosen.models_in_words)
+        else "",
+        f"model      {plain(output)}, {size / 1e6:.1f} MB: {_alone(monitor).trained.in_words}",
+        _next_goal(recorded, output) if recorded.names else _next(recorded, output),
     ]
     print_facts("\n".join(filter(None, told)))
 
@@ -208,9 +212,15 @@ def _one_sided(recorded: Episodes) -> str:
 
 def _unknown(monitor: GoalMonitor) -> list[int]:
     """The steps that too few episodes reach."""
-    fitted = monitor.fitted
+    fitted = _alone(monitor)
     groups = range(fitted.n_groups)
     return [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
+
+
+def _alone(monitor: GoalMonitor) -> Fitted:
+    """What the fit left behind; of several behaviors the first's, for what they share."""
+    names = list(monitor.readings)
+    return monitor.only(names[0]).fitted if names else monitor.fitted
 
 
 def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> str:
@@ -227,6 +237,20 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
 def _unseen(recorded: Episodes, monitor: GoalMonitor) -> int:
     """How many readings are of categories that no training episode had."""
     return recorded.recoded(monitor.schema).unseen
+
+
+def _next_goal(recorded: Episodes, output: Path) -> str:
+    """What to do next with several behaviors, and what most of these runs met."""
+    import numpy as np
+
+    low = {name: np.quantile(recorded.only(name).outcomes, 0.2) for name in recorded.names}
+    met = ", ".join(f"{name}>={value:.3g}" for name, value in low.items())
+    gap = " " * 11
+    return (
+        f"next       ontarget evaluate {plain(output)} NEW_RUNS --target 'GOAL'\n"
+        f"{gap}checks it on runs that it has not seen. Join conditions by &: four in five of the\n"
+        f"{gap}runs above met each of these: {met}"
+    )
 
 
 def _next(recorded: Episodes, output: Path) -> str:

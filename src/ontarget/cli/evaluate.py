@@ -29,6 +29,7 @@ from ontarget.cli.options import (
     calibration_of,
     reads_runs,
     remark_lines,
+    target_of,
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
@@ -57,10 +58,10 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     from ontarget.episodes import Schema
     from ontarget.episodes._description import listed
     from ontarget.fitted.choices import Choices
-    from ontarget.modelfile.file import inspect_file
+    from ontarget.modelfile.several import inspect_any
 
     with working(f"checking {model.name}"):
-        found = inspect_file(model)
+        found = inspect_any(model)
     if as_json:
         typer.echo(json.dumps(found, sort_keys=True))
         return
@@ -76,7 +77,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         **({"blocks": chosen.blocks_in_words} if found["horizon"] > 1 else {}),
         **({"experts": chosen.experts_in_words} if chosen.experts else {}),
         "features": listed(features),
-        "behavior": plain(found["behavior"]),
+        **_behaviors(found),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         "cut off": _CENSORED.get(found["censoring"], "no episode was, as far as is known"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
@@ -86,6 +87,14 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "grid": f"outcomes are compared to the nearest {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
+
+
+def _behaviors(found: dict[str, Any]) -> dict[str, str]:
+    """What runs are judged by."""
+    several = found.get("behaviors")
+    if several is None:
+        return {"behavior": plain(found["behavior"])}
+    return {"behaviors": plain(", ".join(f"{name} ({spec})" for name, spec in several.items()))}
 
 
 def _never(outcomes: list[float]) -> str:
@@ -117,7 +126,8 @@ def evaluate(
         list[str],
         typer.Option(
             help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. "
-            "Repeat the option to check several targets.",
+            "For several behaviors conditions: 'return>=200 & energy<=50'. Repeat the option to "
+            "check several targets.",
             metavar="LO:HI",
         ),
     ],
@@ -156,11 +166,11 @@ def evaluate(
     at most 5 % false alarms. The last line is the verdict: held, not held, or why it cannot be
     said.
     """
-    from ontarget import Episodes, GoalMonitor, Target
+    from ontarget import Episodes, GoalMonitor
 
     chosen = calibration_of(calibration)
     monitor = GoalMonitor.load(model)
-    wanted = [Target.parse(one) for one in target]
+    wanted = [target_of(one) for one in target]
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
@@ -240,6 +250,19 @@ def _show(
     print_facts(f"verdict    {verdict}", console)
 
 
+def _by_behavior(found: Evaluation) -> dict[str, Any]:
+    """What a goal asks of each behavior, and how often that was met; nothing for a target."""
+    parts = {
+        name: {
+            "target": str(part.target),
+            "met": float(part.met.mean()),
+            "brier": part.brier().value,
+        }
+        for name, part in found.parts.items()
+    }
+    return {"parts": parts} if parts else {}
+
+
 def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
     from ontarget.errors import FewEpisodesError
     from ontarget.report._facts import p_in_words
@@ -257,6 +280,7 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
             "reason": verdict.reason,
             "advice": verdict.advice,
         },
+        **_by_behavior(found),
         "ece": found.ece()._asdict(),
         "brier": found.brier()._asdict(),
         "log_loss": found.log_loss()._asdict(),

@@ -24,6 +24,7 @@ from ontarget.cli.options import (
     alarm_rule,
     calibration_of,
     reads_runs,
+    target_of,
 )
 from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placeholder
 
@@ -132,7 +133,7 @@ def watch(
         return
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
-    from ontarget import GoalMonitor, Target
+    from ontarget import GoalMonitor
     from ontarget.cli.foretold import foretold
     from ontarget.report._facts import explained
 
@@ -155,11 +156,11 @@ def watch(
             for_steps=for_steps,
             clear_above=clear_above,
         )
-        wanted = Target.parse(target)
+        wanted = target_of(target)
         try:
             sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle, calibration=chosen)
         except FewEpisodesError as error:
-            better = explained(error, monitor.fitted, wanted)
+            better = explained(error, monitor.contracts, wanted)
             asked = false_alarm_rate is not None or ruled_out is not None
             other = () if asked else ("; or alarm without a promise: ", Argument("alarm_below", _P))
             raise FewEpisodesError(*better.parts, *other) from None

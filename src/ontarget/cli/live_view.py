@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from ontarget.live import Contract, Trigger
+    from ontarget.live import Contract, GoalContract, Trigger
 
 __all__ = ["COLOURS", "LiveView", "Track", "sparkline"]
 
@@ -51,6 +51,9 @@ class Track:
     over: bool = False
     why: str = ""  # what moved p to the last alarm
     ahead: str = ""  # where the run will be
+    parts: Mapping[str, float | None] = field(
+        default_factory=dict
+    )  # p of each of several behaviors
 
     def add(self, answer: Mapping[str, Any]) -> None:
         """Take in one answer."""
@@ -70,6 +73,7 @@ class Track:
             reason = plain(answer.get("reason") or "")
             self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
         self.status, self.shown = status, shown
+        self.parts = answer.get("parts") or {}
         self.over = bool(answer.get("end")) or status == "DONE"
 
     @property
@@ -93,7 +97,7 @@ class Track:
 class LiveView:
     """All agents at a glance; rich draws it anew whenever it is asked to."""
 
-    contract: Contract
+    contract: Contract | GoalContract
     name: str
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line
@@ -259,6 +263,10 @@ def _headline(track: Track) -> Text:
     if not math.isnan(p) and high > low:
         text.append(f"({percent(low, fixed=True)} to {percent(high, fixed=True)}) ", style="dim")
     text.append(track.status, style=COLOURS.get(track.status, ""))
+    known = {name: p for name, p in track.parts.items() if p is not None}
+    # The likely culprit comes first.
+    for name, p in sorted(known.items(), key=lambda one: one[1]):
+        text.append(f"  {plain(name)} {percent(p, fixed=True)}", style="dim")
     return text
 
 

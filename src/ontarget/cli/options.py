@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from ontarget import AlarmRule, Episodes
+    from ontarget import AlarmRule, Episodes, Goal, Target
 
 __all__ = [
     "NOT_SO",
@@ -32,6 +33,7 @@ __all__ = [
     "calibration_of",
     "reads_runs",
     "remark_lines",
+    "target_of",
 ]
 
 Columns: TypeAlias = dict[str, Any]  # options of `Episodes.read`; see `reads_runs`
@@ -50,7 +52,8 @@ Runs: TypeAlias = Annotated[
 TargetOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas.",
+        help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. For "
+        "several behaviors conditions: 'return>=200 & energy<=50'.",
         metavar="LO:HI",
     ),
 ]
@@ -206,9 +209,11 @@ _READING: Final = (
     ),
     _reading(
         "behavior",
-        str,
-        "What a run is judged by: sum, discounted:0.99, last, max, min, mean, a column, or "
-        "total:COLUMN.",
+        list[str],
+        "What a run is judged by: sum, discounted:0.99, last, max, min, mean, a column, "
+        "total:COLUMN, or one of these of a column, min:distance. Repeat it as NAME=BEHAVIOR for "
+        "several: --behavior return=sum --behavior energy=sum:energy.",
+        "BEHAVIOR",
     ),
     _reading("group", str, "Column of groups, each calibrated by itself, or none."),
     _reading("truncated", str, "Column that is true where an episode was cut off, or none."),
@@ -271,10 +276,34 @@ def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("features", "categorical", "drop", "times"):
         if name in found:
             found[name] = [part.strip() for part in found[name].split(",")]
+    if "behavior" in found:
+        found["behavior"] = _judged(found["behavior"])
     for name in ("step", "reward", "group", "truncated", "terminated"):
         if name in found and found[name].lower() == "none":
             found[name] = None
     return found
+
+
+def _judged(given: Sequence[str]) -> str | dict[str, str]:
+    """One behavior without a name, or several as NAME=BEHAVIOR."""
+    pairs = [re.fullmatch(r"\s*(\w+)\s*=(.+)", one) for one in given]
+    if len(given) == 1 and pairs[0] is None:
+        return given[0]
+    found: dict[str, str] = {}
+    for text, pair in zip(given, pairs, strict=True):
+        if pair is None or pair[1] in found:
+            raise typer.BadParameter(
+                f"--behavior needs NAME=BEHAVIOR, each with a name of its own, got {text!r}"
+            )
+        found[pair[1]] = pair[2].strip()
+    return found
+
+
+def target_of(text: str) -> Target | Goal:
+    """The target that a text names, or the goal, if it names behaviors."""
+    from ontarget import Goal, Target
+
+    return Goal.parse(text) if Goal.is_one(text) else Target.parse(text)
 
 
 def remark_lines(episodes: Episodes) -> str:

@@ -58,20 +58,31 @@ class Replay:
 
     def _said(self, runs: Episodes, t: int) -> Iterator[dict[str, Any]]:
         """The messages of step t: the states there, and the ends of runs that are over by then."""
-        rows = runs.at(t) if t < runs.horizon else None
+        each = {name: runs.only(name) for name in runs.names} or {"": runs}
+        one = next(iter(each.values()))
+        rows = one.at(t) if t < runs.horizon else None
         states = {} if rows is None else dict(zip(rows.index.tolist(), rows.states, strict=True))
-        told = runs.behavior.told
-        # A reward, or a behavior that is told, arrives with the next state.
-        earned = runs.rewards_at(t - 1).tolist() if t and not told else None
-        for place, i in enumerate(runs.at(t - 1).index.tolist() if t else range(len(runs))):
+        for place, i in enumerate(one.at(t - 1).index.tolist() if t else range(len(runs))):
             message: dict[str, Any] = {"agent": str(runs.ids[i])}
             if self._grouped and runs.groups is not None:
                 message["group"] = runs.groups[i : i + 1].tolist()[0]
-            if earned is not None:
-                message["reward"] = earned[place]
-            elif t and told:
-                message["behavior"] = _after(runs.take([i]), t - 1)
+            if t:
+                message |= _brought({name: _news(own, t, place, i) for name, own in each.items()})
             yield message | ({"state": states[i]} if i in states else {"end": True})
+
+
+def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
+    """What arrives with the state of step t: a reward, or a behavior that is told."""
+    if runs.behavior.told:
+        return "behavior", _after(runs.take([i]), t - 1)
+    return "reward", float(runs.rewards_at(t - 1)[place])
+
+
+def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
+    """The fields of a message; of several behaviors what each reads, by its name."""
+    if "" in news:
+        return dict([news[""]])
+    return {"reward": {name: value for name, (_, value) in news.items()}}
 
 
 def _after(run: Episodes, t: int) -> float:

@@ -104,11 +104,7 @@ def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
     if isinstance(spec, Reading):
         return spec
     if isinstance(spec, tuple):
-        if not (isinstance(spec[0], Behavior) and isinstance(spec[-1], str)):
-            raise EpisodesError(
-                f"behavior needs a behavior and the name of its signal, got {spec!r}"
-            )
-        return Reading(spec[0], spec[-1])
+        return Reading(*spec)
     if isinstance(spec, Behavior):
         return Reading(spec)
     if spec not in columns:

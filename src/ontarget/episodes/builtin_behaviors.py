@@ -291,7 +291,8 @@ class ShareOfSteps(_Conditional):
 
     def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
         held: Any = np.where(self._holds(reward), 1.0, 0.0) + 0.0
-        return held if t == 0 else state + (held - state) / (t + 1)
+        share: Number = held if t == 0 else state + (held - state) / (t + 1)
+        return share
 
     def ahead(  # noqa: D102
         self, t: int, *, bounds: Bounds, horizon: int, declared: bool

@@ -6,10 +6,11 @@ from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.fitted.blocks import Block, LawTable
-    from ontarget.fitted.calibrating import calibrate_target, map_target
+    from ontarget.fitted.calibrating import calibrate_target, map_goal, map_target
     from ontarget.fitted.choices import Choices
     from ontarget.fitted.fitted import Fitted, Trained
     from ontarget.fitted.guarantee import Threshold
+    from ontarget.fitted.joint.joint import GoalQuestion, Joint
     from ontarget.fitted.law import StepLaw
     from ontarget.fitted.question import Question
     from ontarget.fitted.ranks import RankTable
@@ -22,6 +23,8 @@ __all__ = [
     "Block",
     "Choices",
     "Fitted",
+    "GoalQuestion",
+    "Joint",
     "LawTable",
     "Question",
     "RankTable",
@@ -33,6 +36,7 @@ __all__ = [
     "Threshold",
     "Trained",
     "calibrate_target",
+    "map_goal",
     "map_target",
 ]
 
@@ -42,6 +46,8 @@ __getattr__, __dir__ = lazy_names(
         "Block": "ontarget.fitted.blocks",
         "Choices": "ontarget.fitted.choices",
         "Fitted": "ontarget.fitted.fitted",
+        "GoalQuestion": "ontarget.fitted.joint.joint",
+        "Joint": "ontarget.fitted.joint.joint",
         "LawTable": "ontarget.fitted.blocks",
         "Question": "ontarget.fitted.question",
         "RankTable": "ontarget.fitted.ranks",
@@ -53,6 +59,7 @@ __getattr__, __dir__ = lazy_names(
         "Threshold": "ontarget.fitted.guarantee",
         "Trained": "ontarget.fitted.fitted",
         "calibrate_target": "ontarget.fitted.calibrating",
+        "map_goal": "ontarget.fitted.calibrating",
         "map_target": "ontarget.fitted.calibrating",
     },
 )

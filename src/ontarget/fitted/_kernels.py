@@ -30,7 +30,9 @@ __all__ = [
     "UNPROVED",
     "P",
     "Stored",
+    "distance",
     "excess_of_rows",
+    "gather",
     "holds",
     "outlook_of_row",
     "outlook_of_rows",
@@ -190,7 +192,7 @@ def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
 
 
 @inner_kernel
-def _distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
+def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
     """How far outside ½ a component lies: max(0, c(a⁻) − ½, ½ − c(a⁺)) (M9, M19).
 
     c is the step's curve, learned without the assure episodes, or in the paper's way the
@@ -222,7 +224,7 @@ def _plausibility(
     ranks, excess, curve = stored[0], stored[1], stored[3]
     nearest = np.inf
     for c in range(a_minus.size):
-        nearest = min(nearest, _distance(ranks, curve, a_minus[c], a_plus[c]))
+        nearest = min(nearest, distance(ranks, curve, a_minus[c], a_plus[c]))
     # Distances are floats: one that rounding moved by a hair must still count as reached.
     below = np.searchsorted(excess, nearest - SLACK)
     upto = stored[6]
@@ -316,7 +318,7 @@ def _limit(left: FloatArray, right: FloatArray, column: int) -> float:
 
 
 @inner_kernel
-def _gather(
+def gather(
     limits: tuple[FloatArray, FloatArray],
     components: tuple[IndexArray, FloatArray, int, int],
     asked: tuple[int, float, float, float],
@@ -374,7 +376,7 @@ def outlook_of_row(
         To work in, as long as there are components.
     """
     columns, sides, first, j = target
-    kept, decided = _gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
+    kept, decided = gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
     out[DECIDED] = decided
     if decided >= 0:
         for place in range(DECIDED):
@@ -386,7 +388,7 @@ def outlook_of_row(
     _calibrate(stored, a_minus, a_plus, own, out)
     out[PLAUSIBILITY] = _plausibility(stored, a_minus, a_plus, own)
     rest = (first.size - 1) // 2 + j
-    kept, _ = _gather(limits, (columns, sides, first[rest], first[rest + 1]), asked, amounts, room)
+    kept, _ = gather(limits, (columns, sides, first[rest], first[rest + 1]), asked, amounts, room)
     out[ASSURANCE] = 1.0 - _plausibility(stored, room[0][:kept], room[1][:kept], own)
 
 
@@ -425,4 +427,4 @@ def excess_of_rows(
 ) -> None:
     """Write d_t(y): how far outside ½ each outcome lies, from both CDF limits at it (M9)."""
     for i in range(left.size):
-        out[i] = _distance(ranks, curve, left[i], right[i])
+        out[i] = distance(ranks, curve, left[i], right[i])

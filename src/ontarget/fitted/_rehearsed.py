@@ -11,11 +11,11 @@ import numpy as np
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.law import NO_CURVE
+from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
 
-__all__ = ["RehearsedStep", "rehearsed_steps"]
+__all__ = ["AskedStep", "RehearsedStep", "rehearsed_laws", "rehearsed_steps"]
 
 
 class RehearsedStep(NamedTuple):
@@ -31,16 +31,25 @@ class RehearsedStep(NamedTuple):
     numbers: FloatArray
 
 
-def rehearsed_steps(
-    fitted: Fitted,
-    question: Question,
-    places: Iterable[int],
-    *,
-    calibration: TargetCalibration | None = None,
-) -> Iterator[RehearsedStep]:
-    """Outlooks on the rehearsed episodes at these places among the rehearsed steps.
+class AskedStep(NamedTuple):
+    """The law of one step for some rehearsed episodes of one group.
 
-    p is c_t's, with each episode's own rank left out of the curve, or Venn–Abers'.
+    Its only feature is the number of the episode among these; ``before`` is their behavior so far.
+    """
+
+    step: StepLaw
+    group: int
+    episodes: IndexArray
+    before: FloatArray
+
+
+def rehearsed_laws(
+    fitted: Fitted, places: Iterable[int], *, calibration: TargetCalibration | None = None
+) -> Iterator[AskedStep]:
+    """The laws of the rehearsed episodes at these places among the rehearsed steps.
+
+    They are the calibrated laws, with each episode's own rank left out of the curve; for a target
+    with a calibration of its own they are not calibrated.
     """
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
@@ -58,6 +67,21 @@ def rehearsed_steps(
             # What the rehearsal keeps of the law has no mass on impossible outcomes already.
             plain = replace(fitted.at(t, g, calibration), impossible=NO_CURVE)
             step = replace(plain, parts=((1.0, law),), curve=KNOTS)
-            who = np.arange(own.size, dtype=np.float64)[:, None]
-            found = step.outlook(who, rehearsal.before[rows][own], question, np.empty(0))
-            yield RehearsedStep(t, g, index[own], found[:, 0])
+            yield AskedStep(step, g, index[own], rehearsal.before[rows][own])
+
+
+def rehearsed_steps(
+    fitted: Fitted,
+    question: Question,
+    places: Iterable[int],
+    *,
+    calibration: TargetCalibration | None = None,
+) -> Iterator[RehearsedStep]:
+    """Outlooks on the rehearsed episodes at these places among the rehearsed steps.
+
+    p is c_t's, with each episode's own rank left out of the curve, or Venn–Abers'.
+    """
+    for step, group, episodes, before in rehearsed_laws(fitted, places, calibration=calibration):
+        who = np.arange(episodes.size, dtype=np.float64)[:, None]
+        found = step.outlook(who, before, question, np.empty(0))
+        yield RehearsedStep(step.t, group, episodes, found[:, 0])

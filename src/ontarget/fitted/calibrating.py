@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import BoolArray, FloatArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
@@ -13,14 +15,17 @@ from ontarget.errors import CalibrationError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import DECIDED, RAW, P
 from ontarget.fitted._mapping import FOLDS, StepAnswers, fit_maps, folds_of
-from ontarget.fitted._rehearsed import rehearsed_steps
+from ontarget.fitted._rehearsed import RehearsedStep, rehearsed_steps
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.question import Question
+from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["calibrate_target", "map_target"]
+__all__ = ["calibrate_target", "map_goal", "map_target"]
 
 # A map is learned at this many steps at most, and for a group by itself from this many episodes.
 _MOST_STEPS, _ENOUGH_EPISODES = 20, 100
@@ -60,11 +65,44 @@ def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
         return None
     question = Question.of(target, fitted.grid)
     met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
-    places = np.unique(np.linspace(0, rehearsal.steps.size - 1, _MOST_STEPS).round().astype(int))
-    steps = rehearsal.steps[places]
+    places = _map_places(rehearsal.steps.size)
+    answers = rehearsed_steps(fitted, question, places)
+    return _learned_map(fitted, question.targets[0], met, rehearsal.steps[places], answers)
+
+
+def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
+    """The goal's own map, learned as a target's is, from joint answers on learning episodes."""
+    n, first = joint.n_rehearsed, joint.parts[question.names[0]]
+    outcomes = {name: joint.rehearsal(name).outcomes[:n] for name in question.names}
+    met = question.goal.contains(outcomes, joint.grids)
+    steps = _rehearsal(first).steps
+    places = _map_places(steps.size)
+    answers = (RehearsedStep(*one) for one in joint.rehearsed(question, places))
+    return _learned_map(first, question.goal, met, steps[places], answers)
+
+
+def _rehearsal(fitted: Fitted) -> Rehearsal:
+    assert fitted.rehearsal is not None  # a goal is refused in the paper's way
+    return fitted.rehearsal
+
+
+def _map_places(n: int) -> list[int]:
+    """Where, among n rehearsed steps, a map is learned."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
+    return found
+
+
+def _learned_map(
+    fitted: Fitted,
+    target: Target | Goal,
+    met: BoolArray,
+    steps: IndexArray,
+    answers: Iterable[RehearsedStep],
+) -> TargetMap:
+    """The map of a target or goal that these episodes met or missed, from answers on them."""
     place_of = {int(t): place for place, t in enumerate(steps)}
     said: list[list[StepAnswers]] = [[] for _ in steps]
-    for one in rehearsed_steps(fitted, question, places.tolist()):
+    for one in answers:
         undecided = one.numbers[:, DECIDED] < 0.0
         said[place_of[one.t]].append(
             StepAnswers(one.episodes[undecided], one.numbers[undecided, P])
@@ -73,13 +111,13 @@ def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
     shape = (FOLDS + 1, steps.size, fitted.n_groups, KNOTS.size)
     tables, identity, folds = np.empty(shape), np.empty(shape[1:3]), folds_of(met)
     for g in range(fitted.n_groups):
-        inside = rehearsal.groups == g
+        inside = _rehearsal(fitted).groups[: met.size] == g
         few = np.count_nonzero(inside) < _ENOUGH_EPISODES
         own = pooled if few else [_among(answers, inside) for answers in pooled]
         maps = fit_maps(own, met, folds)
         tables[:, :, g], identity[:, g] = maps.tables, maps.weights[:, 0]
     return TargetMap(
-        target=question.targets[0],
+        target=target,
         horizon=fitted.horizon,
         steps=steps,
         tables=read_only(tables),

@@ -19,7 +19,7 @@ from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted._kernels import NUMBERS, outlook_of_rows, shift_ends
+from ontarget.fitted._kernels import NUMBERS, Stored, outlook_of_rows, shift_ends
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import NO_WEIGHTS
@@ -188,24 +188,9 @@ class StepLaw:
         weights: FloatArray,
     ) -> FloatArray:
         translation, rows = int(self.behavior.translation), so_far.size
-        ends = np.empty((rows, question.values.size))
-        way = (translation, self.scale)
-        shift_ends(question.values, so_far - self.moved, way, self.amounts, ends)
-        left, right = ends, ends
-        if ends.size:
-            X = self.inputs(states, so_far)
-            left, right = self._limits(X, ends)
+        left, right = self.limits_at(states, so_far, question)
         out = np.empty((rows, len(question.targets), NUMBERS))
-        stored = (
-            self.ranks.values,
-            read_only(excess),
-            self.envelopes,
-            self.curve,
-            share_bounds(self.ranks.n),
-            self.own_map,
-            self.rank_weights,
-            self.excess_weights if excess.size else NO_WEIGHTS,
-        )
+        stored = self.stored(excess)
         run_blocks(
             lambda a, b: outlook_of_rows(
                 stored,
@@ -220,6 +205,28 @@ class StepLaw:
             block=_BLOCK,
         )
         return out
+
+    def limits_at(
+        self, states: FloatArray, so_far: FloatArray, question: Question
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both limits of each row's law at the ends of the question's targets."""
+        ends = np.empty((so_far.size, question.values.size))
+        way = (int(self.behavior.translation), self.scale)
+        shift_ends(question.values, so_far - self.moved, way, self.amounts, ends)
+        return self._limits(self.inputs(states, so_far), ends) if ends.size else (ends, ends)
+
+    def stored(self, excess: FloatArray) -> Stored:
+        """What the kernels read of the step, with the sorted excesses of the assure episodes."""
+        return (
+            self.ranks.values,
+            read_only(excess),
+            self.envelopes,
+            self.curve,
+            share_bounds(self.ranks.n),
+            self.own_map,
+            self.rank_weights,
+            self.excess_weights if excess.size else NO_WEIGHTS,
+        )
 
     def level_of(self, share: float) -> float:
         """The law's level below which this share of outcomes falls, as far as calibration knows.

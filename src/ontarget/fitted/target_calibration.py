@@ -8,6 +8,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.fitted.law import StepLaw
+from ontarget.goal import Goal
 from ontarget.target import Target
 
 __all__ = ["OfOneTarget", "TargetCalibration"]
@@ -17,7 +18,7 @@ __all__ = ["OfOneTarget", "TargetCalibration"]
 class OfOneTarget:
     """What is made for one target, and must not be used for another."""
 
-    target: Target
+    target: Target | Goal
 
     def check(self, target: object, grid: float) -> None:
         """Refuse, with an `InputError`, another target than this one."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray
-from ontarget.episodes import Behavior, Episodes, behavior_of
+from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
+from ontarget.episodes._judged import JudgedBy, reading_of
 from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import EpisodesError, InputError
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "signals_in"]
 
 
 class _Finished(NamedTuple):
@@ -25,6 +26,7 @@ class _Finished(NamedTuple):
     states: AnyArray
     rewards: FloatArray
     values: FloatArray | None
+    signals: dict[str, FloatArray]
     truncated: bool
 
 
@@ -37,6 +39,7 @@ class _Run:
         self.states: list[AnyArray] = []
         self.rewards: list[float] = []
         self.values: list[float] = []
+        self.signals: dict[str, list[float]] = {}
 
 
 class Recorder:
@@ -97,6 +100,7 @@ class Recorder:
         terminated: bool,
         truncated: bool,
         value: float | None = None,
+        signals: Mapping[str, float] | None = None,
     ) -> bool:
         """Record a step's reward and the state after it; returns whether the run is finished.
 
@@ -109,6 +113,8 @@ class Recorder:
         run.rewards.append(float(reward))
         if value is not None:
             run.values.append(float(value))
+        for name, one in (signals or {}).items():
+            run.signals.setdefault(name, []).append(one)
         run.now = row
         complete = len(run.states) == self.horizon
         if terminated or truncated or complete:
@@ -123,7 +129,7 @@ class Recorder:
     def episodes(
         self,
         *,
-        behavior: str | Behavior = "sum",
+        behavior: JudgedBy = "sum",
         censored: Censored = "refuse",
         label: str = "",
     ) -> Episodes:
@@ -131,21 +137,25 @@ class Recorder:
         if not self._finished:
             raise EpisodesError("no run is over yet; play at least one to its end")
         runs = sorted(self._finished, key=lambda run: run.number)
-        judged = behavior_of(behavior)
+        rewards: Any = [run.rewards for run in runs]
+        told = not isinstance(behavior, Mapping) and reading_of(behavior).behavior.told
         values = [run.values for run in runs if run.values is not None]
-        if judged.told and len(values) < len(runs):
+        if told and len(values) < len(runs):
             raise InputError(
-                f"behavior {judged.spec!r} is not computed from rewards; when recording, pass "
+                f"behavior {behavior!r} is not computed from rewards; when recording, pass "
                 "behavior_value, a function of the observation and info that returns its value"
             )
+        if runs[0].signals:
+            named = {name: [run.signals[name] for run in runs] for name in runs[0].signals}
+            rewards = {"reward": rewards, **named}
         return Episodes.from_arrays(
             [run.states for run in runs],
-            [run.rewards for run in runs],
+            rewards,
             ids=[f"{label}{run.number}" if label else run.number for run in runs],
             truncated=[run.truncated for run in runs],
             horizon=self.horizon,
-            behavior=judged,
-            behavior_values=values if judged.told else None,
+            behavior=behavior,
+            behavior_values=values if told else None,
             features=self._features,
             categorical=self._categorical,
             censored=censored,
@@ -158,6 +168,24 @@ class Recorder:
         values = np.array(run.values) if run.values else None
         self._finished.append(
             _Finished(
-                run.number, slot, np.stack(run.states), np.array(run.rewards), values, truncated
+                number=run.number,
+                slot=slot,
+                states=np.stack(run.states),
+                rewards=np.array(run.rewards),
+                values=values,
+                signals={name: np.array(own) for name, own in run.signals.items()},
+                truncated=truncated,
             )
         )
+
+
+def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    """These signals in a step's ``info``; one that is missing is refused by name."""
+    missing = [name for name in names if name not in info]
+    if missing:
+        known = ", ".join(map(str, info)) or "nothing"
+        raise InputError(
+            f"signals need keys of info, got {missing[0]!r}, and info has {known}; put it there in "
+            "every step"
+        )
+    return {name: float(info[name]) for name in names}

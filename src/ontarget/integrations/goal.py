@@ -11,7 +11,9 @@ import numpy as np
 
 from ontarget._extras import require
 from ontarget.client import Client
+from ontarget.episodes._judged import Judged
 from ontarget.errors import InputError, OntargetError
+from ontarget.goal import Goal
 from ontarget.integrations._features import MonitorView
 from ontarget.integrations._horizons import (
     cut_off,
@@ -23,8 +25,9 @@ from ontarget.integrations._horizons import (
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations.recording import BehaviorValue
 from ontarget.live._reasons import OVER
+from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlook, Status
-from ontarget.live.watch import OnBad
+from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
 from ontarget.target import Target
 
@@ -62,7 +65,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     monitor
         A fitted monitor.
     target
-        The outcomes that a run should end in.
+        The outcomes that a run should end in; for a monitor of several behaviors a goal, whose
+        signals are taken from the ``info`` of each step.
     on_alarm
         A function that is called with the outlook and this environment when an alarm is raised;
         then not again until the alarm has cleared.
@@ -102,7 +106,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self,
         env: gymnasium.Env[Any, Any],
         monitor: GoalMonitor,
-        target: Target,
+        target: Target | Goal,
         *,
         on_alarm: OnAlarm | None = None,
         behavior_value: BehaviorValue | None = None,
@@ -125,8 +129,9 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             **watch,
         )
         gymnasium.Wrapper.__init__(self, env)
-        fitted = monitor.fitted
-        if fitted.behavior.told and behavior_value is None:
+        fitted = monitor.contracts.fitted
+        self._signals = Judged(monitor.readings).columns if monitor.readings else None
+        if self._signals is None and fitted.behavior.told and behavior_value is None:
             raise InputError(
                 f"this monitor's behavior {fitted.behavior.spec!r} is not computed from rewards; "
                 "pass behavior_value, a function of the observation and info that returns its value"
@@ -136,7 +141,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         limit = time_limit(env)
         self._too_short = too_short(limit, fitted.horizon)
         warn_of_limit(limit, fitted.horizon, declared=self._declared, stacklevel=2)
-        self.watch = monitor.watch(target, **watch)
+        self.watch: Watch | GoalWatch = monitor.watch(target, **watch)
         self._on_alarm = on_alarm
         self._behavior_value = behavior_value
         self._key = key
@@ -161,22 +166,29 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._t += 1
         read = self._behavior_value
-        behavior = None if read is None else float(read(observation, info))
+        behavior: Any = None if read is None else float(read(observation, info))
+        brought = self._brought(float(reward), info)
         if self._over:
             outlook = unknown(self._t, OVER)
         elif self._declared and self._t > self._horizon:
             outlook = unknown(self._t, gone_past(self._horizon))
         elif terminated or (self._t == self._horizon and (self._declared or truncated)):
-            outlook = self.watch.end(float(reward), behavior=behavior)
+            outlook = self.watch.end(brought, behavior=behavior)
             self._report(None, float(reward), behavior)
         elif truncated:
             outlook = unknown(self._t, cut_off(self._t, self._horizon))
         else:
-            outlook = self._look(observation, float(reward), behavior)
+            outlook = self._look(observation, brought, behavior)
         self._over = self._over or bool(terminated) or bool(truncated)
         return observation, reward, terminated, truncated, self._told(info, outlook)
 
-    def _look(self, observation: Any, reward: float, behavior: float | None) -> Outlook:
+    def _brought(self, reward: float, info: dict[str, Any]) -> Any:
+        """The reward, with the signals that several behaviors read."""
+        if self._signals is None:
+            return reward
+        return {"reward": reward} | {name: info[name] for name in self._signals if name in info}
+
+    def _look(self, observation: Any, reward: Any, behavior: Any) -> Outlook:
         try:
             row = self._view.row(observation)
         except OntargetError as error:

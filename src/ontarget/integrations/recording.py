@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._extras import require
 from ontarget._progress import progress_bar
-from ontarget.episodes import Behavior, Episodes
+from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
+from ontarget.episodes._judged import Judged, JudgedBy
 from ontarget.errors import InputError
 from ontarget.integrations._horizons import time_limit, warn_of_no_limit
 from ontarget.integrations._observations import layout_of
-from ontarget.integrations._recorder import Recorder
+from ontarget.integrations._recorder import Recorder, signals_in
 from ontarget.integrations.policies import Actor, actor_of
 
 require("gymnasium", extra="gym")
@@ -47,6 +48,8 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     behavior_value
         For a behavior that is not computed from rewards: a function that gives its value after each
         step, from the observation and ``info``.
+    signals
+        Keys of ``info`` to record at each step, beside the reward: what several behaviors read.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         horizon: int | None = None,
         features: Sequence[str] | None = None,
         behavior_value: BehaviorValue | None = None,
+        signals: Sequence[str] = (),
     ) -> None:
         RecordConstructorArgs.__init__(
             self,
@@ -77,6 +81,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             horizon=horizon,
             features=None if features is None else tuple(features),
             behavior_value=behavior_value,
+            signals=tuple(signals),
         )
         gymnasium.Wrapper.__init__(self, env)
         self._recorder = Recorder(
@@ -85,6 +90,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             features=features,
         )
         self._behavior_value = behavior_value
+        self._signals = tuple(signals)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -106,6 +112,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
                 terminated=bool(terminated),
                 truncated=bool(truncated),
                 value=None if read is None else read(observation, info),
+                signals=signals_in(info, self._signals),
             )
         return observation, reward, terminated, truncated, info
 
@@ -117,7 +124,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     def episodes(
         self,
         *,
-        behavior: str | Behavior = "sum",
+        behavior: JudgedBy = "sum",
         censored: Censored = "refuse",
         label: str = "",
     ) -> Episodes:
@@ -141,7 +148,7 @@ def record(
     seed: int | None = 0,
     horizon: int | None = None,
     features: Sequence[str] | None = None,
-    behavior: str | Behavior = "sum",
+    behavior: JudgedBy = "sum",
     behavior_value: BehaviorValue | None = None,
     censored: Censored = "refuse",
     progress: bool = True,
@@ -169,7 +176,8 @@ def record(
         As for `RecordEpisodes`. A run is stopped at the horizon. If the environment has no time
         limit and you pass no horizon, a `HorizonWarning` says so.
     behavior, censored
-        As for `Episodes.from_arrays`.
+        As for `Episodes.from_arrays`. A signal that a behavior reads, as in ``"sum:energy"``, is
+        taken from the ``info`` of each step.
     progress
         Whether to show a progress bar.
 
@@ -194,17 +202,28 @@ def record(
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ontarget.integrations.vector_recording import play_vector
 
-        if behavior_value is not None:
-            raise InputError("behavior_value needs a single environment, got a vector of them")
+        if behavior_value is not None or _signals_of(behavior):
+            raise InputError(
+                "behavior_value and signals in info need a single environment, got a vector of them"
+            )
         vector = play_vector(
             env, actor, count, seed=seed, horizon=horizon, features=features, progress=progress
         )
         return vector.episodes(behavior=behavior, censored=censored, label=label)
     recorder = RecordEpisodes(
-        env, horizon=horizon, features=features, behavior_value=behavior_value
+        env,
+        horizon=horizon,
+        features=features,
+        behavior_value=behavior_value,
+        signals=_signals_of(behavior) if behavior_value is None else (),
     )
     _play(recorder, actor, count, seed=seed, progress=progress)
     return recorder.episodes(behavior=behavior, censored=censored, label=label)
+
+
+def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
+    """The keys of ``info`` that behaviors read; one by itself may be told by a function instead."""
+    return Judged.of(behavior, ()).columns if isinstance(behavior, Mapping) else ()
 
 
 def _play(

@@ -10,8 +10,9 @@ import numpy as np
 from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, BoolArray, IndexArray
-from ontarget.episodes import Behavior, Episodes
+from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
+from ontarget.episodes._judged import JudgedBy
 from ontarget.integrations._autoreset import Autoreset
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
@@ -119,7 +120,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
     def episodes(
         self,
         *,
-        behavior: str | Behavior = "sum",
+        behavior: JudgedBy = "sum",
         censored: Censored = "refuse",
         label: str = "",
     ) -> Episodes:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from ontarget.live.contract import Contract
     from ontarget.live.explanation import Contribution, Explanation, Precedent
     from ontarget.live.fleet import FleetWatch
+    from ontarget.live.goals.contract import GoalContract, GoalContracts
+    from ontarget.live.goals.watch import GoalFleet, GoalWatch
     from ontarget.live.outlook import Change, Outlook, Outlooks, Status
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
     from ontarget.live.runs import RunState
@@ -27,6 +29,10 @@ __all__ = [
     "Contribution",
     "Explanation",
     "FleetWatch",
+    "GoalContract",
+    "GoalContracts",
+    "GoalFleet",
+    "GoalWatch",
     "Outlook",
     "Outlooks",
     "Precedent",
@@ -52,6 +58,10 @@ __getattr__, __dir__ = lazy_names(
         "Contribution": "ontarget.live.explanation",
         "Explanation": "ontarget.live.explanation",
         "FleetWatch": "ontarget.live.fleet",
+        "GoalContract": "ontarget.live.goals.contract",
+        "GoalContracts": "ontarget.live.goals.contract",
+        "GoalFleet": "ontarget.live.goals.watch",
+        "GoalWatch": "ontarget.live.goals.watch",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",
         "Precedent": "ontarget.live.explanation",

@@ -35,6 +35,7 @@ __all__ = [
     "advance_rows",
     "first_alarms_of_runs",
     "judge",
+    "judge_rows",
     "look_rows",
 ]
 
@@ -302,6 +303,14 @@ def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None
         _say(whole, real, _ALARM, _REASON_DECIDED, real[SO_FAR], 0.0)
     else:
         _say(whole, real, _ALARM, _REASON_ALARM, compared, trigger[RAISE])
+
+
+@kernel
+def judge_rows(runs: tuple[IndexArray, FloatArray], at: IndexArray, triggers: FloatArray) -> None:
+    """Judge the runs in rows ``at``, whose numbers are known already."""
+    for k in range(at.size):
+        whole = runs[0][at[k]]
+        _judge_run(whole, runs[1][at[k]], triggers[whole[GROUP]])
 
 
 @kernel

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ontarget._typing import BoolArray
 from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.paths.bands import PathBands
@@ -84,6 +85,11 @@ class Contracts:
             return found.take(np.flatnonzero(fitted.rehearsal.groups == group))
         own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == group)
         return replace(found.take(own), stopped=fitted.stopped[group])
+
+    def recorded_met(self, target: Target) -> BoolArray | None:
+        """Which assure episodes met the target; None if there are none."""
+        observed = self.fitted.observed
+        return None if observed is None else target.contains(observed.outcomes, self.fitted.grid)
 
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None

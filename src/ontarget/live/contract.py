@@ -60,6 +60,8 @@ class Contract:
     backing
         What the assure episodes of each group say of the target, where they have weights: every run
         then has a threshold of its own (M25).
+    beside
+        Further targets at whose ends the law is asked too, as a goal over several behaviors needs.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Contract:
         triggers: Sequence[Trigger],
         calibration: Calibrated | None = None,
         backing: Sequence[Answers] | None = None,
+        beside: Sequence[Target] = (),
     ) -> None:
         if calibration is not None:
             calibration.check(target, fitted.grid)
@@ -80,7 +83,8 @@ class Contract:
         self.calibration = calibration
         self.backing = backing
         behavior = fitted.behavior
-        self.question = Question.of(target, fitted.grid)
+        self.beside = tuple(beside)
+        self.question = Question.of([target, *beside], fitted.grid)
         bounds, bound_spans = spread_table(fitted.counts)
         self.steps = _steps(fitted, calibration, bound_spans)
         self.scales: FloatArray = read_only(
@@ -129,8 +133,8 @@ class Contract:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made anew where it arrives, so that all is compiled there before the first step."""
-        parts = (self.fitted, self.target, self.rule, self.triggers, self.calibration, self.backing)
-        return Contract, parts
+        made_for = (self.fitted, self.target, self.rule, self.triggers)
+        return Contract, (*made_for, self.calibration, self.backing, self.beside)
 
     def trigger_of(self, group: int, weight: float) -> Trigger:
         """The rule as data for a run of this weight; it is the group's where runs have none.

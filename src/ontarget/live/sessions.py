@@ -12,6 +12,8 @@ from ontarget._arguments import whole_number
 from ontarget.errors import InputError, OntargetError
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
+from ontarget.live.goals.contract import GoalContract
+from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.runs import RunState
 from ontarget.live.watch import Watch
@@ -33,6 +35,8 @@ class Sessions:
         After how many silent seconds an agent is forgotten; None for never.
     clock
         What tells the time, in seconds.
+    make
+        What makes the watch of a new run from the number of its group; by default a `Watch`.
 
     Examples
     --------
@@ -41,20 +45,22 @@ class Sessions:
 
     def __init__(
         self,
-        contract: Contract,
+        contract: Contract | GoalContract,
         *,
         max_agents: int = 10_000,
         idle_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        make: Callable[[int], Watch | GoalWatch] | None = None,
     ) -> None:
         self.contract = contract
+        self._make = make or (lambda group: Watch(_single(contract), group=group))
         self._most = whole_number("max_agents", max_agents, least=1)
         if idle_seconds is not None and not idle_seconds > 0.0:
             raise InputError(f"idle_seconds needs a number above 0, got {idle_seconds!r}")
         self._idle = math.inf if idle_seconds is None else idle_seconds
         self._clock = clock
         # The agent silent for longest comes first.
-        self._watches: OrderedDict[Hashable, tuple[Watch, float]] = OrderedDict()
+        self._watches: OrderedDict[Hashable, tuple[Watch | GoalWatch, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -99,11 +105,14 @@ class Sessions:
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
-        return self._known(agent).run_state
+        watch = self._known(agent)
+        if isinstance(watch, GoalWatch):
+            raise InputError("a run that is held to a goal over several behaviors cannot be stored")
+        return watch.run_state
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state."""
-        watch = Watch(self.contract).resume(state)
+        watch = Watch(_single(self.contract)).resume(state)
         self._watches[agent] = watch, self._clock()
         self._watches.move_to_end(agent)
         self._forget_some()
@@ -130,7 +139,16 @@ class Sessions:
             status = Status.ALARM if stands else Status.UNKNOWN
             return {"agent": agent, "status": status.name, "reason": str(error)}
         closed = bool(message.get("end")) or outlook.status is Status.DONE
-        return {"agent": agent, **_json(outlook), **({"end": True} if closed else {})}
+        parts = self._parts(agent)
+        return {"agent": agent, **_json(outlook), **parts, **({"end": True} if closed else {})}
+
+    def _parts(self, agent: str) -> dict[str, Any]:
+        """P of each behavior by itself, where a run is held to a goal over several."""
+        known = self._watches.get(agent)
+        if known is None or not isinstance(known[0], GoalWatch):
+            return {}
+        each = {name: one.p if one.known else None for name, one in known[0].parts.items()}
+        return {"parts": each}
 
     def _outlook(self, agent: str, message: Mapping[str, Any]) -> Outlook:
         behavior, reward = message.get("behavior"), message.get("reward", 0.0)
@@ -155,7 +173,7 @@ class Sessions:
             group=message.get("group"),
         )
 
-    def _watch_of(self, agent: Hashable, group: Any) -> Watch:
+    def _watch_of(self, agent: Hashable, group: Any) -> Watch | GoalWatch:
         self._forget_some()
         found = self._watches.get(agent)
         watch = found[0] if found is not None else self._made(group)
@@ -164,12 +182,12 @@ class Sessions:
         self._forget_some()
         return watch
 
-    def _made(self, group: Any) -> Watch:
+    def _made(self, group: Any) -> Watch | GoalWatch:
         if isinstance(group, list | dict):
             raise InputError(f"group needs the name of one, got {group!r}")
-        return Watch(self.contract, group=self.contract.fitted.group_of(group))
+        return self._make(self.contract.fitted.group_of(group))
 
-    def _known(self, agent: Hashable) -> Watch:
+    def _known(self, agent: Hashable) -> Watch | GoalWatch:
         found = self._watches.get(agent)
         if found is None:
             raise InputError(f"agent {agent!r} has no run: it never began, ended or was forgotten")
@@ -182,6 +200,12 @@ class Sessions:
             if len(self._watches) <= self._most and now - since <= self._idle:
                 return
             del self._watches[agent]
+
+
+def _single(contract: Contract | GoalContract) -> Contract:
+    if isinstance(contract, GoalContract):
+        raise InputError("a run that is held to a goal over several behaviors cannot be resumed")
+    return contract
 
 
 def _reading(state: Any) -> Any:

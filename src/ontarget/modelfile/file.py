@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,12 +27,43 @@ from ontarget.models._entry import check_rows, check_width, model_arrays
 from ontarget.models._stored import flat_array
 from ontarget.models.registry import model_of_kind
 
-__all__ = ["fitted_bytes", "fitted_from_bytes", "inspect_file", "load", "save"]
+__all__ = [
+    "Sections",
+    "fitted_bytes",
+    "fitted_from_bytes",
+    "fitted_in",
+    "inspect_file",
+    "load",
+    "save",
+    "sections_of",
+]
+
+
+class Sections(Protocol):
+    """An open file, or the part of one that holds a behavior: a header and sections of arrays."""
+
+    @property
+    def name(self) -> str:
+        """Where it was read from."""
+        ...
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """What describes the monitor."""
+        ...
+
+    def section(self, name: str) -> dict[str, AnyArray]:
+        """The arrays of a section by name."""
+        ...
+
+    def release(self, name: str) -> None:
+        """Give the memory of a section back to the system."""
+        ...
 
 
 def save(fitted: Fitted, path: Path) -> None:
     """Write the model file; it appears whole or not at all."""
-    write_container(path, Description.header_of(fitted), _sections(fitted))
+    write_container(path, Description.header_of(fitted), sections_of(fitted))
 
 
 def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = None) -> Fitted:
@@ -47,17 +78,17 @@ def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = No
     behavior
         The behavior it was fitted with, if that is a class of the user's own.
     """
-    return _opened(Container.open(path, copy=copy), behavior)
+    return fitted_in(Container.open(path, copy=copy), behavior)
 
 
 def fitted_bytes(fitted: Fitted) -> bytes:
     """The bytes that `save` would write."""
-    return container_bytes(Description.header_of(fitted), _sections(fitted))
+    return container_bytes(Description.header_of(fitted), sections_of(fitted))
 
 
 def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitted:
     """The monitor in the bytes that `fitted_bytes` returned."""
-    return _opened(Container.from_bytes(data), behavior)
+    return fitted_in(Container.from_bytes(data), behavior)
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
@@ -92,7 +123,7 @@ class FiledModels:
 
     def __init__(
         self,
-        container: Container,
+        container: Sections,
         kinds: tuple[str | None, ...],
         *,
         width: int,
@@ -143,7 +174,8 @@ def _block_name(index: int) -> str:
     return f"block-{index:05d}"
 
 
-def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
+def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
+    """The arrays of a fitted monitor, by section."""
     models = [fitted.models[block.index] for block in fitted.blocks]
     law = fitted.law
     return {
@@ -163,7 +195,8 @@ def _sections(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
     }
 
 
-def _opened(container: Container, given: Behavior | None) -> Fitted:
+def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
+    """The monitor in an open file, or in the part of one that holds a behavior."""
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: container.section(name) for name in named}
     with _forged(container.name):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Any, Literal, Self, TypeAlias, Unpack, overload
 
 import numpy as np
 
@@ -28,7 +30,8 @@ from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.paths.bands import PathBand
 from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.goal import Goal
 from ontarget.live._explaining import Reading as StepReading
 from ontarget.live._explaining import explained
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
@@ -37,11 +40,14 @@ from ontarget.live.batch import outlooks_at
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
 from ontarget.live.fleet import FleetWatch
+from ontarget.live.goals.contract import GoalContract, GoalContracts
+from ontarget.live.goals.watch import GoalFleet, GoalWatch, SignalWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
-from ontarget.report.evaluation import Evaluation, evaluate
+from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
+from ontarget.report.evaluation import Evaluation, evaluate, evaluate_goal
 from ontarget.target import Target
 
 __all__ = ["AlarmOptions", "Asked", "Calibration"]
@@ -62,13 +68,28 @@ class AlarmOptions(RuleOptions, total=False):
 class Asked:
     """The methods of a fitted `GoalMonitor`."""
 
-    _contracts: Contracts | None
+    _contracts: Contracts | GoalContracts | None
 
     @property
-    def _kept(self) -> Contracts:
+    def _held(self) -> Contracts | GoalContracts:
         if self._contracts is None:
             raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
         return self._contracts
+
+    @property
+    def _goals(self) -> GoalContracts | None:
+        """What was fitted on several behaviors; None for a single one."""
+        return self._held if isinstance(self._held, GoalContracts) else None
+
+    @property
+    def _kept(self) -> Contracts:
+        if isinstance(self._held, GoalContracts):
+            names = tuple(self._held.joint.parts)
+            raise InputError(
+                f"this monitor has several behaviors ({', '.join(names)}); ask one of them: "
+                f"monitor.only({names[0]!r})"
+            )
+        return self._held
 
     @property
     def fitted(self) -> Fitted:
@@ -76,14 +97,24 @@ class Asked:
         return self._kept.fitted
 
     @property
+    def contracts(self) -> Contracts | GoalContracts:
+        """What was fitted, and what was asked of it before; for the tools around a monitor."""
+        return self._held
+
+    @property
+    def _shared(self) -> Fitted:
+        """The result of the fit, for what several behaviors have in common."""
+        return self._held.fitted
+
+    @property
     def horizon(self) -> int:
         """The number of steps of a run."""
-        return self.fitted.horizon
+        return self._shared.horizon
 
     @property
     def horizon_declared(self) -> bool:
         """Whether the horizon was declared; otherwise it is the longest recorded run."""
-        return self.fitted.horizon_declared
+        return self._shared.horizon_declared
 
     @property
     def grid(self) -> float:
@@ -93,7 +124,7 @@ class Asked:
     @property
     def schema(self) -> Schema:
         """The features of a state; `Episodes.read` takes the monitor itself as ``like=``."""
-        return self.fitted.schema
+        return self._shared.schema
 
     @property
     def behavior(self) -> Behavior:
@@ -103,33 +134,41 @@ class Asked:
     @property
     def readings(self) -> dict[str, Reading]:
         """What each named behavior reads; empty for a single one without a name."""
-        return {}
+        return {} if self._goals is None else self._goals.joint.readings
 
-    def only(self, name: str) -> Asked:
-        """The monitor of one named behavior alone."""
-        raise InputError(f"this monitor has a single behavior without a name, got {name!r}")
+    def only(self, name: str) -> Self:
+        """The monitor of one of several behaviors, as good as one that was fitted on it alone."""
+        goals = self._goals
+        if goals is None:
+            raise InputError(f"this monitor has a single behavior without a name, got {name!r}")
+        if name not in goals.parts:
+            known = ", ".join(goals.parts)
+            raise InputError(f"name needs one of the behaviors {known}, got {name!r}")
+        twin = copy(self)
+        twin._contracts = goals.parts[name]
+        return twin
 
     @property
     def roles(self) -> Roles:
         """Which column of the log was used for what when the monitor was fitted."""
-        return self.fitted.trained.roles
+        return self._shared.trained.roles
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
         """The groups, each calibrated by itself; None without groups."""
-        return self.fitted.groups
+        return self._shared.groups
 
     @property
     def sizes(self) -> dict[str, int]:
         """How many episodes are in each part: learn and assure, or the paper's three."""
-        return dict(self.fitted.trained.sizes)
+        return dict(self._shared.trained.sizes)
 
     def outlook(
         self,
         t: int,
         states: ArrayLike,
-        behavior: ArrayLike,
-        target: Target | Sequence[Target],
+        behavior: ArrayLike | Mapping[str, ArrayLike],
+        target: Target | Goal | Sequence[Target],
         *,
         groups: Any = None,
         calibration: Calibration = "common",
@@ -148,9 +187,11 @@ class Asked:
         states
             (runs, features).
         behavior
-            The behavior so far, such as the sum of the rewards: one number, or one per run.
+            The behavior so far, such as the sum of the rewards: one number, or one per run. For
+            several behaviors a mapping from their names.
         target
-            One target gives arrays of shape (runs,); a sequence of k gives (runs, k).
+            One target gives arrays of shape (runs,); a sequence of k gives (runs, k). A monitor of
+            several behaviors takes a goal.
         groups
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
@@ -158,10 +199,16 @@ class Asked:
         weights
             One weight for all runs, or one per run, if the monitor's assure episodes have weights.
         """
-        fitted = self.fitted
+        fitted = self._shared
         t = whole_number("t", t, least=0)
         if t > fitted.horizon and fitted.horizon_declared:
             raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
+        if self._goals is not None:
+            return self._goal_outlooks(
+                self._goals, t, states, behavior, target, groups=groups, calibration=calibration
+            )
+        if isinstance(target, Goal) or isinstance(behavior, Mapping):
+            raise self._no_goal(target)
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
         return outlooks_at(
@@ -173,6 +220,88 @@ class Asked:
             which,
             calibration=self._calibration(target, calibration),
             weights=fitted.checked_weights(weights, len(X)),
+        )
+
+    def _goal_outlooks(
+        self,
+        goals: GoalContracts,
+        t: int,
+        states: ArrayLike,
+        behavior: Any,
+        goal: Any,
+        *,
+        groups: Any,
+        calibration: Any,
+    ) -> Outlooks:
+        goal = goals.joint.checked(goal)
+        X = self._states(states)
+        so_far = so_far_of(goals.joint, behavior, len(X))
+        if goal.only is not None:
+            name, target = goal.only
+            alone = self.only(name)
+            return alone.outlook(t, X, so_far[name], target, groups=groups, calibration=calibration)
+        return goal_outlooks(
+            goals,
+            t,
+            X,
+            so_far,
+            goal,
+            groups=self._shared.groups_of(groups, len(X)),
+            own_map=self._goal_map(goals, goal, calibration),
+        )
+
+    def _goal_map(
+        self, goals: GoalContracts, goal: Goal, calibration: Calibration
+    ) -> TargetMap | None:
+        if calibration not in ("target", "common"):
+            raise InputError(
+                "a goal over several behaviors needs calibration 'target' or 'common', got "
+                f"{calibration!r}"
+            )
+        return goals.map_of(goal) if calibration == "target" else None
+
+    def _no_goal(self, goal: object) -> InputError:
+        return InputError(
+            "this monitor has a single behavior without a name, so target needs a Target and "
+            f"behavior a number, got {goal!r}; fit on episodes with behavior={{NAME: …}} for goals"
+        )
+
+    def box(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: Mapping[str, ArrayLike],
+        level: Level,
+        *,
+        groups: Any = None,
+        all_steps: bool = False,
+    ) -> dict[str, Interval]:
+        """One box per run that contains the outcomes of all behaviors together (M21).
+
+        Parameters
+        ----------
+        t, states, groups
+            As for `outlook`.
+        behavior
+            The behavior so far of each behavior, by name.
+        level
+            The probability with which all outcomes lie inside together.
+        all_steps
+            By default the guarantee is for this one step. If True, the boxes of all steps hold
+            together.
+        """
+        goals = self._goals
+        if goals is None:
+            raise InputError("a box needs several behaviors; use interval or band for a single one")
+        X = self._states(states)
+        return boxes_at(
+            goals.joint,
+            t,
+            X,
+            so_far_of(goals.joint, behavior, len(X)),
+            self._shared.groups_of(groups, len(X)),
+            level=level,
+            all_steps=all_steps,
         )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
@@ -383,15 +512,36 @@ class Asked:
             weight=float(fitted.checked_weights(weight, 1)[0]),
         )
 
+    @overload
     def watch(
         self,
         target: Target,
+        *,
+        group: Any = ...,
+        on_bad: OnBad = ...,
+        weight: float | None = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Watch: ...
+
+    @overload
+    def watch(
+        self,
+        target: Goal,
+        *,
+        group: Any = ...,
+        on_bad: OnBad = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> GoalWatch | SignalWatch: ...
+
+    def watch(
+        self,
+        target: Target | Goal,
         *,
         group: Any = None,
         on_bad: OnBad = "unknown",
         weight: float | None = None,
         **alarm: Unpack[AlarmOptions],
-    ) -> Watch:
+    ) -> Watch | GoalWatch:
         """A watch that follows one run live.
 
         All models are opened and all code is compiled here, so that the first `step` is fast.
@@ -399,7 +549,8 @@ class Asked:
         Parameters
         ----------
         target
-            The outcomes that the run should end in.
+            The outcomes that the run should end in. With a monitor of several behaviors, a goal:
+            the watch is then a `GoalWatch`, whose steps take a mapping of signals as the reward.
         group
             The run's group, if the monitor is calibrated by group.
         on_bad
@@ -420,25 +571,53 @@ class Asked:
             from the learning episodes. ``"common"``: by one map for all targets, so that watches
             on several targets never contradict each other. What `calibrate_target` gave: exact.
         """
-        fitted = self.fitted
+        fitted = self._shared
         fitted.checked_weights(weight, 1)
+        number = fitted.group_of(group)
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            if alone is None:
+                return GoalWatch(contract, self.readings, group=number, on_bad=on_bad)
+            reading = self.readings[alone]
+            return SignalWatch(contract, alone, reading, group=number, on_bad=on_bad)
         contract = self._contract(target, alarm)
-        return Watch(contract, group=fitted.group_of(group), on_bad=on_bad, weight=weight)
+        return Watch(contract, group=number, on_bad=on_bad, weight=weight)
 
+    @overload
     def fleet(
         self,
         target: Target,
+        agents: int | Iterable[Hashable] = ...,
+        *,
+        groups: Any = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> FleetWatch: ...
+
+    @overload
+    def fleet(
+        self,
+        target: Goal,
+        agents: int | Iterable[Hashable] = ...,
+        *,
+        groups: Any = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> GoalFleet | FleetWatch: ...
+
+    def fleet(
+        self,
+        target: Target | Goal,
         agents: int | Iterable[Hashable] = (),
         *,
         groups: Any = None,
         **alarm: Unpack[AlarmOptions],
-    ) -> FleetWatch:
+    ) -> FleetWatch | GoalFleet:
         """A watch that follows many runs live, with one call per step for all of them.
 
         Parameters
         ----------
         target
-            The outcomes that every run should end in.
+            The outcomes that every run should end in. With a monitor of several behaviors, a goal:
+            the fleet is then a `GoalFleet`.
         agents
             How many agents there are, or their names; more may join later.
         groups
@@ -446,12 +625,17 @@ class Asked:
         **alarm
             As for `watch`.
         """
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            if alone is None:
+                return GoalFleet(contract, self.readings, agents, groups=groups)
+            return FleetWatch(contract, agents, groups=groups)
         self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         return FleetWatch(self._contract(target, alarm), agents, groups=groups)
 
     def sessions(
         self,
-        target: Target,
+        target: Target | Goal,
         *,
         max_agents: int = 10_000,
         idle_seconds: float | None = None,
@@ -470,9 +654,19 @@ class Asked:
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
-        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
-        contract = self._contract(target, alarm)
-        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
+        self._shared.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
+        contract: Any
+        make: Callable[[int], Watch | GoalWatch] | None = None
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            readings = self.readings
+            if alone is None:
+                make = partial(_goal_watch, contract, readings)
+            else:
+                make = partial(_signal_watch, contract, alone, readings[alone])
+        else:
+            contract = self._contract(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
 
     def drift_guard(
         self,
@@ -583,7 +777,7 @@ class Asked:
 
     def alarm_curve(
         self,
-        target: Target,
+        target: Target | Goal,
         *,
         rates: Sequence[Level] | None = None,
         for_steps: int = 1,
@@ -598,17 +792,31 @@ class Asked:
         (M20). Without assure episodes the learning episodes
         stand in for them, and the rates are measured, not promised.
         """
+        number = self._shared.group_of(group)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is not None:
+                name, target = goal.only
+                alone = self.only(name)
+                own = alone._calibration(target, calibration)
+                assured = self._goals.parts[name].assured(target, own, number)
+            else:
+                own_map = self._goal_map(self._goals, goal, calibration)
+                assured = self._goals.assured(goal, own_map, number)
+            return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
+        _check_target(target)
+        assert isinstance(target, Target)
         self.fitted.refuse_weights(
             "alarm curve for all runs", "watch.trigger has the threshold of each run"
         )
         own = self._calibration(target, calibration)
-        assured = self._kept.assured(target, own, self.fitted.group_of(group))
+        assured = self._kept.assured(target, own, number)
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
 
     def evaluate(
         self,
         episodes: Episodes,
-        target: Target,
+        target: Target | Goal,
         *,
         calibration: Calibration = "target",
         resamples: int = 200,
@@ -621,34 +829,64 @@ class Asked:
         with figures. ``resamples`` is how many times whole episodes are resampled for the
         intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
         preset or a target, report another evaluation, on episodes that played no part in the
-        choice.
+        choice. Of a goal, ``found.parts`` measures each behavior by itself.
         """
+        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
+        resampling = Resampling(resamples, seed=seed)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is not None:
+                name, target = goal.only
+                alone, episodes = self.only(name), episodes.only(name)
+                return alone.evaluate(
+                    episodes, target, calibration=calibration, resamples=resamples, seed=seed
+                )
+            own_map = self._goal_map(self._goals, goal, calibration)
+            with bar as reached:
+                return evaluate_goal(
+                    self._goals,
+                    episodes,
+                    goal,
+                    resampling=resampling,
+                    own_map=own_map,
+                    reached=reached,
+                )
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
         _check_target(target)
         self.fitted.refuse_weights(
             "evaluation of its promises",
             "p is the same without weights: evaluate a monitor fitted without them",
         )
-        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         with bar as reached:
             return evaluate(
                 self._kept,
                 episodes,
                 target,
-                resampling=Resampling(resamples, seed=seed),
+                resampling=resampling,
                 calibration=self._calibration(target, calibration),
                 reached=reached,
             )
 
-    def _contract(self, target: Target, options: AlarmOptions) -> Contract:
+    def _contract(self, target: Target | Goal, options: AlarmOptions) -> Contract:
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
         _check_target(target)
-        rest: dict[str, Any] = dict(options)
-        known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
-        for name in rest.keys() - known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
-            raise InputError(f"there is no option {name!r}{hint}")
+        rest = _checked_options(options)
         calibration = self._calibration(target, rest.pop("calibration", "target"))
         return self._kept.of(target, rule_of(**rest), calibration)
+
+    def _goal_contract(
+        self, goals: GoalContracts, goal: Any, options: AlarmOptions
+    ) -> tuple[Any, str | None]:
+        """The contract over a goal; over its target and the behavior's name, if it has only one."""
+        goal = goals.joint.checked(goal)
+        if goal.only is not None:
+            name, target = goal.only
+            return self.only(name)._contract(target, options), name
+        rest = _checked_options(options)
+        own_map = self._goal_map(goals, goal, rest.pop("calibration", "target"))
+        return goals.of(goal, rule_of(**rest), own_map), None
 
     def _calibration(
         self, target: Target | Sequence[Target], asked: Calibration
@@ -694,18 +932,40 @@ class Asked:
             raise CalibrationError(f"step {t} is unknown: {trouble}")
         self.fitted.check_readings(states, so_far)
 
-    def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The states as a matrix and the behavior so far of each run, on the grid."""
+    def _states(self, states: ArrayLike) -> FloatArray:
         X = np.asarray(states, dtype=np.float64)
-        width = len(self.fitted.schema)
+        width = len(self.schema)
         if X.ndim != 2 or X.shape[1] != width:
             raise InputError(f"states need shape (runs, {width}), got {X.shape}")
+        return X
+
+    def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The states as a matrix and the behavior so far of each run, on the grid."""
+        X = self._states(states)
         so_far = np.asarray(behavior, dtype=np.float64)
         if so_far.shape not in ((), (len(X),)):
             raise InputError(
                 f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
+
+
+def _goal_watch(contract: GoalContract, readings: Mapping[str, Reading], group: int) -> GoalWatch:
+    return GoalWatch(contract, readings, group=group)
+
+
+def _signal_watch(contract: Contract, name: str, reading: Reading, group: int) -> SignalWatch:
+    return SignalWatch(contract, name, reading, group=group, on_bad="unknown")
+
+
+def _checked_options(options: AlarmOptions) -> dict[str, Any]:
+    """The options of an alarm; one that there is none of is refused."""
+    known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
+    for name in options.keys() - known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
+        raise InputError(f"there is no option {name!r}{hint}")
+    return dict(options)
 
 
 def _check_target(target: object) -> None:

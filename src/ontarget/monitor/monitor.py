@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup
+from ontarget.episodes.behavior import Bounds
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.joint import Joint
 from ontarget.fitting._choosing import model_named
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
 from ontarget.live.assured import Contracts
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
@@ -57,7 +62,8 @@ class GoalMonitor(Asked):
         reach is UNKNOWN.
     reward_bounds
         The least and the most that one step can ever earn, None where there is no bound. Where
-        these settle the outcome by arithmetic, p is exactly 0 or 1 (M18).
+        these settle the outcome by arithmetic, p is exactly 0 or 1 (M18). For several behaviors a
+        mapping from their names.
     policy
         A name for the policy that was recorded. The model file keeps it.
     unseen
@@ -99,7 +105,7 @@ class GoalMonitor(Asked):
         steps_per_model: StepsPerModel | None = None,
         group: str | None = None,
         min_calibration: int = 20,
-        reward_bounds: tuple[float | None, float | None] | None = None,
+        reward_bounds: Bounds | Mapping[str, Bounds] | None = None,
         policy: str = "",
         unseen: Unseen = "missing",
     ) -> None:
@@ -116,7 +122,7 @@ class GoalMonitor(Asked):
         self.reward_bounds = reward_bounds
         self.policy = policy
         self.unseen = unseen
-        self._contracts: Contracts | None = None
+        self._contracts: Contracts | GoalContracts | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments, in scikit-learn's form, so that its ``clone`` works."""
@@ -221,6 +227,15 @@ class GoalMonitor(Asked):
                 "preset='paper' needs the paper's parts, got learn and assure; split with "
                 "split(train=0.4, calibrate=0.4, assure=0.2)"
             )
+        if split[0].names:
+            return self._fit_several(
+                split,
+                seed=seed,
+                engine=engine,
+                progress=progress,
+                checkpoint=checkpoint,
+                steps=steps,
+            )
         horizon = split[0].horizon
         blocks, law = plan_blocks(
             horizon,
@@ -234,7 +249,7 @@ class GoalMonitor(Asked):
             law=law,
             group=self.group,
             min_calibration=whole_number("min_calibration", self.min_calibration, least=1),
-            reward_bounds=_bounds(self.reward_bounds),
+            reward_bounds=_bounds(_bounds_of(self.reward_bounds, "", ())),
             seed=seed,
             parameters=kept_parameters(self.get_params(deep=False)),
             steps=_asked_steps(steps, horizon),
@@ -306,6 +321,24 @@ class GoalMonitor(Asked):
             return preset_model("default") if self.model == "auto" else model_named(self.model)
         return self.model
 
+    def _fit_several(
+        self, split: Split | PaperSplit, *, checkpoint: str | Path | None, **options: Any
+    ) -> GoalMonitor:
+        """The monitor itself, fitted to each of several behaviors over the same episodes (M21)."""
+        if any(part is not None and part.weights is not None for part in split):
+            raise InputError("weights need episodes with a single behavior; leave them out")
+        parts = {}
+        for name in split[0].names:
+            alone = type(self)(**self.get_params(deep=False))
+            alone.reward_bounds = _bounds_of(self.reward_bounds, name, split[0].names)
+            own: list[Any] = [None if part is None else part.only(name) for part in split]
+            folder = None if checkpoint is None else Path(checkpoint) / name
+            chosen = type(split)(*own)
+            parts[name] = alone.fit(split=chosen, checkpoint=folder, **options).fitted
+        signals = {name: one.signal for name, one in split[0].readings.items()}
+        self._contracts = GoalContracts(Joint(parts, signals))
+        return self
+
     def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
         if not 0.0 <= assure < 1.0:
             raise InputError(
@@ -323,11 +356,13 @@ class GoalMonitor(Asked):
     def __repr__(self) -> str:
         if self._contracts is None:
             return "<GoalMonitor: not fitted>"
-        found = self.fitted
+        found = self._shared
         sizes = ", ".join(f"{size:,} {part}" for part, size in found.trained.sizes.items())
+        each = ", ".join(f"{name} ({one.spec})" for name, one in self.readings.items())
         return (
             f"<GoalMonitor: horizon {found.horizon}, {len(found.schema)} "
-            f"feature{'s' * (len(found.schema) != 1)}, behavior {found.behavior.spec}; {sizes}>"
+            f"feature{'s' * (len(found.schema) != 1)}, "
+            f"{f'behaviors {each}' if each else f'behavior {found.behavior.spec}'}; {sizes}>"
         )
 
     def summary(self) -> str:
@@ -343,7 +378,7 @@ class GoalMonitor(Asked):
         >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0])
         accuracy   by chance alone p may be off by about ± 14 points with 40 episodes
         """
-        return reach_in_words(self.fitted)
+        return reach_in_words(self._shared)
 
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.
@@ -352,8 +387,12 @@ class GoalMonitor(Asked):
         one.
         """
         from ontarget.modelfile.file import save
+        from ontarget.modelfile.several import save_several
 
-        save(self.fitted, Path(path))
+        if self._goals is not None:
+            save_several(self._goals.joint, Path(path))
+        else:
+            save(self.fitted, Path(path))
 
     @classmethod
     def load(
@@ -378,37 +417,70 @@ class GoalMonitor(Asked):
         copy over it (``cp new old``): that changes a mapped file under a running watch, and the
         system may end the process.
         """
-        from ontarget.modelfile.file import load
+        from ontarget.modelfile.several import load_any
 
-        fitted = load(Path(path), copy=copy, behavior=behavior)
+        contents = load_any(Path(path), copy=copy, behavior=behavior)
         try:
-            return cls._of(fitted)
+            return cls._of(contents)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"{path}: its parameters are none of a GoalMonitor's: {error}"
             ) from error
 
     @classmethod
-    def _of(cls, fitted: Fitted) -> GoalMonitor:
-        monitor = cls(**restored_parameters(fitted.trained.parameters))
-        monitor._contracts = Contracts(fitted)
+    def _of(cls, contents: Fitted | Joint) -> GoalMonitor:
+        first = contents.first if isinstance(contents, Joint) else contents
+        monitor = cls(**restored_parameters(first.trained.parameters))
+        if isinstance(contents, Joint):
+            each = {name: one.reward_bounds for name, one in contents.parts.items()}
+            monitor.reward_bounds = each if np.isfinite(list(each.values())).any() else None
+        monitor._contracts = _contracts_of(contents)
         return monitor
 
+    @property
+    def _contents(self) -> Fitted | Joint | None:
+        held = self._contracts
+        if held is None:
+            return None
+        return held.joint if isinstance(held, GoalContracts) else held.fitted
+
     def __getstate__(self) -> dict[str, Any]:
-        fitted = None if self._contracts is None else self._contracts.fitted
-        return {**self.get_params(deep=False), "fitted": fitted}
+        return {**self.get_params(deep=False), "contents": self._contents}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        fitted = kept.pop("fitted")
+        contents = kept.pop("contents")
         self.__init__(**kept)  # type: ignore[misc]
-        self._contracts = None if fitted is None else Contracts(fitted)
+        self._contracts = None if contents is None else _contracts_of(contents)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GoalMonitor:
         from copy import deepcopy
 
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
-        twin._contracts = None if self._contracts is None else Contracts(self._contracts.fitted)
+        twin._contracts = None if self._contents is None else _contracts_of(self._contents)
         return twin
+
+
+def _contracts_of(contents: Fitted | Joint) -> Contracts | GoalContracts:
+    return GoalContracts(contents) if isinstance(contents, Joint) else Contracts(contents)
+
+
+def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
+    """The reward bounds of a behavior, which is one of several if there are names."""
+    if bounds is None:
+        return None
+    if not names:
+        if isinstance(bounds, Mapping):
+            raise InputError(
+                Argument("reward_bounds"), " by name need episodes with several behaviors"
+            )
+        return bounds
+    if not isinstance(bounds, Mapping) or not set(bounds) <= set(names):
+        raise InputError(
+            Argument("reward_bounds"),
+            f" of several behaviors need a mapping from their names ({', '.join(names)}), got "
+            f"{bounds!r}",
+        )
+    return bounds.get(name)
 
 
 def _refuse_unknown(fitted: Fitted) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ontarget._whole_file import write_whole
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
     from ontarget.report.comparison import Comparison, compare
-    from ontarget.report.evaluation import Evaluation
+    from ontarget.report.evaluation import Evaluation, GoalEvaluation
     from ontarget.report.measured import Measured, RaisedAlarms
     from ontarget.report.parts import Part
     from ontarget.report.verdict import Judgement, Verdict
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Evaluation",
+    "GoalEvaluation",
     "Judgement",
     "Measured",
     "Part",
@@ -44,6 +45,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "Comparison": "ontarget.report.comparison",
         "Evaluation": "ontarget.report.evaluation",
+        "GoalEvaluation": "ontarget.report.evaluation",
         "Judgement": "ontarget.report.verdict",
         "Measured": "ontarget.report.measured",
         "Part": "ontarget.report.parts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from ontarget.conformal._levels import exact_confidence, exact_rate
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM
-from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
+from ontarget.live.assured import Contracts
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.target import Target
@@ -115,15 +117,16 @@ class Facts:
     @property
     def recorded_rate(self) -> float | None:
         """The share of assure episodes that met the target; None if the monitor has none."""
-        fitted = self.found.fitted
-        if fitted.observed is None:
-            return None
-        return float(self.found.target.contains(fitted.observed.outcomes, fitted.grid).mean())
+        contracts: Any = self.found.contracts
+        met = contracts.recorded_met(self.found.target)
+        return None if met is None else float(met.mean())
 
     @cached_property
     def one_sided(self) -> OneSided | None:
         """Alarms after the target was lost in all but name; None if there are none."""
         found, raised = self.found, self.alarms
+        if isinstance(found.target, Goal):
+            return None
         earned = found.episodes.reward_range
         if raised is None or earned is None:
             return None
@@ -151,7 +154,7 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
     try:
         return Facts(found, rule, found.alarms(rule), None)
     except FewEpisodesError as error:
-        return Facts(found, rule, None, explained(error, found.fitted, found.target))
+        return Facts(found, rule, None, explained(error, found.contracts, found.target))
 
 
 def p_in_words(found: Measured) -> str:
@@ -166,18 +169,24 @@ def p_in_words(found: Measured) -> str:
     return f"by the ranks of {sizes['calibrate']:,} calibration episodes, as in the paper"
 
 
-def explained(error: FewEpisodesError, fitted: Fitted, target: Target) -> FewEpisodesError:
+def explained(
+    error: FewEpisodesError, contracts: Contracts | GoalContracts, target: Target | Goal
+) -> FewEpisodesError:
     """The error of a promise that cannot be made, or one with better advice.
 
     If no recorded run ever met the target, neither more episodes nor a higher rate will help.
     """
-    if fitted.observed is None or target.contains(fitted.observed.outcomes, fitted.grid).any():
+    asked: Any = contracts  # whose target this is
+    met = asked.recorded_met(target)
+    if met is None or met.any():
         return error
-    outcomes = fitted.observed.outcomes
+    observed, seen = contracts.fitted.observed, ""
+    if observed is not None and not isinstance(target, Goal):
+        low, high = observed.outcomes.min(), observed.outcomes.max()
+        seen = f"; their outcomes are {low:.4g} to {high:.4g}"
     return FewEpisodesError(
-        f"none of the {len(fitted.observed):,} assure episodes met the target {target}, and a "
-        f"promise needs some that did; their outcomes are {outcomes.min():.4g} to "
-        f"{outcomes.max():.4g}: choose a target that runs can meet"
+        f"none of the {met.size:,} assure episodes met the target {target}, and a promise "
+        f"needs some that did{seen}: choose a target that runs can meet"
     )
 
 

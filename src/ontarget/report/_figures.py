@@ -23,6 +23,7 @@ from ontarget.evaluation.figures import (
     reliability_diagram,
 )
 from ontarget.fitted.recorded import RecordedRuns
+from ontarget.goal import Goal
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured
 
@@ -41,6 +42,7 @@ __all__ = [
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 PATH_LEVEL: Final = 0.9
+_OF_ONE: Final = ("fan", "pit")  # figures of one behavior's outcomes
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -48,6 +50,11 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
     """The figure of that name."""
     if name not in FIGURES:
         raise InputError(f"figure needs one of {', '.join(FIGURES)}, got {name!r}")
+    if name in _OF_ONE and isinstance(found.target, Goal):
+        raise InputError(
+            f"figure {name!r} shows a single behavior; of a goal ask one of its parts: "
+            f"found.parts[{found.target.names[0]!r}].figure({name!r})"
+        )
     return FIGURES[name](found, dark)
 
 

@@ -36,7 +36,7 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
             _calibration(found),
             _runs(found),
             _why(found),
-            pair(_alarms(found), _distribution(found)),
+            pair(_alarms(found), _distribution(found)) if not found.parts else _behaviors(found),
             _behind(facts),
             _promises(facts),
             _foot(),
@@ -66,7 +66,9 @@ def _chosen(fitted: Fitted) -> str:
 def _head(found: Measured) -> str:
     fitted = found.fitted
     policy = plain(fitted.trained.parameters["policy"])
-    target = f"{plain(fitted.behavior.label)} {words.target_in_words(found.target)}"
+    target = words.target_in_words(found.target)
+    if not found.parts:
+        target = f"{plain(fitted.behavior.label)} {target}"
     about = [
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
@@ -119,6 +121,8 @@ def _runs(found: Measured) -> str:
         "Some of the runs, from clear to close cases. A good monitor is undecided early, and sure "
         "of the right outcome long before the end.",
     )
+    if found.parts:
+        return section("What does it look like?", [some])
     one = _figure(
         found,
         "fan",
@@ -170,6 +174,19 @@ def _alarms(found: Measured) -> str:
         "these episodes; a promised rate uses a threshold that was set on others.",
     )
     return section(title, [drawn])
+
+
+def _behaviors(found: Measured) -> str:
+    """What an alarm buys, and each behavior of a goal by itself."""
+    heads = ("behavior", "asked", "met", "ECE", "Brier")
+    table = Table(heads, words.behavior_rows(found.parts), numbers=range(2, 5))
+    text = (
+        "Each behavior by itself, for what the goal asks of it. Where a run is in trouble, the one "
+        "with the lowest probability is the likely culprit; a live watch has them as parts."
+    )
+    return pair(
+        _alarms(found), section("Which behavior is at fault?", [paragraph(text), table.html()])
+    )
 
 
 def _distribution(found: Measured) -> str:

@@ -14,6 +14,7 @@ from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import Rate, pool, reliability
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
 from ontarget.report._facts import Facts
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report.measured import Measured
@@ -44,15 +45,31 @@ class Statement(NamedTuple):
     good: bool | None
 
 
-def target_in_words(target: Target) -> str:
-    """The target as a phrase.
+def target_in_words(target: Target | Goal) -> str:
+    """The target as a phrase; a goal as its conditions.
 
     Examples
     --------
     >>> target_in_words(Target.at_least(-60.0)), target_in_words(Target.parse(":3,5:8"))
     ('at least −60', 'at most 3, or from 5 to 8')
     """
+    if isinstance(target, Goal):
+        return str(target)
     return ", or ".join(_component(part) for part in target.components) or "nothing at all"
+
+
+def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
+    """What a goal asks of each behavior, how often that was met, and how good p of it is."""
+    return [
+        (
+            name,
+            target_in_words(part.target),
+            percent(float(part.met.mean())),
+            f"{part.ece().value:.4f}",
+            f"{part.brier().value:.4f}",
+        )
+        for name, part in parts.items()
+    ]
 
 
 def verdict(facts: Facts) -> list[Statement]:
@@ -187,6 +204,11 @@ def guaranteed(facts: Facts) -> list[str]:
         f"Here: wrong for {found.ruled_out_wrongly().count} and "
         f"{found.assured_wrongly().count} of {found.met.size:,} runs.",
     ]
+    if isinstance(found.target, Goal):
+        items[0] = (
+            "A box at one step holds the outcomes of all behaviors together at least as often as "
+            "its level says, whatever the models' faults."
+        )
     if found.fitted.only_measures:
         items = ["Nothing but arithmetic: all promises rest on assure episodes; there are none."]
     if isinstance(found.calibration, TargetCalibration):

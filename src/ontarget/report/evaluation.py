@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -13,9 +15,12 @@ from ontarget._whole_file import write_whole
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import Resampling
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.goal import Goal
 from ontarget.live.assured import Contracts
-from ontarget.live.batch import answer_episodes
+from ontarget.live.batch import Answers, answer_episodes
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, rule_of
 from ontarget.report._facts import facts_of
 from ontarget.report._figures import draw
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "GoalEvaluation", "evaluate", "evaluate_goal"]
 
 
 class Evaluation(Measured):
@@ -92,6 +97,40 @@ class Evaluation(Measured):
         write_whole(Path(path), [report_page(self, _rule(alarm, options)).encode()])
 
 
+class GoalEvaluation(Evaluation):
+    """A monitor's answers about a goal over several behaviors; see `GoalMonitor.evaluate`."""
+
+    @cached_property
+    def parts(self) -> Mapping[str, Evaluation]:
+        """The same measures of each behavior by itself, for what the goal asks of it."""
+        assert isinstance(self.target, Goal)
+        assert isinstance(self.contracts, GoalContracts)
+        return {
+            name: evaluate(
+                self.contracts.parts[name],
+                self.episodes.only(name),
+                self.target.projection(name),
+                resampling=self.resampling,
+            )
+            for name in self.target.names
+        }
+
+
+def evaluate_goal(
+    contracts: GoalContracts,
+    episodes: Episodes,
+    goal: Goal,
+    *,
+    resampling: Resampling,
+    own_map: TargetMap | None = None,
+    reached: Reached | None = None,
+) -> GoalEvaluation:
+    """The monitor's answers about a goal on these episodes at every step."""
+    answers = contracts.answers(contracts.alike(episodes), goal, own_map, reached)
+    _refuse_unknown(answers, contracts.fitted)
+    return GoalEvaluation(contracts, episodes, goal, answers, resampling, own_map)
+
+
 def evaluate(
     contracts: Contracts,
     episodes: Episodes,
@@ -106,13 +145,17 @@ def evaluate(
     answers = answer_episodes(
         contracts.fitted, episodes, target, calibration=calibration, reached=reached
     )
+    _refuse_unknown(answers, contracts.fitted)
+    return Evaluation(contracts, episodes, target, answers, resampling, calibration)
+
+
+def _refuse_unknown(answers: Answers, fitted: Fitted) -> None:
     if np.isnan(answers.p).all():
         raise FewEpisodesError(
-            f"p is unknown at every step of these {len(episodes):,} episodes: either fewer than "
-            f"{contracts.fitted.min_calibration} recorded episodes calibrate each step (fit on "
-            "more), or every reading is bad (look at the feature columns)"
+            f"p is unknown at every step of these {answers.met.size:,} episodes: either fewer than "
+            f"{fitted.min_calibration} recorded episodes calibrate each step (fit on more), or "
+            "every reading is bad (look at the feature columns)"
         )
-    return Evaluation(contracts, episodes, target, answers, resampling, calibration)
 
 
 def _rule(alarm: AlarmRule | None, options: RuleOptions) -> AlarmRule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -45,9 +45,11 @@ from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.target_map import Calibrated
+from ontarget.goal import Goal
 from ontarget.live.alarms import compared_panel
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import Answers
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
 from ontarget.target import Target
 
@@ -81,12 +83,17 @@ class Measured:
     model's own probability, before calibration.
     """
 
-    contracts: Contracts
+    contracts: Contracts | GoalContracts
     episodes: Episodes
-    target: Target
+    target: Target | Goal
     answers: Answers
     resampling: Resampling
     calibration: Calibrated | None = None  # the target's own; None if p is the common one
+
+    @property
+    def parts(self) -> Mapping[str, Measured]:
+        """For a goal the same measures of each behavior by itself, by name; empty for a target."""
+        return {}
 
     def __repr__(self) -> str:
         return (
@@ -176,7 +183,9 @@ class Measured:
         If there are any, the measures look better than they are. Episodes are recognised by their
         id and contents.
         """
-        return seen_before(self.episodes, self.fitted.trained.fingerprints)
+        names = self.episodes.names
+        known = self.episodes.only(names[0]) if names else self.episodes
+        return seen_before(known, self.fitted.trained.fingerprints)
 
     def panel(self, method: str = "p") -> FloatArray:
         """The answers of one method: ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""
@@ -227,7 +236,8 @@ class Measured:
         return {}
 
     def _raise(self, rule: AlarmRule) -> RaisedAlarms:
-        triggers = self.contracts.triggers(self.target, rule, self.calibration)
+        contracts: Any = self.contracts  # whose target this is
+        triggers = contracts.triggers(self.target, rule, self.calibration)
         first = np.full(self.met.size, NO_ALARM)
         for g, trigger in enumerate(triggers):
             own = np.flatnonzero(self.groups == g)

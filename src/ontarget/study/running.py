@@ -16,6 +16,7 @@ from ontarget.errors import (
     Argument,
     EpisodesError,
     FewEpisodesError,
+    InputError,
     Placeholder,
 )
 from ontarget.monitor import GoalMonitor
@@ -113,7 +114,7 @@ def study_beside(
     The intervals of the differences come from resampling the evaluated episodes. They do not cover
     the luck of the past episodes, as those of `run_study` do.
     """
-    fitted = found.fitted
+    fitted, target = found.fitted, _target_of(found)
     own = fitted.alike(past, any_horizon=True)
     shared = seen_before(found.episodes, fingerprints(own)).size
     if shared:
@@ -121,8 +122,18 @@ def study_beside(
             f"{shared:,} of the {len(found.episodes):,} evaluated episodes are among the past, "
             "and a classifier that learned from them would look better than it is; leave them out"
         )
-    check_episodes(past, found.target)
-    return Study(found.target, (_trial(found, own, found.episodes, rivals, seed=seed),))
+    check_episodes(past, target)
+    return Study(target, (_trial(found, own, found.episodes, rivals, seed=seed),))
+
+
+def _target_of(found: Evaluation) -> Target:
+    """The target of an evaluation; a goal is refused, which classifiers of one behavior lack."""
+    if not isinstance(found.target, Target):
+        raise InputError(
+            f"a study is about a single behavior, got the goal {found.target}; compare "
+            f"found.parts[{found.target.names[0]!r}]"
+        )
+    return found.target
 
 
 def expected_seconds(episodes: Episodes, splits: int = 5, past: float = 2 / 3) -> float:
@@ -171,7 +182,8 @@ def _trial(
     """All methods on these new episodes; a group is a feature of the classifiers."""
     groups = _groups(found, past, new)
     learn, asked = (
-        rows_of(part, found.target, grid=found.fitted.grid, groups=groups) for part in (past, new)
+        rows_of(part, _target_of(found), grid=found.fitted.grid, groups=groups)
+        for part in (past, new)
     )
     answers: dict[str, FloatArray] = {OURS: found.p[asked.t, asked.episode]}
     for place, (name, classify) in enumerate(rivals.items(), start=1):

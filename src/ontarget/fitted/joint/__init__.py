@@ -1,0 +1,1 @@
+"""The laws of several behaviors, held together by the ranks of recorded episodes."""

@@ -1,0 +1,252 @@
+"""Outlooks on goals over several behaviors: their laws, held together by a copula of ranks (M21).
+
+`pieces_of_rows` says where a behavior's targets lie in its own law; `goals_of_rows` joins them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from ontarget._kernel import inner_kernel, kernel
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.fitted._curve_kernel import on_curve, spread_of_share
+from ontarget.fitted._kernels import (
+    ASSURANCE,
+    DECIDED,
+    HIGH,
+    LOW,
+    PLAUSIBILITY,
+    RAW,
+    SLACK,
+    SPREAD_HIGH,
+    SPREAD_LOW,
+    UNPROVED,
+    P,
+    Stored,
+    distance,
+    gather,
+    outlook_of_row,
+)
+
+__all__ = ["N_SIDES", "Pieces", "goals_of_rows", "pieces_of_rows"]
+
+# A piece of a target: its ends on the calibrated law, and on the law itself.
+N_SIDES: Final = 4
+# Of each behavior, row and target: the numbers of its outlook, its pieces, and how far from ½ the
+# target and its complement lie. The behaviors come first.
+Pieces: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@kernel
+def pieces_of_rows(
+    stored: Stored,
+    limits: tuple[FloatArray, FloatArray],
+    target: tuple[IndexArray, FloatArray, IndexArray],
+    asked: tuple[int, FloatArray, float, float],
+    amounts: FloatArray,
+    out: Pieces,
+) -> None:
+    """Write where each target of one behavior lies in each row's law, (rows, targets, …)."""
+    numbers, pieces, away = out
+    columns, sides, first = target
+    room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
+    translation, so_far, least, most = asked
+    n_targets = (first.size - 1) // 2
+    for i in range(so_far.size):
+        here = (limits[0][i], limits[1][i])
+        known = (translation, so_far[i], least, most)
+        for j in range(n_targets):
+            own = (columns, sides, first, j)
+            outlook_of_row(stored, here, own, known, 1.0, amounts, room, numbers[i, j])
+            decided = numbers[i, j, DECIDED]
+            pieces[i, j] = 0.0
+            if decided >= 0.0:
+                away[i, j, 0] = 0.0 if decided == 1.0 else np.inf
+                away[i, j, 1] = np.inf if decided == 1.0 else 0.0
+                if decided == 1.0:
+                    pieces[i, j, 0, 1], pieces[i, j, 0, 3] = 1.0, np.inf
+                    pieces[i, j, 0, 2] = -np.inf
+                continue
+            for other in range(2):
+                at = j + other * n_targets
+                spans = (columns, sides, first[at], first[at + 1])
+                kept, _ = gather(here, spans, known, amounts, room)
+                away[i, j, other] = np.inf
+                for c in range(kept):
+                    low, high = room[0][c], room[1][c]
+                    far = distance(stored[0], stored[3], low, high)
+                    away[i, j, other] = min(away[i, j, other], far)
+                    if other == 0:
+                        pieces[i, j, c, 0] = on_curve(stored[3], low)
+                        pieces[i, j, c, 1] = on_curve(stored[3], high)
+                        pieces[i, j, c, 2], pieces[i, j, c, 3] = low, high
+
+
+@inner_kernel
+def _cover(pieces: FloatArray, cells: FloatArray) -> None:
+    """Write how much of each of n even cells of (0, 1] the pieces of a target cover."""
+    n = cells.size
+    cells[:] = 0.0
+    for c in range(pieces.shape[0]):
+        low, high = pieces[c, 0] * n, pieces[c, 1] * n
+        for r in range(int(low), min(int(high) + 1, n)):
+            cells[r] += max(0.0, min(high, r + 1.0) - max(low, float(r)))
+
+
+@inner_kernel
+def _weight(cells: FloatArray, boxes: IndexArray, ranks: IndexArray) -> float:
+    """The part of one episode's cell that lies in boxes without common points."""
+    total = 0.0
+    for b in range(boxes.shape[0]):
+        inside = 1.0
+        for c in range(boxes.shape[1]):
+            if boxes[b, c] >= 0:
+                inside *= cells[c, boxes[b, c], ranks[c]]
+        total += inside
+    return total
+
+
+@inner_kernel
+def _share(cells: FloatArray, boxes: IndexArray, learned: IndexArray, own: int) -> float:
+    """The mean weight of the learning episodes, without the row's own."""
+    total, n = 0.0, learned.shape[0]
+    for i in range(n):
+        if i != own:
+            total += _weight(cells, boxes, learned[i])
+    return float(total / max(1, n - (1 if own >= 0 else 0)))
+
+
+@inner_kernel
+def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatArray) -> float:
+    """The share of the assure episodes whose ranks lie in any of the boxes (M20)."""
+    inside = 0
+    for i in range(ranks.shape[0]):
+        for b in range(boxes.shape[0]):
+            every = True
+            for c in range(boxes.shape[1]):
+                if boxes[b, c] < 0:
+                    continue
+                own, some = pieces[c, row, boxes[b, c]], False
+                for k in range(own.shape[0]):
+                    some = some or own[k, 2] < ranks[i, c] <= own[k, 3]
+                every = every and some
+            if every:
+                inside += 1
+                break
+    return float(inside / max(1, ranks.shape[0]))
+
+
+@inner_kernel
+def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
+    """1 if a box is certain, 0 if none is possible any more, -1 otherwise (M18)."""
+    possible = False
+    for b in range(boxes.shape[0]):
+        certain, open_still = True, True
+        for c in range(boxes.shape[1]):
+            if boxes[b, c] >= 0:
+                decided = numbers[c, row, boxes[b, c], DECIDED]
+                certain = certain and decided == 1.0
+                open_still = open_still and decided != 0.0
+        if certain:
+            return 1
+        possible = possible or open_still
+    return -1 if possible else 0
+
+
+@inner_kernel
+def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) -> None:
+    """Write bounds that hold however the behaviors go together, from those of each."""
+    out[LOW], out[HIGH] = 0.0, 0.0
+    for b in range(boxes.shape[0]):
+        missed, high = 0.0, 1.0
+        for c in range(boxes.shape[1]):
+            if boxes[b, c] >= 0:
+                missed += 1.0 - numbers[c, row, boxes[b, c], LOW]
+                high = min(high, numbers[c, row, boxes[b, c], HIGH])
+        out[LOW] = max(out[LOW], 1.0 - missed)
+        out[HIGH] = min(1.0, out[HIGH] + high)
+
+
+@inner_kernel
+def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> float:
+    """How far from ½ the goal lies, or its complement; +inf where it cannot be (M21).
+
+    A box is as far as the farthest of its targets, a union as the nearest box. The complement of a
+    box is as far as the nearest complement of a target, that of a union as the farthest of these.
+    """
+    found = 0.0 if complement else np.inf
+    for b in range(boxes.shape[0]):
+        own = np.inf if complement else 0.0
+        for c in range(boxes.shape[1]):
+            if boxes[b, c] >= 0 and complement:
+                own = min(own, away[c, row, boxes[b, c], 1])
+            elif boxes[b, c] >= 0:
+                own = max(own, away[c, row, boxes[b, c], 0])
+        found = max(found, own) if complement else min(found, own)
+    return found
+
+
+@inner_kernel
+def _plausible(excess: FloatArray, away: float) -> float:
+    """(1 + #{M_i ≥ s})/(m + 1); 0 for what cannot be (M9)."""
+    if away == np.inf:
+        return 0.0
+    below = np.searchsorted(excess, away - SLACK)
+    return (1 + excess.size - below) / (excess.size + 1)
+
+
+@kernel
+def goals_of_rows(
+    parts: Pieces,
+    boxes: tuple[IndexArray, IndexArray],
+    episodes: tuple[IndexArray, IndexArray, FloatArray],
+    stored: tuple[FloatArray, FloatArray, FloatArray],
+    out: FloatArray,
+) -> None:
+    """Write the numbers of each row's outlook on a goal.
+
+    Parameters
+    ----------
+    parts
+        What `pieces_of_rows` wrote, for each behavior.
+    boxes
+        (boxes, behaviors): which target of each behavior a box has, -1 for none; the goal's own
+        boxes, and boxes without common points that make it up.
+    episodes
+        (n, behaviors): the places of the learning episodes among themselves, by their ranks; which
+        of them each row is, -1 for none; and (m, behaviors) the ranks of the assure episodes.
+    stored
+        The sorted excesses of the assure episodes over all behaviors, the bounds of a share of
+        their ranks, and the goal's own map at the knots, or nothing.
+    """
+    numbers, pieces, away = parts
+    given, apart = boxes
+    learned, own, assured = episodes
+    excess, bounds, own_map = stored
+    cells = np.empty((numbers.shape[0], numbers.shape[2], learned.shape[0]))
+    stopped = excess.size - int(np.searchsorted(excess, 1.0))
+    known = assured.shape[0] / max(1, assured.shape[0] + stopped)
+    for i in range(out.shape[0]):
+        decided = _decided(numbers, i, given)
+        out[i, DECIDED] = decided
+        if decided >= 0:
+            for place in range(DECIDED):
+                out[i, place] = decided
+            out[i, RAW] = decided
+            continue
+        for c in range(cells.shape[0]):
+            for j in range(cells.shape[1]):
+                _cover(pieces[c, i, j], cells[c, j])
+        p = min(max(_share(cells, apart, learned, own[i]), UNPROVED), 1.0 - UNPROVED)
+        out[i, RAW] = p
+        if own_map.size > 0:
+            p = min(max(on_curve(own_map, p), UNPROVED), 1.0 - UNPROVED)
+        out[i, P] = p
+        _bound(numbers, i, given, out[i])
+        out[i, PLAUSIBILITY] = _plausible(excess, _away(away, i, given, False))
+        out[i, ASSURANCE] = 1.0 - _plausible(excess, _away(away, i, given, True))
+        share = _share_of_ranks(pieces, i, given, assured) * known
+        out[i, SPREAD_LOW] = min(spread_of_share(bounds, share)[0], p)
+        out[i, SPREAD_HIGH] = max(spread_of_share(bounds, share + (1.0 - known))[1], p)

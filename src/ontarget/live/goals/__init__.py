@@ -1,0 +1,1 @@
+"""Runs that are held to a goal over several behaviors: contracts, watches and fleets."""

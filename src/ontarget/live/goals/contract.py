@@ -1,0 +1,258 @@
+"""Contracts over a goal of several behaviors: what assure episodes say, and what a run needs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from threading import RLock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ontarget._progress import Reached
+from ontarget._readonly import read_only
+from ontarget._typing import BoolArray, FloatArray
+from ontarget.episodes import Episodes
+from ontarget.errors import InputError
+from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted._spread import share_bounds
+from ontarget.fitted.calibrating import map_goal
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint._joint_kernel import Pieces, goals_of_rows, pieces_of_rows
+from ontarget.fitted.joint.joint import GoalQuestion, Joint, pieces_room
+from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
+from ontarget.live.alarms import warn_of_silence
+from ontarget.live.assured import Contracts
+from ontarget.live.batch import Answers
+from ontarget.live.contract import Contract
+from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
+from ontarget.live.rules import AlarmRule, Below, Trigger
+
+__all__ = ["GoalContract", "GoalContracts"]
+
+Kept = TypeVar("Kept")
+
+_MOST_KEPT = 16  # maps, answers and contracts of the last goals
+_SILENT = Below(0.0)  # a behavior by itself raises no alarm
+
+
+class GoalContract:
+    """What a run is held to: a monitor of several behaviors, a goal, and when to be told.
+
+    Parameters
+    ----------
+    contracts
+        The monitor's contents and what was asked of it before.
+    goal
+        What a run should end in.
+    rule, triggers
+        When it is in alarm, and that as data, one per group.
+    own_map
+        The goal's own map; None if p is the common one.
+    """
+
+    def __init__(
+        self,
+        contracts: GoalContracts,
+        goal: Goal,
+        rule: AlarmRule,
+        triggers: tuple[Trigger, ...],
+        own_map: TargetMap | None = None,
+    ) -> None:
+        joint = contracts.joint
+        self.contracts, self.goal, self.rule, self.triggers = contracts, goal, rule, triggers
+        self.own_map = own_map
+        self.question: GoalQuestion = contracts.question(goal)
+        self.own_rule = triggers[0].compared < 0
+        self.numbers: FloatArray = read_only(
+            np.array([trigger.numbers for trigger in triggers], dtype=np.float64)
+        )
+        silent = (_SILENT.trigger(None),) * joint.first.n_groups
+        self.parts = tuple(
+            Contract(joint.parts[name], asked.targets[0], _SILENT, silent, beside=asked.targets[1:])
+            for name, asked in zip(self.question.names, self.question.questions, strict=True)
+        )
+        self._steps = {
+            (t, g): self._step(t, g)
+            for t in range(joint.first.horizon)
+            for g in range(joint.first.n_groups)
+            if not joint.unknown(t, g)
+        }
+        self._warm_up()
+
+    @property
+    def fitted(self) -> Fitted:
+        """What all behaviors have in common."""
+        return self.contracts.joint.first
+
+    @property
+    def target(self) -> Goal:
+        """The goal, under the name that contracts over a target have for theirs."""
+        return self.goal
+
+    def _step(self, t: int, group: int) -> tuple[Any, ...]:
+        """What the kernels read of a step: each behavior's part, the episodes, and the rest."""
+        joint, names = self.contracts.joint, self.question.names
+        laws = [joint.parts[name].at(t, group) for name in names]
+        stored = [
+            law.stored(joint.parts[name].sorted_excess[group])
+            for law, name in zip(laws, names, strict=True)
+        ]
+        assured = joint.assured_ranks(names, t, group)
+        nobody = np.full(1, -1, dtype=np.intp)
+        episodes = (joint.learned_places(names, t, group).ranks, nobody, assured)
+        mapped = map_at(self.own_map, t, group)
+        return (
+            [
+                (own, asked.components, int(law.behavior.translation), law.ahead, law.amounts)
+                for own, asked, law in zip(stored, self.question.questions, laws, strict=True)
+            ],
+            episodes,
+            (joint.sorted_excess[group], share_bounds(len(assured)), mapped),
+        )
+
+    def look(
+        self,
+        t: int,
+        group: int,
+        limits: Sequence[tuple[FloatArray, FloatArray]],
+        so_far: FloatArray,
+        room: Pieces,
+        out: FloatArray,
+    ) -> None:
+        """Write the numbers of one run's outlook, from the limits of each behavior's law.
+
+        ``so_far`` is (behaviors, 1), and ``room`` is to work in.
+        """
+        parts, episodes, stored = self._steps[t, group]
+        numbers, pieces, away = room
+        for c, (own, components, translation, ahead, amounts) in enumerate(parts):
+            asked = (translation, so_far[c], *ahead)
+            into = (numbers[c], pieces[c], away[c])
+            pieces_of_rows(own, limits[c], components, asked, amounts, into)
+        goals_of_rows(room, self.question.boxes, episodes, stored, out)
+
+    def _warm_up(self) -> None:
+        """Compile what a step runs, on a run that is thrown away."""
+        for t, group in list(self._steps)[:1]:
+            ends = [np.zeros((1, one.values.size)) for one in self.question.questions]
+            limits = [(one, one.copy()) for one in ends]
+            room, had = pieces_room(self.question, 1), np.zeros((len(ends), 1))
+            self.look(t, group, limits, had, room, np.empty((1, NUMBERS)))
+
+
+class GoalContracts:
+    """The contracts of one monitor over several behaviors, the last few kept; any thread may ask.
+
+    Parameters
+    ----------
+    joint
+        The monitor's contents.
+    """
+
+    def __init__(self, joint: Joint) -> None:
+        self.joint = joint
+        self._lock = RLock()
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+
+    @property
+    def fitted(self) -> Fitted:
+        """What all behaviors have in common."""
+        return self.joint.first
+
+    @cached_property
+    def parts(self) -> dict[str, Contracts]:
+        """The contracts of each behavior by itself."""
+        return {name: Contracts(one) for name, one in self.joint.parts.items()}
+
+    def question(self, goal: Goal) -> GoalQuestion:
+        """The goal as the kernels read it."""
+        return self._once(("question", goal), lambda: self.joint.question(goal))
+
+    def map_of(self, goal: Goal) -> TargetMap:
+        """The goal's own map, learned once (M17)."""
+        return self._once(("map", goal), lambda: map_goal(self.joint, self.question(goal)))
+
+    def of(self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None) -> GoalContract:
+        """The contract over a goal with an alarm rule; making it again costs microseconds."""
+        return self._once(
+            ("contract", goal, rule, own_map), lambda: self._make(goal, rule, own_map)
+        )
+
+    def _make(self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None) -> GoalContract:
+        triggers = self.triggers(goal, rule, own_map)
+        for g, trigger in enumerate(triggers):
+            warn_of_silence(rule, trigger, self.assured(goal, own_map, g))
+        return GoalContract(self, goal, rule, triggers, own_map)
+
+    def triggers(
+        self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None = None
+    ) -> tuple[Trigger, ...]:
+        """The rule as data, for each group."""
+        groups = range(self.fitted.n_groups)
+        if not rule.needs_assure:
+            return (rule.trigger(None),) * len(groups)
+        return tuple(rule.trigger(self.assured(goal, own_map, g)) for g in groups)
+
+    def assured(self, goal: Goal, own_map: TargetMap | None = None, group: int = 0) -> Answers:
+        """What the monitor says of the group's assure episodes at every step (M8, M21).
+
+        Without any, what it would say of its learning episodes, had it not learned from them.
+        """
+        fitted, question = self.fitted, self.question(goal)
+        observed = {name: self.joint.parts[name].observed for name in question.names}
+        known = {name: one for name, one in observed.items() if one is not None}
+        if not known:
+            found = self._once(
+                ("answers", goal, own_map),
+                lambda: rehearsed_goal(self.joint, question, own_map=own_map),
+            )
+            groups = self.joint.rehearsal(question.names[0]).groups[: found.met.size]
+            return found.take(np.flatnonzero(groups == group))
+        found = self._once(
+            ("answers", goal, own_map),
+            lambda: answer_goal(self.joint, question, known, own_map=own_map),
+        )
+        own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == group)
+        return replace(found.take(own), stopped=fitted.stopped[group])
+
+    def recorded_met(self, goal: Goal) -> BoolArray | None:
+        """Which assure episodes met the goal; None if there are none."""
+        observed = {name: self.joint.parts[name].observed for name in goal.names}
+        outcomes = {name: one.outcomes for name, one in observed.items() if one is not None}
+        return goal.contains(outcomes, self.joint.grids) if outcomes else None
+
+    def alike(self, episodes: Episodes) -> dict[str, Episodes]:
+        """The episodes under the name of each behavior, in the monitor's dictionaries."""
+        if tuple(sorted(episodes.names)) != tuple(sorted(self.joint.parts)):
+            raise InputError(
+                f"the episodes need the monitor's behaviors {', '.join(self.joint.parts)}, got "
+                f"{', '.join(episodes.names) or 'one without a name'}; read them with like=monitor"
+            )
+        return {
+            name: fitted.alike(episodes.only(name)) for name, fitted in self.joint.parts.items()
+        }
+
+    def answers(
+        self,
+        episodes: Mapping[str, Episodes],
+        goal: Goal,
+        own_map: TargetMap | None = None,
+        reached: Reached | None = None,
+    ) -> Answers:
+        """What the monitor says of episodes that it has never seen."""
+        question = self.question(goal)
+        return answer_goal(self.joint, question, episodes, own_map=own_map, reached=reached)
+
+    def _once(self, key: Any, make: Callable[[], Kept]) -> Kept:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            found: Kept = self._kept[key]
+            return found

@@ -1,0 +1,117 @@
+"""The model file of several behaviors: a section of each kind for every one, by its name (M21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ontarget._typing import AnyArray
+from ontarget.episodes import Behavior
+from ontarget.errors import ModelFileError, OntargetError
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.joint import Joint
+from ontarget.modelfile._description import Description
+from ontarget.modelfile.container import Container, write_container
+from ontarget.modelfile.file import fitted_in, inspect_file, sections_of
+
+__all__ = ["inspect_any", "load_any", "save_several"]
+
+_BEHAVIORS = "behaviors"
+
+
+def save_several(joint: Joint, path: Path) -> None:
+    """Write the model file; it appears whole or not at all."""
+    described = [
+        {
+            "name": name,
+            "signal": joint.signals[name],
+            "monitor": Description.header_of(fitted),
+        }
+        for name, fitted in joint.parts.items()
+    ]
+    sections = {
+        _section(name, section): arrays
+        for name, fitted in joint.parts.items()
+        for section, arrays in sections_of(fitted).items()
+    }
+    write_container(path, {_BEHAVIORS: described}, sections)
+
+
+def load_any(
+    path: Path,
+    *,
+    copy: bool | None = None,
+    behavior: Behavior | Mapping[str, Behavior] | None = None,
+) -> Fitted | Joint:
+    """The monitor in a model file, of a single behavior or of several.
+
+    ``behavior`` is what it was fitted with, if that is a class of the user's own: for several
+    behaviors a mapping from their names.
+    """
+    container = Container.open(path, copy=copy)
+    if _BEHAVIORS not in container.header:
+        return fitted_in(container, behavior)  # type: ignore[arg-type]
+    given = behavior if isinstance(behavior, Mapping) else {}
+    parts: dict[str, Fitted] = {}
+    signals: dict[str, str | None] = {}
+    try:
+        for one in container.header[_BEHAVIORS]:
+            name, signal = one["name"], one["signal"]
+            if not isinstance(name, str) or not isinstance(signal, str | None) or name in parts:
+                raise ModelFileError("a behavior needs a name of its own, and a signal or none")
+            part = _Part(container, name, one["monitor"])
+            parts[name], signals[name] = fitted_in(part, given.get(name)), signal
+        return Joint(parts, signals)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        said = str(error) if isinstance(error, OntargetError) else repr(error)
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(
+            f"{container.name}: it does not hold a monitor of several behaviors ({said:.500})"
+        ) from error
+
+
+def inspect_any(path: Path) -> dict[str, Any]:
+    """What `inspect_file` tells; of several behaviors what they share, and each by name."""
+    container = Container.open(path, copy=None)
+    if _BEHAVIORS not in container.header:
+        return inspect_file(path)
+    container.verify()
+    found = load_any(path)
+    assert isinstance(found, Joint)
+    first, size = container.header[_BEHAVIORS][0]["monitor"], path.stat().st_size
+    return {
+        **first,
+        _BEHAVIORS: {name: reading.spec for name, reading in found.readings.items()},
+        "bytes": size,
+        "bytes_per_step": size / found.first.horizon,
+        "mapped_from": 0 if found.first.rehearsal is None else found.n_rehearsed,
+    }
+
+
+def _section(behavior: str, section: str) -> str:
+    return f"{behavior}.{section}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The part of a file that holds one behavior, in the manner of a `Container`."""
+
+    container: Container
+    behavior: str
+    header: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Where it was read from."""
+        return f"{self.container.name}, behavior {self.behavior}"
+
+    def section(self, name: str) -> dict[str, AnyArray]:
+        """The arrays of one of the behavior's sections."""
+        return self.container.section(_section(self.behavior, name))
+
+    def release(self, name: str) -> None:
+        """Give the memory of a section back to the system."""
+        self.container.release(_section(self.behavior, name))

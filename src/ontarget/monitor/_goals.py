@@ -1,0 +1,160 @@
+"""What a monitor of several behaviors answers: outlooks, watches and evaluations of goals (M21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ontarget._arguments import whole_number
+from ontarget._grid import snap
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.conformal._levels import Level
+from ontarget.conformal.results import Interval
+from ontarget.errors import CalibrationError, InputError
+from ontarget.fitted._kernels import (
+    ASSURANCE,
+    HIGH,
+    LOW,
+    NUMBERS,
+    PLAUSIBILITY,
+    SPREAD_HIGH,
+    SPREAD_LOW,
+    P,
+    excess_of_rows,
+)
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.joint.joint import Joint, assured_limits
+from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
+from ontarget.live.goals._answers import map_at
+from ontarget.live.goals.contract import GoalContracts
+from ontarget.live.outlook import Outlooks, Status
+
+__all__ = ["boxes_at", "goal_outlooks", "one_step_depth", "so_far_of"]
+
+
+def goal_outlooks(
+    contracts: GoalContracts,
+    t: int,
+    states: FloatArray,
+    so_far: Mapping[str, FloatArray],
+    goal: Goal,
+    *,
+    groups: IndexArray,
+    own_map: TargetMap | None,
+) -> Outlooks:
+    """The outlook of each run on a goal at one step; states and behaviors are checked already."""
+    joint, question = contracts.joint, contracts.question(goal)
+    first, rows = joint.first, len(states)
+    numbers = np.full((rows, NUMBERS), np.nan)
+    status = np.full(rows, Status.UNKNOWN, dtype=np.int8)
+    n, said = np.zeros(rows, dtype=np.intp), np.full(rows, "", dtype=object)
+    had = [so_far[name] for name in question.names]
+    lost = ~np.all([_is_known(joint.parts[name], so_far[name]) for name in question.names], axis=0)
+    if t >= first.horizon:
+        ended = np.all([np.isfinite(one) for one in had], axis=0) & first.horizon_declared
+        met = goal.contains(dict(zip(question.names, had, strict=True)), joint.grids)
+        numbers[ended], status[ended] = met[ended, None], Status.DONE
+        said[~ended] = "the run is past its horizon, or an outcome is unknown"
+    else:
+        bad = first.bad_readings(states)
+        for i in np.flatnonzero(bad).tolist():
+            found = first.bad_feature(states[i])
+            assert found is not None
+            said[i] = first.feature_in_words(*found)
+        said[lost & ~bad] = "a behavior so far is unknown"
+        for g in np.unique(groups).tolist():
+            own = np.flatnonzero((groups == g) & ~bad & ~lost)
+            n[groups == g] = first.counts[t, g]
+            unknown = [one.unknown(t, g) for one in joint.parts.values()]
+            if any(unknown):
+                said[own] = next(filter(None, unknown))
+            elif own.size:
+                mapped = map_at(own_map, t, g)
+                here = [one[own] for one in had]
+                numbers[own] = joint.outlook(question, t, g, states[own], here, mapped).numbers
+                status[own] = Status.OK
+    return Outlooks(
+        t=np.full(rows, t, dtype=np.intp),
+        p=numbers[:, P],
+        spread=numbers[:, SPREAD_LOW : SPREAD_HIGH + 1],
+        low=numbers[:, LOW],
+        high=numbers[:, HIGH],
+        plausibility=numbers[:, PLAUSIBILITY],
+        assurance=numbers[:, ASSURANCE],
+        n=n,
+        status=status,
+        words=lambda run: str(said[run]),
+    )
+
+
+def _is_known(fitted: Fitted, so_far: FloatArray) -> Any:
+    return np.isfinite(so_far) | fitted.behavior.reads_so_far
+
+
+def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
+    """The behaviors so far of n runs, on their grids, from a mapping by name."""
+    if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
+        known = ", ".join(joint.parts)
+        got = ", ".join(map(str, behavior)) if isinstance(behavior, Mapping) else repr(behavior)
+        raise InputError(f"behavior needs a mapping from the names {known}, got {got}")
+    found = {}
+    for name, fitted in joint.parts.items():
+        values = np.asarray(behavior[name], dtype=np.float64)
+        if values.shape not in ((), (n,)):
+            raise InputError(
+                f"behavior {name!r} needs one number or one for each of {n} runs, got "
+                f"{values.shape}"
+            )
+        found[name] = snap(np.broadcast_to(values, (n,)), fitted.grid)
+    return found
+
+
+def one_step_depth(joint: Joint, t: int, group: int, level: Level) -> float:
+    """How far from ½ a box at one step reaches: an order statistic of max_c d_t^c (M21)."""
+    farthest: FloatArray | None = None
+    for fitted in joint.parts.values():
+        limits = assured_limits(fitted, t, group)
+        if limits is None:
+            raise CalibrationError("a box needs assure episodes, and this monitor has none")
+        law, found = fitted.at(t, group), np.empty(limits.left.size)
+        excess_of_rows(law.ranks.values, law.curve, limits.left, limits.right, found)
+        farthest = found if farthest is None else np.maximum(farthest, found)
+    assert farthest is not None
+    # Episodes that were cut off end, in the worst case, as far out as can be (M24).
+    worst = np.full(joint.first.stopped[group], np.inf)
+    return band_depth(np.concatenate([farthest, worst]), level)
+
+
+def boxes_at(
+    joint: Joint,
+    t: int,
+    states: FloatArray,
+    so_far: Mapping[str, FloatArray],
+    groups: IndexArray,
+    *,
+    level: Level,
+    all_steps: bool,
+) -> dict[str, Interval]:
+    """The sides of each run's box, by behavior."""
+    whole_number("t", t, least=0)
+    ends = {name: np.empty((2, len(states))) for name in joint.parts}
+    for g in np.unique(groups).tolist():
+        own = np.flatnonzero(groups == g)
+        depth = (
+            band_depth(joint.sorted_excess[g], level)
+            if all_steps
+            else one_step_depth(joint, t, g, level)
+        )
+        for name, fitted in joint.parts.items():
+            trouble = fitted.unknown(t, g)
+            if trouble:
+                raise CalibrationError(f"step {t} is unknown: {trouble}")
+            fitted.check_readings(states[own], so_far[name][own])
+            law, had = fitted.at(t, g), so_far[name][own]
+            band = band_interval(law, law.inputs(states[own], had), depth)
+            ends[name][:, own] = law.outcomes(had, band)
+    return {name: Interval(*snap(found, joint.parts[name].grid)) for name, found in ends.items()}

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes
+
+from .river import call, told
+
+GOAL = "gain >= -1 & spent <= 3"
+
+
+class Files(NamedTuple):
+    runs: Path
+    new: Path
+    model: Path
+
+
+def write(path: Path, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    gain = rng.normal(size=(n, 3))
+    spent = 0.5 - 0.4 * gain + 0.3 * rng.normal(size=(n, 3))
+    Episodes.from_arrays(
+        np.cumsum(gain, axis=1)[:, :, None] - gain[:, :, None],
+        {"reward": gain.round(3), "energy": spent.round(3)},
+        ids=np.arange(n) + 1000 * seed,
+        behavior={"gain": "sum", "spent": "sum:energy"},
+    ).write(path)
+
+
+@cache
+def files() -> Files:
+    folder = Path(mkdtemp(prefix="ontarget-goals-"))
+    found = Files(folder / "runs.csv", folder / "new.csv", folder / "goals.ontarget")
+    write(found.runs, 200, 1)
+    write(found.new, 80, 2)
+    told(
+        [
+            "fit",
+            found.runs,
+            "-o",
+            found.model,
+            "--behavior",
+            "gain=sum",
+            "--behavior",
+            "spent=sum:energy",
+        ]
+    )
+    return found
+
+
+def test_fit_takes_several_behaviors_and_inspect_shows_them() -> None:
+    shown = told(["inspect", files().model])
+    assert "behaviors  gain (sum), spent (sum:energy)" in shown
+    assert json.loads(told(["inspect", files().model, "--json"]))["behaviors"] == {
+        "gain": "sum",
+        "spent": "sum:energy",
+    }
+
+
+def test_evaluate_measures_a_goal() -> None:
+    arguments = ["evaluate", files().model, files().new, "--target", GOAL, "--alarm-below", "0.3"]
+    text = told(arguments)
+    assert "gain >= -1 & spent <= 3: met by" in text
+    found = json.loads(told([*arguments, "--json"]))
+    assert set(found["parts"]) == {"gain", "spent"}
+    assert found["met"] <= found["parts"]["gain"]["met"]
+
+
+def test_watch_replays_a_goal_with_p_of_each_behavior() -> None:
+    replay = ["--replay", files().new, "--run", "2000", "--json"]
+    watch = ["watch", files().model, "--target", GOAL, "--alarm-below", "0.1", *replay]
+    lines = told(watch).splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert [one["status"] for one in answers][-1] == "DONE"
+    assert set(answers[0]["parts"]) == {"gain", "spent"}
+    assert answers[0]["p"] <= 1.02 * min(answers[0]["parts"].values())
+
+
+def test_watch_names_a_signal_that_a_line_lacks() -> None:
+    sent = [
+        {"agent": "a", "state": [0.0]},
+        {"agent": "a", "state": [0.1], "reward": {"reward": 0.1}},
+    ]
+    lines = told(
+        ["watch", files().model, "--target", GOAL, "--alarm-below", "0.1"],
+        input="\n".join(map(json.dumps, sent)),
+    ).splitlines()
+    assert "no signal 'energy'" in json.loads(lines[1])["reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--behavior", "sum", "--behavior", "max"], "--behavior needs NAME=BEHAVIOR"),
+        (["--behavior", "a=sum", "--behavior", "a=max"], "--behavior needs NAME=BEHAVIOR"),
+        (["--behavior", "a=sum:speed"], "no behavior column 'speed'"),
+    ],
+)
+def test_behaviors_that_cannot_be_read_are_refused(options: list[str], said: str) -> None:
+    result = call(["fit", files().runs, "-o", files().model.with_name("other.ontarget"), *options])
+    assert result.exit_code != 0
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_an_unknown_behavior_in_a_goal_is_told_with_the_known_ones() -> None:
+    result = call(["evaluate", files().model, files().new, "--target", "speed >= 1"])
+    assert "behaviors among gain, spent, got 'speed'" in result.stderr

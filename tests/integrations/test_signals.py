@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from ontarget import Goal, GoalMonitor, QuantileForest, Status
+from ontarget.errors import InputError
+from ontarget.integrations import GoalWrapper, RecordEpisodes, record
+
+JUDGED = {"return": "sum", "energy": "sum:energy", "clearance": "min:distance"}
+
+
+class Glider(gymnasium.Env[Any, Any]):
+    """Four steps of noise; ``info`` tells the energy used and the distance to the nearest wall."""
+
+    observation_space = gymnasium.spaces.Box(-10.0, 10.0, (1,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self._silent = silent
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._t, self._at = 0, 0.0
+        return np.array([self._at]), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        move = float(self.np_random.normal())
+        self._t, self._at = self._t + 1, self._at + move
+        info = {"energy": abs(move), "distance": 5.0 - abs(self._at)}
+        if self._silent and self._t == 2:
+            del info["energy"]
+        return np.array([np.clip(self._at, -10, 10)]), move, self._t == 4, False, info
+
+
+def play(env: Any, seed: int) -> list[Any]:
+    _, info = env.reset(seed=seed)
+    found, over = [info["goal"]], False
+    while not over:
+        _, _, terminated, truncated, info = env.step(0)
+        found.append(info["goal"])
+        over = terminated or truncated
+    return found
+
+
+@pytest.fixture(scope="module")
+def monitor() -> GoalMonitor:
+    runs = record(Glider(), lambda seen: 0, 200, horizon=4, behavior=JUDGED, progress=False)
+    return GoalMonitor(QuantileForest(n_trees=20, min_leaf=5)).fit(runs, progress=False)
+
+
+def test_signals_are_recorded_from_info() -> None:
+    runs = record(Glider(), lambda seen: 0, 20, horizon=4, behavior=JUDGED, progress=False)
+    assert runs.names == tuple(JUDGED)
+    alike = record(Glider(), lambda seen: 0, 20, horizon=4, progress=False)
+    assert np.array_equal(runs.only("return").outcomes, alike.outcomes)
+    assert np.all(runs.only("energy").outcomes >= np.abs(alike.outcomes) - 1e-6)
+    wrapped = RecordEpisodes(Glider(), horizon=4, signals=["energy"])
+    wrapped.reset(seed=0)
+    for _ in range(4):
+        wrapped.step(0)
+    assert wrapped.episodes(behavior="sum:energy").outcomes[0] > 0.0
+
+
+def test_a_wrapper_watches_a_goal(monitor: GoalMonitor) -> None:
+    goal = Goal.parse("return >= -2 & energy <= 6 & clearance >= 1")
+    watched = GoalWrapper(Glider(), monitor, goal, alarm_below=0.1)
+    found = play(watched, 3)
+    assert all(outlook.known for outlook in found)
+    assert found[-1].status is Status.DONE
+    assert "energy = " in found[-1].reason
+
+
+def test_a_signal_that_info_lacks_is_unknown_by_name(monitor: GoalMonitor) -> None:
+    goal = Goal.parse("return >= -2 & energy <= 6")
+    found = play(GoalWrapper(Glider(silent=True), monitor, goal, alarm_below=0.1), 3)
+    assert [outlook.known for outlook in found] == [True, True, False, False, False]
+    assert "no signal 'energy'" in found[2].reason
+    with pytest.raises(InputError, match="got 'energy', and info has distance"):
+        record(Glider(silent=True), lambda seen: 0, 2, horizon=4, behavior=JUDGED, progress=False)

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, Goal, GoalMonitor, QuantileForest, Status, Target
+from ontarget.errors import InputError
+
+STEPS = 4
+GOAL = Goal.parse("gain >= 0 & spent <= 2.2 & low >= -2")
+
+
+def recorded(n: int, seed: int = 0) -> Episodes:
+    """Two walks that move together, and the lowest move of the first."""
+    rng = np.random.default_rng(seed)
+    gain = rng.normal(size=(n, STEPS))
+    spent = 0.5 - 0.4 * gain + 0.3 * rng.normal(size=(n, STEPS))
+    position = np.stack([np.cumsum(one, axis=1) - one for one in (gain, spent)], axis=-1)
+    return Episodes.from_arrays(
+        position,
+        {"reward": gain, "energy": spent},
+        behavior={"gain": "sum", "spent": "sum:energy", "low": "min"},
+    )
+
+
+@pytest.fixture(scope="module")
+def monitor() -> GoalMonitor:
+    model = QuantileForest(n_trees=30, min_leaf=5)
+    return GoalMonitor(model).fit(recorded(400), progress=False)
+
+
+def some_runs(n: int = 40) -> tuple[np.ndarray, dict[str, Any]]:
+    step = recorded(n, seed=9)
+    so_far = {name: step.only(name).at(2).behavior for name in step.names}
+    return step.only("gain").at(2).states, so_far
+
+
+def test_a_goal_over_one_behavior_is_its_target_bit_for_bit(monitor: GoalMonitor) -> None:
+    X, so_far = some_runs()
+    goal, target = Goal.parse("spent <= 2"), Target.at_most(2)
+    alone = monitor.only("spent")
+    found, expected = (
+        monitor.outlook(2, X, so_far, goal),
+        alone.outlook(2, X, so_far["spent"], target),
+    )
+    for name, values in found.arrays().items():
+        assert np.array_equal(values, expected.arrays()[name])
+    one = monitor.watch(goal, false_alarm_rate=0.1)
+    other = alone.watch(target, false_alarm_rate=0.1)
+    assert one.trigger == other.trigger
+    for reward in (0.0, 0.4, -0.2):
+        brought = {"reward": 1.0, "energy": reward} if reward else 0.0
+        assert one.step(X[0], brought) == other.step(X[0], reward)
+
+
+def test_a_monitor_of_several_behaviors_holds_what_each_alone_would(monitor: GoalMonitor) -> None:
+    parts = recorded(400).split(seed=0)
+    own = type(parts)(*(part and part.only("gain") for part in parts))
+    alone = GoalMonitor(QuantileForest(n_trees=30, min_leaf=5)).fit(split=own, progress=False)
+    X, so_far = some_runs()
+    target = Target.at_least(0)
+    assert np.array_equal(
+        alone.outlook(2, X, so_far["gain"], target).p,
+        monitor.only("gain").outlook(2, X, so_far["gain"], target).p,
+    )
+
+
+def test_a_live_run_and_the_batch_say_the_same_to_the_last_bit(monitor: GoalMonitor) -> None:
+    runs = recorded(8, seed=3)
+    watch = monitor.watch(GOAL, alarm_below=0.2)
+    for i in range(len(runs)):
+        watch.reset()
+        brought: Any = 0.0
+        for t in range(STEPS):
+            steps = {name: runs.only(name).at(t) for name in runs.names}
+            states = steps["gain"].states[i : i + 1]
+            so_far = {name: one.behavior[i : i + 1] for name, one in steps.items()}
+            live = watch.step(states[0], brought)
+            batch = monitor.outlook(t, states, so_far, GOAL, calibration="target").of(0)
+            assert live[:8] == batch[:8]
+            brought = {
+                "reward": runs.only("gain").rewards_at(t)[i],
+                "energy": runs.only("spent").rewards_at(t)[i],
+            }
+        done = watch.end(brought)
+        ended = {name: runs.only(name).outcomes[i : i + 1] for name in runs.names}
+        assert done.status is Status.DONE
+        assert done.p == float(GOAL.contains(ended)[0])
+
+
+def test_p_of_goals_adds_up_like_a_probability(monitor: GoalMonitor) -> None:
+    X, so_far = some_runs()
+
+    def p(goal: Goal) -> Any:
+        return monitor.outlook(1, X, so_far, goal).p
+
+    a, b = Goal.parse("gain >= 0"), Goal.parse("spent <= 2")
+    both, either = p(a & b), p(a | b)
+    assert both == pytest.approx(p(a) + p(b) - either, abs=1e-9)
+    assert p(~(a & b)) == pytest.approx(1 - both, abs=1e-9)
+    assert np.all(both <= np.minimum(p(a), p(b)) + 1e-12)
+    assert np.all(both >= p(a) + p(b) - 1 - 1e-12)
+    assert p(a & Goal.parse("spent <= 1e9")) == pytest.approx(p(a), abs=2e-6)
+    assert np.mean(both) > np.mean(p(a) * p(b)) + 0.02  # high gains go with little spent
+
+
+def test_plausibility_rests_on_the_farthest_behavior(monitor: GoalMonitor) -> None:
+    goals = monitor._goals
+    assert goals is not None
+    each = [one.excess for one in goals.joint.parts.values()]
+    assert np.array_equal(goals.joint.excess, np.max(each, axis=0))
+    X, so_far = some_runs()
+    found = monitor.outlook(2, X, so_far, GOAL)
+    assert np.all(found.low <= found.high)
+    assert np.all((found.spread[:, 0] <= found.p) & (found.p <= found.spread[:, 1]))
+    wide = monitor.outlook(2, X, so_far, Goal.parse("gain >= -9 & spent <= 9"))
+    assert np.all(wide.plausibility >= found.plausibility)
+    assert np.all(wide.assurance >= found.assurance)
+
+
+def test_what_is_decided_is_exact_and_alarms(monitor: GoalMonitor) -> None:
+    watch = monitor.watch(GOAL, alarm_below=0.01)
+    watch.step([0.0, 0.0])
+    lost = watch.step([-3.0, 0.1], {"reward": -3.0, "energy": 0.1})
+    assert (lost.p, lost.decided, lost.status) == (0.0, True, Status.ALARM)
+    assert lost.reason == "the goal is out of reach"
+    assert watch.parts["low"].p == 0.0
+    assert 0.0 < watch.parts["spent"].p < 1.0
+
+
+def test_a_missing_signal_is_unknown_by_name_until_it_is_repaired(monitor: GoalMonitor) -> None:
+    watch = monitor.watch(GOAL, alarm_below=0.01)
+    watch.step([0.0, 0.0])
+    found = watch.step([0.1, 0.2], {"reward": 0.1})
+    assert found.status is Status.UNKNOWN
+    assert "spent" in found.reason
+    assert "no signal 'energy'" in found.reason
+    assert watch.step([0.1, 0.2], {"reward": 0.1, "energy": 0.1}).status is Status.UNKNOWN
+    assert watch.step([0.1, 0.2], {"reward": 0.1}, behavior={"spent": 0.6}).known
+    watch.reset()
+    watch.step([0.0, 0.0])
+    bad = watch.step([math.inf, 0.0], {"reward": 0.1, "energy": 0.1})
+    assert bad.reason.startswith("feature 'x0'")  # said once, not for each behavior
+    with pytest.raises(InputError, match="step 0"):
+        monitor.watch(GOAL, on_bad="raise").step([math.nan, 0.0])
+
+
+def test_an_alarm_counts_steps_and_clears_as_any_other(monitor: GoalMonitor) -> None:
+    watch = monitor.watch(GOAL, alarm_below=0.999, for_steps=2, clear_above=0.999)
+    assert watch.step([0.0, 0.0]).status is Status.OK
+    later = watch.step([0.1, 0.1], {"reward": 0.1, "energy": 0.1})
+    assert later.alarm
+    assert "alarm below 0.999" in later.reason
+    assert [change.status for change in watch.changes] == [
+        Status.PENDING,
+        Status.OK,
+        Status.ALARM,
+    ]
+
+
+def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor) -> None:
+    fleet = monitor.fleet(GOAL, ["left", "right"], alarm_below=0.2)
+    watch = monitor.watch(GOAL, alarm_below=0.2)
+    states = {"left": [0.0, 0.0], "right": [0.2, 0.1]}
+    found = fleet.step(states)
+    assert found["right"] == watch.step([0.2, 0.1])
+    brought = {"reward": 0.3, "energy": 0.2}
+    found = fleet.step(states, {"left": brought, "right": brought})
+    assert found["right"] == watch.step([0.2, 0.1], brought)
+    fleet.leave(["left"])
+    assert fleet.agents == ("right",)
+    with pytest.raises(InputError, match="names of this fleet"):
+        fleet.step({"left": [0.0, 0.0]})
+
+
+def test_the_model_file_brings_all_of_it_back(monitor: GoalMonitor, tmp_path: Path) -> None:
+    path, X, so_far = tmp_path / "goals.ontarget", *some_runs()
+    monitor.save(path)
+    again = GoalMonitor.load(path)
+    assert repr(again) == repr(monitor)
+    assert again.readings == monitor.readings
+    for calibration in ("common", "target"):
+        found = again.outlook(1, X, so_far, GOAL, calibration=calibration).arrays()
+        expected = monitor.outlook(1, X, so_far, GOAL, calibration=calibration).arrays()
+        assert all(np.array_equal(found[name], expected[name]) for name in found)
+    first = path.read_bytes()
+    again.save(path)
+    assert path.read_bytes() == first
+    assert repr(pickle.loads(pickle.dumps(monitor))) == repr(monitor)
+
+
+def test_boxes_hold_all_outcomes_together(monitor: GoalMonitor) -> None:
+    X, so_far = some_runs(300)
+    ended = recorded(300, seed=9)
+    box = monitor.box(2, X, so_far, 0.8)
+    inside = [box[name].contains(ended.only(name).outcomes) for name in ended.names]
+    assert 0.7 < np.mean(np.all(inside, axis=0)) < 0.92
+    wide = monitor.box(2, X, so_far, 0.8, all_steps=True)
+    for name in ended.names:
+        assert np.all(wide[name].lower <= box[name].lower)
+        assert np.all(wide[name].upper >= box[name].upper)
+
+
+def test_without_assure_episodes_rates_are_measured() -> None:
+    model = QuantileForest(n_trees=20, min_leaf=5)
+    monitor = GoalMonitor(model).fit(recorded(150), assure=0, progress=False)
+    trigger = monitor.watch(GOAL, false_alarm_rate=0.2).trigger
+    assert trigger.promised is None
+    assert trigger.measured is not None
+
+
+def test_bounds_of_a_signal_decide_its_goal() -> None:
+    rng = np.random.default_rng(1)
+    spent = {"a": rng.random((200, 3)), "b": rng.random((200, 3))}
+    runs = Episodes.from_arrays(
+        rng.normal(size=(200, 3, 1)), spent, behavior={"a": "sum", "b": "sum"}, horizon=3
+    )
+    bounds = {"a": (0.0, 1.0)}
+    monitor = GoalMonitor(QuantileForest(n_trees=20), reward_bounds=bounds).fit(
+        runs, progress=False
+    )
+    so_far = {"a": 1.5, "b": 0.1}
+    found = monitor.outlook(2, [[0.0]], so_far, Goal.parse("a <= 1.4 & b <= 9"))
+    assert found.p[0] == 0.0
+    with pytest.raises(InputError, match="a mapping from their names"):
+        GoalMonitor(reward_bounds=(0.0, 1.0)).fit(runs, progress=False)
+
+
+def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
+    X, _ = some_runs()
+    with pytest.raises(InputError, match="behaviors among gain, spent, low, got 'speed'"):
+        monitor.watch(Goal.parse("speed > 1"))
+    with pytest.raises(InputError, match="so target needs a Goal"):
+        monitor.watch(Target.at_least(0))
+    with pytest.raises(InputError, match="several behaviors"):
+        monitor.interval(0, X, 0.0, 0.9)
+    with pytest.raises(InputError, match="a mapping from the names gain, spent, low"):
+        monitor.outlook(0, X, 0.0, GOAL)
+    with pytest.raises(InputError, match="one of the behaviors"):
+        monitor.only("speed")
+    with pytest.raises(InputError, match="single behavior without a name"):
+        monitor.only("gain").watch(GOAL)
+    with pytest.raises(InputError, match="needs several behaviors"):
+        monitor.only("gain").box(0, X, {}, 0.9)
+
+
+def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
+    monitor: GoalMonitor, tmp_path: Path
+) -> None:
+    fresh = recorded(200, seed=5)
+    found = monitor.evaluate(fresh, GOAL, resamples=20)
+    ended = {name: fresh.only(name).outcomes for name in fresh.names}
+    assert np.array_equal(found.met, GOAL.contains(ended))
+    assert found.ece().value < 0.12
+    assert not found.fitted_on.size
+    assert set(found.parts) == set(GOAL.names)
+    assert np.all(found.met <= found.parts["spent"].met)
+    assert "gain >= 0 & low >= -2 & spent <= 2.2: met by" in found.summary(false_alarm_rate=0.2)
+    page = tmp_path / "goal.html"
+    found.report(page, false_alarm_rate=0.2)
+    assert "Which behavior is at fault?" in page.read_text()
+    assert {"p", "met", "energy"} <= set(found.to_frame().columns)
+    with pytest.raises(InputError, match="of a goal ask one of its parts"):
+        found.figure("fan")
+    alone = monitor.evaluate(fresh, Goal.parse("spent <= 2.2"), resamples=20)
+    assert np.array_equal(
+        alone.p,
+        monitor.only("spent").evaluate(fresh.only("spent"), Target.at_most(2.2)).p,
+        equal_nan=True,
+    )
+    with pytest.raises(InputError, match="the monitor's behaviors gain, spent, low"):
+        monitor.evaluate(fresh.only("gain"), GOAL)
