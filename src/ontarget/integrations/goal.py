@@ -205,7 +205,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Tell the service of this step, or of the run's end."""
         if self._client is None:
             return
-        more = {} if behavior is None else {"behavior": behavior}
+        more: dict[str, Any] = {} if behavior is None else {"behavior": behavior}
         at = self._agent, self._run, self._t
         if state is None:
             self._client.end(*at, reward, **more)

@@ -208,8 +208,7 @@ class RunTable:
 
 def _numbers(values: FloatArray) -> list[Any]:
     """Rows of numbers, with None for NaN."""
-    found: list[Any] = np.where(np.isnan(values), None, values).tolist()
-    return found
+    return [[None if value != value else value for value in row] for row in values.tolist()]
 
 
 def _float(value: float | None) -> float:

@@ -101,7 +101,12 @@ class Sessions:
 
     def explain(self, agent: Hashable) -> Explanation:
         """Why an agent's p is what it is; see `Watch.explain`."""
-        return self._known(agent).explain()
+        watch = self._known(agent)
+        if isinstance(watch, GoalWatch):
+            raise InputError(
+                "a goal over several behaviors cannot be explained; ask about one of its targets"
+            )
+        return watch.explain()
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""

@@ -24,8 +24,10 @@ from ontarget.evaluation.figures import (
 )
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
+from ontarget.live.assured import Contracts
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured
+from ontarget.target import Target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +44,7 @@ __all__ = [
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 PATH_LEVEL: Final = 0.9
-_OF_ONE: Final = ("fan", "pit")  # figures of one behavior's outcomes
+_OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -152,6 +154,7 @@ def _path(found: Measured, dark: bool) -> Figure:
     rows, group = one.at(t, grid=fitted.grid), int(found.groups[i])
     if fitted.unknown(t, group):
         raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
+    assert isinstance(found.contracts, Contracts)  # see `draw`
     lower, upper = found.contracts.paths.band(
         t, rows.states, rows.behavior, group, level=PATH_LEVEL
     )
@@ -175,6 +178,7 @@ def path_step(found: Measured) -> int:
 
 def _one_target(found: Measured) -> tuple[float, float] | None:
     """Both ends of a target of one piece."""
+    assert isinstance(found.target, Target)  # see `draw`
     components = found.target.components
     return (components[0].lower, components[0].upper) if len(components) == 1 else None
 

@@ -9,6 +9,7 @@ from ontarget._plain import plain
 from ontarget.live._explaining import Reading, explained
 from ontarget.live.explanation import Explanation
 from ontarget.report.measured import Measured
+from ontarget.target import Target
 
 __all__ = ["HEADS", "fall_rows", "falls"]
 
@@ -18,6 +19,8 @@ _MOST = 4
 
 def falls(found: Measured) -> list[tuple[int, Explanation]]:
     """Missed runs with their largest fall of p explained, those that fell furthest first."""
+    if found.parts:
+        return []  # a goal over several behaviors has no explanation of its own
     p = found.p
     fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)
     fall[:, found.met] = 0.0
@@ -43,7 +46,8 @@ def fall_rows(found: Measured) -> list[list[str]]:
 
 
 def _explained(found: Measured, episode: int, t: int) -> Explanation:
-    fitted, one = found.fitted, found.episodes.take([episode])
+    fitted, one, target = found.fitted, found.episodes.take([episode]), found.target
+    assert isinstance(target, Target)  # see `falls`
 
     def reading(step: int) -> Reading:
         rows = one.at(step, grid=fitted.grid)
@@ -53,7 +57,7 @@ def _explained(found: Measured, episode: int, t: int) -> Explanation:
         fitted,
         reading(t),
         reading(t - 1),
-        found.target,
+        target,
         calibration=found.calibration,
         group=int(found.groups[episode]),
     )

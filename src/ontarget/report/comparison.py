@@ -12,6 +12,7 @@ from ontarget._typing import FloatArray
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import NO_ALARM, log_losses, paired_difference, squared_errors
 from ontarget.evaluation.comparison import Difference
+from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report.measured import Measured
 from ontarget.target import Target
@@ -49,7 +50,7 @@ class Comparison:
     """
 
     names: tuple[str, str]
-    target: Target
+    target: Target | Goal
     episodes: int
     forecasts: int
     brier: Pair

@@ -260,6 +260,10 @@ class Measured:
         level: Level = 0.99,
     ) -> Drift:
         """What these episodes say of drift; as `GoalMonitor.drift`."""
+        if isinstance(self.target, Goal):
+            raise CalibrationError(
+                "drift is told of one behavior at a time; ask a part of the evaluation"
+            )
         return drift_of(
             self.fitted,
             self.episodes,
