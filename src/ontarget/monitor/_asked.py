@@ -15,7 +15,8 @@ from ontarget._progress import progress_bar
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
-from ontarget.drift.change import Drift, drift_of
+from ontarget.drift._comparing import drift_of
+from ontarget.drift.change import Drift
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._store import Roles

@@ -129,10 +129,11 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
     found = [one.others for one in behind if one is not None and one.others is not None]
     if not found:
         return []
-    told = [f"{low:.3g} to {high:.3g}" for low, high in found]
-    if all(one.split(" to ")[0] == one.split(" to ")[1] for one in told):
+    told = [(f"{low:.3g}", f"{high:.3g}") for low, high in found]
+    if all(low == high for low, high in told):
         return []
-    return [f"another recording of this size would put the threshold at {', '.join(told)}"]
+    ends = ", ".join(f"{low} to {high}" for low, high in told)
+    return [f"another recording of this size would put the threshold at {ends}"]
 
 
 def past_the_end(facts: Facts, told: Told = str) -> str:
