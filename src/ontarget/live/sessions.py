@@ -92,6 +92,10 @@ class Sessions:
         """An agent's present outlook, without a step."""
         return self._known(agent).peek()
 
+    def intervene(self, agent: Hashable) -> Outlook:
+        """An agent's outlook after somebody took its run over; see `Watch.intervene`."""
+        return self._known(agent).intervene()
+
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
         return self._known(agent).run_state
@@ -112,8 +116,9 @@ class Sessions:
 
         A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
         or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
-        When the run is over it has ``"end": true`` instead of a state. The answer has the agent and
-        the fields of its `Outlook`, with null where a number is unknown. docs/live-protocol.md
+        When the run is over it has ``"end": true`` instead of a state. ``"intervene": true``, with
+        a state or alone, says that somebody takes the run over. The answer has the agent and the
+        fields of its `Outlook`, with null where a number is unknown. docs/live-protocol.md
         describes every field.
         """
         agent = str(message.get("agent", ""))
@@ -140,15 +145,18 @@ class Sessions:
             if known is None and message.get("group") is not None:
                 self._watch_of(agent, message.get("group"))
             return self.end(agent, reward, behavior=behavior)
-        if "state" not in message:
+        taken = bool(message.get("intervene"))
+        if "state" not in message and not taken:
             raise InputError('a message needs a "state", or "end": true')
-        return self.step(
-            agent,
-            _reading(message["state"]),
-            reward,
-            behavior=behavior,
-            group=message.get("group"),
-        )
+        if "state" in message:
+            found = self.step(
+                agent,
+                _reading(message["state"]),
+                reward,
+                behavior=behavior,
+                group=message.get("group"),
+            )
+        return self.intervene(agent) if taken else found
 
     def _watch_of(self, agent: Hashable, group: Any) -> Watch:
         self._forget_some()
