@@ -121,7 +121,9 @@ class Following(AlarmRule):
             whole = 0 <= rule.false_alarms <= rule.n
             if not (whole and -rule.pace <= rule.threshold <= 1.0 + rule.pace):
                 raise ValueError(f"a threshold of {rule.threshold} after {rule.n} runs")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except OSError as error:
+            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: it holds no alarm that follows ({error})") from error
         if version != FOLLOW_FORMAT:
             raise ModelFileError(
