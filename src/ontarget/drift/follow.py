@@ -220,8 +220,8 @@ class FollowingInterval:
             return Interval(-ends, ends)
         step = fitted.at(self._noted.t, self._noted.group)
         X = step.inputs(np.asarray(states, dtype=np.float64), so_far)
-        sides = (0.5 - depth, "left"), (0.5 + depth, "right")
-        low, high = (step.quantile(X, q, side=side) for q, side in sides)
+        low = step.quantile(X, 0.5 - depth, side="left")
+        high = step.quantile(X, 0.5 + depth, side="right")
         found = step.outcomes(so_far, Interval(low, high))
         return Interval(snap(found.lower, fitted.grid), snap(found.upper, fitted.grid))
 
