@@ -8,16 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget import GoalMonitor, Target
-from ontarget.drift import Following
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.drift import Following, FollowingInterval
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import QuantileForest
-from tests.walks import replay, walks
+from tests.walks import replay, shifted, walks
 
 GOAL = Target.at_least(0.3)
 MONITOR = GoalMonitor(QuantileForest(n_trees=12, min_leaf=5)).fit(walks(400), progress=False)
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+
+# One run of each number, for bounds that hold whatever a run is like.
+NAMED = [
+    Episodes.from_arrays(np.zeros((1, 6, 2)), np.zeros((1, 6)), ids=[i], horizon=6)
+    for i in range(200)
+]
 
 
 @given(
@@ -101,3 +107,43 @@ def test_a_saved_rule_goes_on_where_it_was(tmp_path: Path) -> None:
         (tmp_path / "rule.json").write_text(json.dumps(spoilt))
         with pytest.raises(ModelFileError, match=r"no alarm that follows|format 1 is needed"):
             Following.load(tmp_path / "rule.json")
+
+
+def test_intervals_follow_a_process_that_a_fixed_level_loses() -> None:
+    follow = MONITOR.follow_interval(0.8, pace=0.1, window=50)
+    changing = [shifted(60, 20 + k, by) for k, by in enumerate((0.0, -0.3, 0.4, -0.2))]
+    fixed = 0
+    for part in changing:
+        rows = part.at(0, grid=MONITOR.grid)
+        fixed += np.count_nonzero(
+            ~MONITOR.interval(0, rows.states, rows.behavior, 0.8).contains(part.outcomes)
+        )
+        for i in range(len(part)):
+            one, before = part.take([i]), follow.misses
+            step = one.at(0, grid=MONITOR.grid)
+            said = follow.interval(step.states, step.behavior)
+            follow.observe(one)
+            # What it says beforehand is what it is judged by.
+            outcome = np.round(one.outcomes, 9)
+            assert bool(said.contains(outcome)[0]) == (follow.misses == before)
+        assert abs(follow.share - 0.2) <= follow.within
+    assert follow.n == 240
+    assert fixed / 240 - 0.2 > 2.0 * abs(follow.share - 0.2)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=200), st.floats(0.02, 1))
+def test_the_share_missed_keeps_to_its_bound_whatever_happens(
+    extreme: list[bool], pace: float
+) -> None:
+    follow = FollowingInterval(MONITOR.fitted, 0.8, pace=pace, window=20)
+    for i, far in enumerate(extreme):
+        follow._noted = lambda _, far=far, i=i: {i: (1.0, 1.0) if far else (0.5, 0.5)}
+        follow.observe(NAMED[i])
+        assert abs(follow.share - 0.2) <= follow.within + 1e-9
+
+
+def test_a_step_that_cannot_be_followed_is_refused() -> None:
+    with pytest.raises(InputError, match="pace needs a number from 0 to 1, got 2"):
+        MONITOR.follow_interval(0.8, pace=2)
+    with pytest.raises(InputError, match="from 0 to 5, got 7"):
+        MONITOR.follow_interval(0.8, t=7)

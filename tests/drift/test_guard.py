@@ -151,6 +151,8 @@ def test_a_guard_is_resumed_only_as_it_was_asked_for(tmp_path: Path) -> None:
         MONITOR.drift_guard(level=0.9, resume=path)
     with pytest.raises(InputError, match="another kind, 'drift', not 'harm'"):
         MONITOR.harm_guard(GOAL, resume=path)
+    with pytest.raises(ModelFileError, match="cannot be read: No such file"):
+        MONITOR.drift_guard(resume=tmp_path / "none.json")
     other = GoalMonitor(Marginal()).fit(walks(200, seed=1), progress=False)
     with pytest.raises(InputError, match="another monitor"):
         other.drift_guard(resume=path)

@@ -65,3 +65,13 @@ def test_nobody_takes_over_a_run_that_is_over() -> None:
     watch.end(1.0)
     with pytest.raises(InputError, match="the run is over; call reset"):
         watch.intervene()
+
+
+def test_a_message_takes_a_run_over() -> None:
+    sessions = MONITOR.sessions(GOAL, alarm_below=0.5)
+    sessions.answer({"agent": "a", "state": [-2.0, 0.0]})
+    assert "taken over at step 0" in sessions.answer({"agent": "a", "intervene": True})["reason"]
+    assert sessions.answer({"agent": "a", "state": [2.0, 0.0], "reward": 5.0})["status"] == "ALARM"
+    both = sessions.answer({"agent": "b", "state": [-2.0, 0.0], "intervene": True})
+    assert "taken over at step 0" in both["reason"]
+    assert "has no run" in sessions.answer({"agent": "c", "intervene": True})["reason"]

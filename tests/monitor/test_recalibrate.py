@@ -48,6 +48,8 @@ def test_renewed_p_follows_the_change() -> None:
     kept = MONITOR.recalibrate(better)
     renewed = MONITOR.recalibrate(better, renew_p=True)
     assert renewed.sizes == {"learn": 470, "assure": 150}
+    learn, assure = map(renewed.fitted.trained.fingerprints_of, ("learn", "assure"))
+    assert not np.isin(learn, assure).any()  # p must not depend on what assures it (M8)
     gaps = [
         abs(float(np.nanmean(m.evaluate(later, GOAL, resamples=2).p)) - GOAL.contains(
             later.outcomes, later.grid).mean())

@@ -52,8 +52,28 @@ def test_runs_that_were_under_way_at_the_alarm_are_left_out() -> None:
     assert upkeep.guard.reading.n == 2
 
 
+def test_it_recalibrates_on_the_runs_that_start_first_not_on_those_that_end_first() -> None:
+    upkeep, worse = Upkeep(MONITOR, episodes_needed=5), shifted(200, 3, -0.3)
+    for name in worse.ids.tolist():
+        upkeep.begin(name)
+    upkeep.observe(worse)
+    later = shifted(9, 4, -0.3)
+    for name in later.ids.tolist():
+        upkeep.begin(name)
+    assert upkeep.observe(later.take([8, 7, 4, 3, 2, 1])) == "restart"
+    assert upkeep.missing == 1
+    assert upkeep.withdraw(later.ids[0]) == "restart"  # it broke down, so the sixth counts
+    assert upkeep.observe(later.take([5])) == "exchangeable"
+    assert upkeep.monitor.fitted.assure.ids.tolist() == later.ids[1:6].tolist()
+    assert upkeep.guard.reading.n == 0  # the seventh is still under way
+    upkeep.observe(later.take([6]))
+    assert upkeep.guard.reading.n == 3
+
+
 def test_all_runs_are_announced_or_none() -> None:
     upkeep, _ = alarmed()
     upkeep.begin("one")
+    with pytest.raises(InputError, match="announced by begin and not observed, got 'other'"):
+        upkeep.withdraw("other")
     with pytest.raises(InputError, match="never began"):
         upkeep.observe(walks(1, seed=9))

@@ -241,7 +241,7 @@ def _parsed(line: str | None) -> dict[str, Any] | str:
         return "a line needs an object with agent, state and reward"
     if len(str(message.get("agent", ""))) > _LONGEST_NAME:
         return f"agent needs a name of at most {_LONGEST_NAME} characters"
-    if "state" not in message and not message.get("end"):
+    if not ("state" in message or message.get("end") or message.get("intervene")):
         return 'a line needs a "state", or "end": true'
     return message
 

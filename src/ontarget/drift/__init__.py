@@ -7,7 +7,7 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
     from ontarget.drift.change import Bias, Drift, DriftJudgement, Evidence
-    from ontarget.drift.follow import Following
+    from ontarget.drift.follow import Following, FollowingInterval
     from ontarget.drift.guard import DriftGuard
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "DriftReading",
     "Evidence",
     "Following",
+    "FollowingInterval",
     "HarmBet",
 ]
 
@@ -33,6 +34,7 @@ __getattr__, __dir__ = lazy_names(
         "DriftReading": "ontarget.drift.bets",
         "Evidence": "ontarget.drift.change",
         "Following": "ontarget.drift.follow",
+        "FollowingInterval": "ontarget.drift.follow",
         "HarmBet": "ontarget.drift.bets",
     },
 )

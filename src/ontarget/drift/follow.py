@@ -1,22 +1,31 @@
-"""An alarm that follows a process which keeps changing: its rate holds in the long run (M26)."""
+"""Alarms and intervals that follow a process which keeps changing: right in the long run (M26)."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import numpy as np
+
 from ontarget._arguments import whole_number
+from ontarget._grid import snap
+from ontarget._typing import FloatArray
 from ontarget._whole_file import write_whole
-from ontarget.conformal._levels import Level, exact_rate
+from ontarget.conformal._levels import Level, exact_level, exact_rate
+from ontarget.conformal.results import Interval
+from ontarget.drift.guard import NotedStep, check_guarded
+from ontarget.episodes import Episodes
 from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.fitted._kernels import P
+from ontarget.fitted.fitted import Fitted
 from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Assured, Trigger, clear_at
 from ontarget.live.watch import Watch
 
-__all__ = ["Following"]
+__all__ = ["Following", "FollowingInterval"]
 
 FOLLOW_FORMAT: Final = 1
 
@@ -57,11 +66,12 @@ class Following(AlarmRule):
         self, rate: Level = 0.05, *, threshold: float, pace: float = 0.02, for_steps: int = 1
     ) -> None:
         self.rate = float(exact_rate(rate))
-        for name, value in (("threshold", threshold), ("pace", pace)):
-            if not 0.0 <= value <= 1.0 or (name == "pace" and value == 0.0):
-                raise InputError(Argument(name), f" needs a number from 0 to 1, got {value!r}")
+        if not 0.0 <= threshold <= 1.0:
+            raise InputError(
+                Argument("threshold"), f" needs a number from 0 to 1, got {threshold!r}"
+            )
         self.threshold = float(threshold)
-        self.pace = float(pace)
+        self.pace = _checked_pace(pace)
         self.for_steps = whole_number("for_steps", for_steps, least=1)
         self.n = 0  # runs that met their target
         self.false_alarms = 0
@@ -121,7 +131,9 @@ class Following(AlarmRule):
             whole = 0 <= rule.false_alarms <= rule.n
             if not (whole and -rule.pace <= rule.threshold <= 1.0 + rule.pace):
                 raise ValueError(f"a threshold of {rule.threshold} after {rule.n} runs")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except OSError as error:
+            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: it holds no alarm that follows ({error})") from error
         if version != FOLLOW_FORMAT:
             raise ModelFileError(
@@ -129,3 +141,106 @@ class Following(AlarmRule):
                 "one"
             )
         return rule
+
+
+class FollowingInterval:
+    """Intervals at one step whose level follows the process; made by `GoalMonitor.follow_interval`.
+
+    An outcome outside its interval widens the next ones, one inside narrows them a little:
+    δ ← δ + pace · (missed share asked for − missed). So the share of outcomes that are missed comes
+    to what was asked for, whatever the process does: in the long run, and for no one run. The
+    widths come from the last runs, at first from the assure episodes.
+
+    Parameters
+    ----------
+    fitted
+        The monitor's contents.
+    level
+        The share of outcomes that should lie in their interval.
+    t, group
+        The step, and the number of the group.
+    pace
+        How far one miss moves the level.
+    window
+        From how many of the last runs the widths come.
+    """
+
+    def __init__(
+        self,
+        fitted: Fitted,
+        level: Level,
+        *,
+        t: int = 0,
+        group: int = 0,
+        pace: float = 0.02,
+        window: int = 200,
+    ) -> None:
+        check_guarded(fitted, t, group)
+        self._noted = NotedStep(fitted, t, group)
+        self._missed = self._delta = float(1 - exact_level(level))
+        self._pace = _checked_pace(pace)
+        ranks = fitted.at(t, group).ranks.values
+        most = whole_number("window", window, least=1)
+        some = np.unique(np.linspace(0, ranks.size - 1, min(most, ranks.size)).round())
+        self._scores = deque(np.abs(0.5 - ranks[some.astype(np.intp)]).tolist(), maxlen=most)
+        self.n = 0
+        self.misses = 0
+
+    @property
+    def share(self) -> float:
+        """The share of outcomes that lay outside their interval; NaN before the first."""
+        return self.misses / self.n if self.n else math.nan
+
+    @property
+    def within(self) -> float:
+        """How far that share can be from what was asked for, whatever the process does."""
+        if not self.n:
+            return 1.0
+        reach = max(self._missed, 1.0 - self._missed) + self._pace
+        return min(1.0, reach / (self._pace * self.n))
+
+    @property
+    def depth(self) -> float:
+        """How far from the middle of its law an outcome may lie: infinite for the whole line.
+
+        Below 0, the interval is empty.
+        """
+        if not 0.0 < self._delta < 1.0:
+            return math.inf if self._delta <= 0.0 else -1.0
+        n = len(self._scores)
+        k = math.ceil((1.0 - self._delta) * (n + 1))
+        return math.inf if k > n else sorted(self._scores)[k - 1]
+
+    def interval(self, states: FloatArray, behavior: FloatArray) -> Interval:
+        """One interval per run at the step, at the level that stands now."""
+        fitted, depth = self._noted.fitted, self.depth
+        so_far = snap(np.asarray(behavior, dtype=np.float64), fitted.grid)
+        if not 0.0 <= depth <= 0.5:
+            ends = np.full(so_far.shape, math.inf if depth > 0.0 else -math.inf)
+            return Interval(-ends, ends)
+        step = fitted.at(self._noted.t, self._noted.group)
+        X = step.inputs(np.asarray(states, dtype=np.float64), so_far)
+        low = step.quantile(X, 0.5 - depth, side="left")
+        high = step.quantile(X, 0.5 + depth, side="right")
+        found = step.outcomes(so_far, Interval(low, high))
+        return Interval(snap(found.lower, fitted.grid), snap(found.upper, fitted.grid))
+
+    def observe(self, episodes: Episodes) -> float:
+        """The share missed after these finished runs, in the order in which they started."""
+        noted = self._noted(episodes)
+        for name in episodes.ids.tolist():
+            if name in noted:
+                left, right = noted[name]
+                depth = self.depth
+                missed = not (left <= 0.5 + depth and right >= 0.5 - depth)
+                self.n += 1
+                self.misses += missed
+                self._delta += self._pace * (self._missed - missed)
+                self._scores.append(abs(0.5 - (left + right) / 2.0))
+        return self.share
+
+
+def _checked_pace(pace: float) -> float:
+    if not 0.0 < pace <= 1.0:
+        raise InputError(Argument("pace"), f" needs a number from 0 to 1, got {pace!r}")
+    return float(pace)

@@ -204,7 +204,9 @@ class DriftGuard:
         try:
             kept: dict[str, Any] = json.loads(Path(path).read_bytes())
             version, about = kept["format"], dict(kept["about"])
-        except (KeyError, TypeError, ValueError) as error:
+        except OSError as error:
+            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: it is no file that a guard was saved to") from error
         if version != GUARD_FORMAT:
             raise ModelFileError(

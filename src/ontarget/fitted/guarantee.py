@@ -46,6 +46,8 @@ class Threshold:
     The m episodes are those that met the target and those that were ``stopped``, each of which
     counts as one that met it and would have raised an alarm (M24). Where they have weights, the
     threshold is for a run of this ``weight``, and they are worth ``n_eff`` equal ones (M25).
+    ``others`` is where another assure set of this size would put the threshold in nine of ten
+    cases, as far as these episodes tell; None where they have weights.
     """
 
     value: float
@@ -56,6 +58,7 @@ class Threshold:
     stopped: int = 0
     weight: float | None = None
     n_eff: float | None = None
+    others: tuple[float, float] | None = None
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
         """The central range of the false-alarm rate given this assure set."""
@@ -133,7 +136,15 @@ def promised_threshold(
         m=m,
         confidence=None if confidence is None else float(exact_confidence(confidence)),
         stopped=stopped,
+        others=_others(kept, k, m, stopped),
     )
+
+
+def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, float]:
+    """The 5th and 95th percentiles of the k-th lowest of m scores drawn from these (M8)."""
+    places = np.ceil(m * betaincinv(k, m + 1 - k, np.array([0.05, 0.95]))).astype(np.intp)
+    low, high = kept[np.clip(places - stopped - 1, 0, kept.size - 1)].tolist()
+    return low, high
 
 
 def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:

@@ -101,19 +101,15 @@ class Sessions:
 
     def explain(self, agent: Hashable) -> Explanation:
         """Why an agent's p is what it is; see `Watch.explain`."""
-        watch = self._known(agent)
-        if isinstance(watch, GoalWatch):
-            raise InputError(
-                "a goal over several behaviors cannot be explained; ask about one of its targets"
-            )
-        return watch.explain()
+        return self._single(agent, "explained").explain()
+
+    def intervene(self, agent: Hashable) -> Outlook:
+        """An agent's outlook after somebody took its run over; see `Watch.intervene`."""
+        return self._single(agent, "marked as taken over").intervene()
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
-        watch = self._known(agent)
-        if isinstance(watch, GoalWatch):
-            raise InputError("a run that is held to a goal over several behaviors cannot be stored")
-        return watch.run_state
+        return self._single(agent, "stored").run_state
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state."""
@@ -131,8 +127,9 @@ class Sessions:
 
         A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
         or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
-        When the run is over it has ``"end": true`` instead of a state. The answer has the agent and
-        the fields of its `Outlook`, with null where a number is unknown. docs/live-protocol.md
+        When the run is over it has ``"end": true`` instead of a state. ``"intervene": true``, with
+        a state or alone, says that somebody takes the run over. The answer has the agent and the
+        fields of its `Outlook`, with null where a number is unknown. docs/live-protocol.md
         describes every field.
         """
         agent = str(message.get("agent", ""))
@@ -168,15 +165,27 @@ class Sessions:
             if known is None and message.get("group") is not None:
                 self._watch_of(agent, message.get("group"))
             return self.end(agent, reward, behavior=behavior)
-        if "state" not in message:
+        taken = bool(message.get("intervene"))
+        if "state" not in message and not taken:
             raise InputError('a message needs a "state", or "end": true')
-        return self.step(
-            agent,
-            _reading(message["state"]),
-            reward,
-            behavior=behavior,
-            group=message.get("group"),
-        )
+        if "state" in message:
+            found = self.step(
+                agent,
+                _reading(message["state"]),
+                reward,
+                behavior=behavior,
+                group=message.get("group"),
+            )
+        return self.intervene(agent) if taken else found
+
+    def _single(self, agent: Hashable, done: str) -> Watch:
+        """The watch of an agent whose run is held to a single target."""
+        watch = self._known(agent)
+        if isinstance(watch, GoalWatch):
+            raise InputError(
+                f"a run that is held to a goal over several behaviors cannot be {done}"
+            )
+        return watch
 
     def _watch_of(self, agent: Hashable, group: Any) -> Watch | GoalWatch:
         self._forget_some()

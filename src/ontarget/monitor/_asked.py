@@ -17,7 +17,9 @@ from ontarget._progress import progress_bar
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal.results import Interval
-from ontarget.drift.change import Drift, drift_of
+from ontarget.drift._comparing import drift_of
+from ontarget.drift.change import Drift
+from ontarget.drift.follow import FollowingInterval
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Behavior, Episodes, Schema
 from ontarget.episodes._judged import Reading
@@ -713,6 +715,20 @@ class Asked:
             group=self.fitted.group_of(group),
             resume=resume,
         )
+
+    def follow_interval(
+        self,
+        level: Level,
+        *,
+        t: int = 0,
+        pace: float = 0.02,
+        window: int = 200,
+        group: Any = None,
+    ) -> FollowingInterval:
+        """Intervals at step t for a process that keeps changing; see `FollowingInterval` (M26)."""
+        self._refuse_weighted_guard()
+        found = self.fitted.group_of(group)
+        return FollowingInterval(self.fitted, level, t=t, group=found, pace=pace, window=window)
 
     def _refuse_weighted_guard(self) -> None:
         self.fitted.refuse_weights(

@@ -290,7 +290,8 @@ class GoalMonitor(Asked):
         renew_p
             By default p is as it was, and every new episode assures. True takes half of them, by a
             hash of their ids, to learn anew how p of a target is corrected; the other half assures.
-            Then p follows the change, and half as many episodes promise.
+            Then p follows the change, and half as many episodes promise. With ``preset="paper"`` p
+            comes from ranks, so half of them always renew it.
         seed
             The seed of that choice, and of draws between tied ranks.
 

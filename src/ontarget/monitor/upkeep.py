@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final, Unpack
 
 from ontarget._arguments import whole_number
@@ -24,9 +25,9 @@ class Upkeep:
 
     Finished runs go to a drift guard. Its alarm ends the old regime. From then on runs that
     **started** after the alarm are collected, and those that were under way are left out: using
-    runs from before the alarm would break every promise. With enough of them, `monitor` is the
-    recalibrated one, with a new guard. In between, watches say that they are in the regime
-    ``"restart"``: they still work, and promise nothing.
+    runs from before the alarm would break every promise. Once the first of them, by their start,
+    are all over, `monitor` is the recalibrated one, with a new guard. In between, watches say that
+    they are in the regime ``"restart"``: they still work, and promise nothing.
 
     Parameters
     ----------
@@ -69,11 +70,11 @@ class Upkeep:
         self._options: dict[str, Any] = {"level": level, "t": t}
         self._renew_p = renew_p
         self._announced = False
-        self._fresh: dict[object, None] = {}  # begun after the alarm, not yet over, by start
-        self._under_way: set[object] = set()  # begun before it
+        self._under_way: set[object] = set()  # begun while nothing had alarmed, not yet over
+        # Begun after the alarm, by start; None until they are over.
+        self._fresh: dict[object, Episodes | None] = {}
         self.monitor = monitor
         self.guard: DriftGuard = monitor.drift_guard(**self._options)
-        self.collected: list[Episodes] = []
 
     @property
     def regime(self) -> str:
@@ -83,7 +84,13 @@ class Upkeep:
     @property
     def missing(self) -> int:
         """How many more runs the next monitor needs; 0 while no alarm was raised."""
-        return self._needed - sum(map(len, self.collected)) if self.regime == RESTART else 0
+        over = sum(one is not None for one in self._first)
+        return self._needed - over if self.regime == RESTART else 0
+
+    @property
+    def _first(self) -> list[Episodes | None]:
+        """The runs to recalibrate on: those that started first, not those that ended first."""
+        return list(islice(self._fresh.values(), self._needed))
 
     def watch(self, target: Target, **options: Unpack[AlarmOptions]) -> Watch:
         """A watch of the present monitor, which says what regime it is in."""
@@ -100,6 +107,21 @@ class Upkeep:
             self.guard.begin(episode_id)
             self._under_way.add(episode_id)
 
+    def withdraw(self, episode_id: object) -> str:
+        """The regime after an announced run was taken back, because it will not be observed."""
+        if self.regime != RESTART:
+            self.guard.withdraw(episode_id)
+        elif episode_id not in self._under_way:
+            if episode_id not in self._fresh or self._fresh[episode_id] is not None:
+                raise InputError(
+                    "withdraw needs an episode that was announced by begin and not observed, got "
+                    f"{episode_id!r}"
+                )
+            del self._fresh[episode_id]
+            self._recalibrate()
+        self._under_way.discard(episode_id)
+        return self.regime
+
     def observe(self, episodes: Episodes) -> str:
         """The regime after these finished runs, in the order in which they started."""
         for i in range(len(episodes)):
@@ -108,21 +130,27 @@ class Upkeep:
 
     def _observe(self, one: Episodes) -> None:
         (name,) = one.ids.tolist()
+        started_before = name in self._under_way
+        self._under_way.discard(name)
         if self.regime != RESTART:
-            self._under_way.discard(name)
             self.guard.observe(one)
+        elif not started_before:
+            if self._announced and name not in self._fresh:
+                raise InputError(f"episode {name!r} never began; announce all with begin, or none")
+            self._fresh[name] = one
+            self._recalibrate()
+
+    def _recalibrate(self) -> None:
+        """Go on with a new monitor, once enough runs are over."""
+        if self.missing:
             return
-        if name in self._under_way:
-            self._under_way.discard(name)  # it started before the alarm
-            return
-        if self._announced and name not in self._fresh:
-            raise InputError(f"episode {name!r} never began; announce all with begin, or none")
-        self._fresh.pop(name, None)
-        self.collected.append(one)
-        if not self.missing:
-            together = Episodes.concat(self.collected)
-            self.monitor = self.monitor.recalibrate(together, renew_p=self._renew_p)
-            self.guard = self.monitor.drift_guard(**self._options)
-            for waiting in self._fresh:
-                self.guard.begin(waiting)
-            self._under_way, self._fresh, self.collected = set(self._fresh), {}, []
+        first, later = self._first, list(self._fresh.items())[self._needed :]
+        together = Episodes.concat([one for one in first if one is not None])
+        self.monitor = self.monitor.recalibrate(together, renew_p=self._renew_p)
+        self.guard = self.monitor.drift_guard(**self._options)
+        self._fresh = {}
+        for name, _ in later:
+            self.begin(name)
+        for _, one in later:
+            if one is not None:
+                self._observe(one)

@@ -9,6 +9,7 @@ from ontarget._numerals import percent
 from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.evaluation import AlarmQuality, Estimate
 from ontarget.report._facts import Facts, p_in_words
+from ontarget.report.measured import RaisedAlarms
 
 __all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
 
@@ -114,11 +115,25 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
         f"{_percent(quality.false_alarms.value)} false alarms{promised}"
     ]
+    lines += [f"{_GAP}{one}" for one in _luck(facts.alarms)]
     if not quality.detections.n:
         return [*lines, "failures   none"]
     lines.append(f"failures   {failures_in_words(quality)}")
     more = (lead_in_words(quality), late_in_words(quality), past_the_end(facts, told))
     return [*lines, *(f"{_GAP}{one}" for one in more if one)]
+
+
+def _luck(alarms: RaisedAlarms) -> list[str]:
+    """Where other assure episodes would have put the threshold; nothing where they agree."""
+    behind = [one.promised or one.measured for one in alarms.triggers]
+    found = [one.others for one in behind if one is not None and one.others is not None]
+    if not found:
+        return []
+    told = [(f"{low:.3g}", f"{high:.3g}") for low, high in found]
+    if all(low == high for low, high in told):
+        return []
+    ends = ", ".join(f"{low} to {high}" for low, high in told)
+    return [f"another recording of this size would put the threshold at {ends}"]
 
 
 def past_the_end(facts: Facts, told: Told = str) -> str:

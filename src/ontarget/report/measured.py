@@ -14,7 +14,8 @@ from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
-from ontarget.drift.change import Drift, drift_of
+from ontarget.drift._comparing import drift_of
+from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
 from ontarget.errors import CalibrationError, EpisodesError
