@@ -95,14 +95,14 @@ def test_a_network_is_tried_where_pytorch_is_installed(
     installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_choosing, "find_spec", lambda name: object() if installed else None)
-    assert ("network" in candidates()) == installed
-    assert {"stacked", "forest", "boosted", "regression"} <= candidates().keys()
+    assert ("quantile_network" in candidates()) == installed
+    assert {"stacked_forest", "boosted_quantiles"} < candidates().keys()
 
 
 def test_a_name_stands_for_a_model_with_its_defaults() -> None:
-    monitor = GoalMonitor("regression").fit(walks(60), progress=False)
+    monitor = GoalMonitor("distribution_regression").fit(walks(60), progress=False)
     assert isinstance(monitor.fitted.models[0], DistributionRegression)
-    with pytest.raises(InputError, match=r"auto or one of stacked, .*, got 'forst'"):
+    with pytest.raises(InputError, match=r"model needs one of auto, .*, got 'forst'"):
         GoalMonitor("forst").fit(walks(60), progress=False)
 
 

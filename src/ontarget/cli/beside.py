@@ -48,7 +48,7 @@ def study(
     model: Annotated[
         str,
         typer.Option(
-            help="The monitor's model: default, paper, or a kind such as quantile_forest.",
+            help="The monitor's model: default, paper, auto, or a kind such as quantile_forest.",
             metavar="NAME",
         ),
     ] = "default",
@@ -126,16 +126,16 @@ def _monitor(model: str, group: str | None, reward_bounds: str | None) -> GoalMo
     """An unfitted monitor with this model."""
     from ontarget import GoalMonitor
     from ontarget.errors import InputError
-    from ontarget.models.registry import kinds, model_of_kind
+    from ontarget.models.registry import kinds
 
     bounds = bounds_of(reward_bounds)
     if model in ("default", "paper"):
         preset = cast(Literal["default", "paper"], model)
         return GoalMonitor(preset=preset, group=group, reward_bounds=bounds)
-    if model not in kinds():
-        known = ", ".join(("default", "paper", *kinds()))
+    if model not in ("auto", *kinds()):
+        known = ", ".join(("default", "paper", "auto", *kinds()))
         raise InputError(f"--model needs one of {known}, got {model!r}")
-    return GoalMonitor(model_of_kind(model)(), group=group, reward_bounds=bounds)
+    return GoalMonitor(model, group=group, reward_bounds=bounds)
 
 
 def _asked(recorded: Episodes, found: Study) -> str:

@@ -88,8 +88,8 @@ def fit(
     model: Annotated[
         str | None,
         typer.Option(
-            help="auto: the one that tells held-out outcomes best. Or stacked, the default, "
-            "forest, boosted, network, regression.",
+            help="auto: the kind of model that tells held-out outcomes best; or a kind such as "
+            "boosted_quantiles.",
             metavar="NAME",
         ),
     ] = None,

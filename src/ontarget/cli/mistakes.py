@@ -50,7 +50,7 @@ _OPTIONS: Final = frozenset(
             "for_steps",
             "clear_above",
         ),
-        *("reward_bounds", "ruled_out", "assure", "splits"),
+        *("reward_bounds", "ruled_out", "assure", "splits", "model"),
         *("success_rate", "accuracy", "level"),
     )
 )

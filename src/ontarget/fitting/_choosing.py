@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -15,35 +14,34 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.choices import ModelTrial
+from ontarget.models.registry import kinds, model_of_kind
 
-__all__ = ["MODELS", "best_model", "candidates", "model_named"]
+__all__ = ["best_model", "candidates", "model_named"]
 
-# Every model that has a name, and where its class is; the first is the default.
-MODELS: Final[Mapping[str, str]] = {
-    "stacked": "ontarget.models.stacked.estimator:StackedForest",
-    "forest": "ontarget.models.forest.estimator:QuantileForest",
-    "boosted": "ontarget.models.boosted.estimator:BoostedQuantiles",
-    "network": "ontarget.models.network.estimator:QuantileNetwork",
-    "regression": "ontarget.models.regression.estimator:DistributionRegression",
-}
+# The kinds that are tried; the first is the default.
+_TRIED: Final = (
+    "stacked_forest",
+    "quantile_forest",
+    "boosted_quantiles",
+    "quantile_network",
+    "distribution_regression",
+)
 # Chosen by so many episodes at most; with fewer than the least, chance would choose.
 _MOST_EPISODES, _FEWEST_EPISODES = 2_000, 100
 
 
-def model_named(name: str) -> Any:
-    """An unfitted model of this name, with its own defaults."""
-    if name not in MODELS:
-        raise InputError(
-            Argument("model"), f" needs auto or one of {', '.join(MODELS)}, got {name!r}"
-        )
-    module, own = MODELS[name].split(":")
-    return getattr(import_module(module), own)()
+def model_named(kind: str) -> Any:
+    """An unfitted model of this kind, with its own defaults."""
+    if kind not in kinds():
+        known = ", ".join(("auto", *kinds()))
+        raise InputError(Argument("model"), f" needs one of {known}, got {kind!r}")
+    return model_of_kind(kind)()
 
 
 def candidates() -> dict[str, Any]:
-    """The unfitted models that are tried, by name; the network only where PyTorch is installed."""
-    names = [name for name in MODELS if name != "network" or find_spec("torch") is not None]
-    return {name: model_named(name) for name in names}
+    """The unfitted models that are tried, by kind; the network only where PyTorch is installed."""
+    here = [one for one in _TRIED if one != "quantile_network" or find_spec("torch") is not None]
+    return {kind: model_named(kind) for kind in here}
 
 
 def best_model(
@@ -59,7 +57,7 @@ def best_model(
     episode, in units of the outcomes' own spread. Few episodes keep the default.
     """
     if len(learn) < _FEWEST_EPISODES:
-        return model_named(next(iter(MODELS))), ()
+        return model_named(_TRIED[0]), ()
     order = np.argsort(keyed_hash(learn.keys, seed, "model"), kind="stable")
     some, tried = learn.take(np.sort(order[:_MOST_EPISODES])), candidates()
     found: dict[str, FloatArray] = {}

@@ -41,9 +41,9 @@ class GoalMonitor(Asked):
     model
         An unfitted conditional distribution: one of `ontarget.models`, a scikit-learn pipeline that
         ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. By default
-        the preset chooses it. Or a name: ``"stacked"``, ``"forest"``, ``"boosted"``, ``"network"``
-        or ``"regression"``, and ``"auto"`` for the one of these that tells the outcomes of learning
-        episodes best that it has not seen.
+        the preset chooses it. Or a kind by its name, such as ``"boosted_quantiles"``. ``"auto"``
+        tries several kinds and takes the one that best tells the outcomes of learning episodes that
+        it has not seen.
     preset
         ``"default"``: long, overlapping blocks of steps each have a `StackedForest`, and every step
         blends two of them (M16). ``"paper"``: one plain forest per step, as in the paper, with

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._keyed import keyed_uniform, keys_of
+from ontarget._keyed import keyed_uniform
 from ontarget._readonly import read_only
-from ontarget._splitmix import mix
-from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.models._stored import require
 from ontarget.models.base import TrainingRows
 from ontarget.models.guided._guides import GuidePlan, fit_guides, folds_of_guides
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 from ontarget.models.ranked._law_kernel import RankedOutcomes
+from ontarget.models.ranked._levels import row_keys
 from ontarget.models.ranked._ranks import Ranked, learned_ranks
 from ontarget.models.stacked._shift import (
     NO_SHIFT,
@@ -136,16 +136,10 @@ def boosted_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> tuple[B
 
 def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> FloatArray:
     """A rank within each row's span, drawn by the row's key, as log odds."""
-    within = keyed_uniform(_row_keys(rows), seed[0], *seed[1:], "rank")
+    within = keyed_uniform(row_keys(rows), seed[0], *seed[1:], "rank")
     rank = ranked.low + within * (ranked.high - ranked.low)
     odds: FloatArray = np.log(rank / (1.0 - rank))
     return odds
-
-
-def _row_keys(rows: TrainingRows) -> KeyArray:
-    """A key of each row's episode and step; without ids, of its place in the canonical order."""
-    own = keys_of(rows.episodes) if rows.keys is None else rows.keys[rows.episodes]
-    return mix(own ^ keys_of(rows.step_labels)[rows.steps])
 
 
 def _last_guide(guides: Guides, rows: FloatArray) -> FloatArray:

@@ -26,6 +26,8 @@ _MOST_HELD_OUT = 4096
 # An epoch has about so many batches, as far as their size allows.
 _BATCHES, _SMALLEST_BATCH, _LARGEST_BATCH = 64, 32, 512
 _DECAY = 1e-4
+# The rate rises during this share of the steps, which takes at least so many of them.
+_RISING, _FEWEST_STEPS = 0.1, 20
 
 
 class Examples(NamedTuple):
@@ -88,15 +90,6 @@ def _one_thread(torch: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _rates(n_batches: int) -> list[float]:
-    """The rate of each batch as a share of the largest: up within a tenth of them, then to 0."""
-    rising = max(1, n_batches // 10)
-    return [
-        min(1.0, (k + 1) / rising) * 0.5 * (1.0 + math.cos(math.pi * k / n_batches))
-        for k in range(n_batches + 1)
-    ]
-
-
 class _Training:
     """Networks in training: parameters, data and generator."""
 
@@ -120,8 +113,10 @@ class _Training:
         batch = min(max(n_rows // _BATCHES, _SMALLEST_BATCH), _LARGEST_BATCH, n_rows)
         n_batches = n_rows // batch
         optimiser = torch.optim.AdamW(self._parameters, lr=rules.rate, weight_decay=_DECAY)
-        rates = _rates(rules.max_epochs * n_batches)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: rates[k])
+        n_steps = max(rules.max_epochs * n_batches, _FEWEST_STEPS)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, rules.rate, total_steps=n_steps, pct_start=_RISING
+        )
         best, least = [one.detach().clone() for one in self._parameters], self._held_out_loss()
         since = torch.zeros(len(self._seen))
         for epoch in range(rules.max_epochs):

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._keyed import keyed_hash
+from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget._splitmix import mix
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 
-__all__ = ["Outcomes", "cut_outcomes", "folds_of", "levels_by_node"]
+__all__ = ["Outcomes", "cut_outcomes", "folds_of", "levels_by_node", "row_keys"]
 
 # Of many outcomes, so many of the outermost on each side are kept one by one.
 _OUTERMOST = 20
@@ -96,6 +97,13 @@ def levels_by_node(
             found[k, node] = np.log((before[:-1] + 0.5) / (after + 0.5))
     # Whatever a logarithm rounds to, levels never fall.
     return np.maximum.accumulate(found, axis=2)
+
+
+def row_keys(rows: TrainingRows) -> KeyArray:
+    """A key of each row's episode and step; without ids, of its place in the canonical order."""
+    if rows.keys is None:
+        return keys_of(np.arange(rows.y.size))
+    return mix(rows.keys[rows.episodes] ^ keys_of(rows.step_labels)[rows.steps])
 
 
 def _kept_values(atoms: BoolArray, mass: FloatArray, most: int) -> IndexArray:

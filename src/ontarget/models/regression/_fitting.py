@@ -8,14 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._keyed import keyed_hash, keyed_uniform, keys_of
+from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._readonly import read_only
-from ontarget._splitmix import mix
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.models.base import TrainingRows
 from ontarget.models.ranked._columns import times_of
-from ontarget.models.ranked._levels import Outcomes, cut_outcomes, folds_of, levels_by_node
+from ontarget.models.ranked._levels import (
+    Outcomes,
+    cut_outcomes,
+    folds_of,
+    levels_by_node,
+    row_keys,
+)
 from ontarget.models.regression._columns import Encoding, choose_columns
 from ontarget.models.regression._law_kernel import (
     GLOBALS,
@@ -172,7 +177,7 @@ def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) ->
     is preferred.
     """
     n_rows, n_cuts = rows.y.size, outcomes.support.values.size - 1
-    seed, keys = plan.seed, _row_keys(rows)
+    seed, keys = plan.seed, row_keys(rows)
     kept = np.arange(n_rows)
     if n_rows > plan.max_rows:
         hashed = keyed_hash(keys, seed[0], *seed[1:], "row")
@@ -195,13 +200,6 @@ def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) ->
     asked, cut = np.tile(kept, n_draws), np.concatenate(cuts)
     weights = outcomes.weight[asked] / n_draws
     return _Asked(asked, cut, outcomes.ranks[asked] < cut, weights)
-
-
-def _row_keys(rows: TrainingRows) -> KeyArray:
-    """A key of each row's episode and step; without ids, of its place in the canonical order."""
-    if rows.keys is None:
-        return keys_of(np.arange(rows.y.size))
-    return mix(rows.keys[rows.episodes] ^ keys_of(rows.step_labels)[rows.steps])
 
 
 def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyArray) -> Problem:
