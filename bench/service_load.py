@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+
 from service_runs import HORIZON, TARGET, message, write_model
 
 ECHO = """

@@ -33,6 +33,7 @@ Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 _ATTEMPTS: Final = 8  # times that other workers may come first, before the agent is asked to wait
 _NO_STATE: Final = 'a step needs a "state", or "end": true'
 QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
+_UNMARKED: Final = msgspec.msgpack.encode([None] * QUARTERS)
 _encoder: Final = msgspec.json.Encoder()
 _NAMES: Final = tuple(status.name for status in Status)
 
@@ -227,7 +228,7 @@ class Engine:
             return _problem(message, 422, "cannot begin", str(error))
         stored = StoredRun(
             number=0, id=key, agent=message.agent, run=message.run, contract=held.id, target=target,
-            started_at=at, next=0, state=b"", last=0, status="PENDING", alarmed=0, marks=b"",
+            started_at=at, next=0, state=b"", last=0, status="PENDING", alarmed=0, marks=_UNMARKED,
             intervened_at=None, updated_at=at, ended_at=None, met=None,
         )  # fmt: skip
         if message.agent not in self._agents:
@@ -329,12 +330,13 @@ class Engine:
             quarter, rest = divmod(stored.next * QUARTERS, horizon)
             if rest < QUARTERS and quarter < QUARTERS and not ended:
                 run.marks[quarter] = row[0]
+                stored.marks = msgspec.msgpack.encode(run.marks)
             if one.message.intervened and stored.intervened_at is None:
                 stored.intervened_at = stored.next
             stored.next += 1
             stored.state = msgspec.msgpack.encode(vars(state))
             stored.status, stored.alarmed = status, int(bool(run.alarm))
-            stored.marks, stored.updated_at = msgspec.msgpack.encode(run.marks), batch.at
+            stored.updated_at = batch.at
             if ended:
                 stored.ended_at = batch.at
                 stored.met = int(row[0]) if status == "DONE" else None
