@@ -15,6 +15,7 @@ import numpy as np
 
 from ontarget.errors import OntargetError, StoreError
 from ontarget.live import FleetWatch, Outlooks, RunState, Status
+from ontarget.live.runs import numbers_or_none
 from ontarget.service.contracts import Held, HeldContracts
 from ontarget.service.messages import (
     Answer,
@@ -291,7 +292,7 @@ class Engine:
                 outlooks.assurance,
             ]
         )
-        rows = np.where(np.isnan(numbers), None, numbers).tolist()
+        rows = numbers_or_none(numbers)
         counts, statuses = outlooks.n.tolist(), outlooks.status.tolist()
         said = datetime.fromtimestamp(batch.at, UTC).isoformat(timespec="milliseconds")
         shown = said.replace("+00:00", "Z")
@@ -384,7 +385,7 @@ def _stepped(
     rewards = [
         (math.nan if one.step else 0.0) if one.reward is None else one.reward for one in messages
     ]
-    behavior = [one.behavior for one in messages] if told else None
+    behavior = np.array([one.behavior for one in messages], dtype=np.float64) if told else None
     if ends:
         return fleet.end(rewards, agents=keys, behavior=behavior)
     states = [_reading(one.state) for one in messages]
