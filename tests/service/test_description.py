@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 
 from ontarget.service import ContractSpec, Limits, Service, create_app
 
+EXAMPLES = 1_000  # of each endpoint
 
-@pytest.mark.parametrize("examples", [pytest.param(3), pytest.param(900, marks=pytest.mark.slow)])
-def test_no_generated_call_is_an_error_500(examples: int, model: Path, tmp_path: Path) -> None:
+
+@pytest.mark.slow
+def test_no_generated_call_is_an_error_500(model: Path, tmp_path: Path) -> None:
     spec = ContractSpec(name="walk", model=str(model), target="0:", false_alarm_rate=0.2)
     service = Service(
         str(tmp_path / "one.db"), [spec], models=tmp_path / "models", limits=Limits(streams=0)
@@ -25,16 +27,16 @@ def test_no_generated_call_is_an_error_500(examples: int, model: Path, tmp_path:
         described = client.get("/v1/openapi.json").json()
         schema = schemathesis.openapi.from_dict(described)
         for operation in schema.get_all_operations():
-            calls += called(operation.ok(), client, examples)
-    assert calls >= examples * 10
+            calls += called(operation.ok(), client)
+    assert calls >= 5_000  # endpoints without parameters are called once
 
 
-def called(operation: Any, client: TestClient, examples: int) -> int:
+def called(operation: Any, client: TestClient) -> int:
     """How many calls of one endpoint were made; an error 500 fails the test."""
     made = 0
 
     @settings(
-        max_examples=examples, database=None, suppress_health_check=list(HealthCheck), deadline=None
+        max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck), deadline=None
     )
     @given(case=operation.as_strategy())
     def call(case: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -141,21 +142,19 @@ def serve(
             export=export,
             migrate=migrate,
         )
-    if new_token is not None:
-        typer.echo(service.tokens.create(new_token.split(","), at=service.clock()))
-        service.close()
-        return
-    _say(service)
-    if check:
-        service.close()
-        return
-    serve_on(
-        service,
-        host=host,
-        port=port,
-        reread=None if contracts is None else lambda: _asked(alone, contracts)[0],
-        started=lambda: typer.echo(f"listening on http://{host}:{port}"),
-    )
+    with closing(service):
+        if new_token is not None:
+            typer.echo(service.tokens.create(new_token.split(","), at=service.clock()))
+            return
+        _say(service)
+        if not check:
+            serve_on(
+                service,
+                host=host,
+                port=port,
+                reread=None if contracts is None else lambda: _asked(alone, contracts)[0],
+                started=lambda: typer.echo(f"listening on http://{host}:{port}"),
+            )
 
 
 def _asked(

@@ -206,11 +206,11 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._client is None:
             return
         more: dict[str, Any] = {} if behavior is None else {"behavior": behavior}
-        at = self._agent, self._run, self._t
+        agent, run, t = self._agent, self._run, self._t
         if state is None:
-            self._client.end(*at, reward, **more)
+            self._client.end(agent, run, t, reward, **more)
         else:
-            self._client.step(*at, state, reward, **more)
+            self._client.step(agent, run, t, state, reward, **more)
 
     def _told(self, info: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
         # An alarm stands while nothing is known, so it is not told again afterwards.

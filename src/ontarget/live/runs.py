@@ -17,7 +17,7 @@ from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.outlook import Status
 
-__all__ = ["RUN_FORMAT", "RunState", "RunTable"]
+__all__ = ["RUN_FORMAT", "RunState", "RunTable", "numbers_or_none"]
 
 RUN_FORMAT: Final = 1
 _TEXTS: Final = ("group", "target", "text", "regime")
@@ -154,8 +154,8 @@ class RunTable:
         self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
     ) -> list[RunState]:
         """Some rows as values; ``groups`` and ``readings`` are theirs, one per row."""
-        whole, real = self.whole[rows].tolist(), _numbers(self.real[rows])
-        read = _numbers(readings)
+        whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
+        read = numbers_or_none(readings)
         return [
             RunState(
                 step=counts[k.T],
@@ -206,9 +206,12 @@ class RunTable:
             self.texts.pop(row, None)
 
 
-def _numbers(values: FloatArray) -> list[Any]:
+def numbers_or_none(values: FloatArray) -> list[list[Any]]:
     """Rows of numbers, with None for NaN."""
-    return [[None if value != value else value for value in row] for row in values.tolist()]
+    found = values.astype(np.object_)
+    found[np.isnan(values)] = None
+    rows: list[list[Any]] = found.tolist()
+    return rows
 
 
 def _float(value: float | None) -> float:

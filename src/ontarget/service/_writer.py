@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeAlias
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 from ontarget.errors import ServiceError, StoreError
 from ontarget.service.engine import Engine, Reply
@@ -16,8 +18,15 @@ __all__ = ["BusyError", "Writer"]
 
 _TOGETHER: Final = 4_000  # steps of one transaction, about: more would keep the first one waiting
 
-_Steps: TypeAlias = tuple[Sequence[StepMessage], "Future[list[Reply]]"]
-_Job: TypeAlias = tuple[Callable[[], Any], "Future[Any]"]
+
+class _Steps(NamedTuple):
+    messages: Sequence[StepMessage]
+    found: Future[list[Reply]]
+
+
+class _Job(NamedTuple):
+    work: Callable[[], Any]
+    found: Future[Any]
 
 
 class BusyError(ServiceError):
@@ -44,6 +53,7 @@ class Writer:
         self._waiting = 0
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[_Steps | _Job | None] = queue.SimpleQueue()
+        self._held: deque[_Job | None] = deque()  # came while steps were gathered
         self._thread = threading.Thread(target=self._work, name="ontarget writer", daemon=True)
         self._closed = False
         self._thread.start()
@@ -57,7 +67,7 @@ class Writer:
                 raise BusyError(f"{self._waiting:,} steps are waiting to be written; send again")
             self._waiting += len(messages)
         found: Future[list[Reply]] = Future()
-        self._jobs.put((messages, found))
+        self._jobs.put(_Steps(messages, found))
         return found
 
     def run(self, work: Callable[[], Any]) -> Future[Any]:
@@ -66,7 +76,7 @@ class Writer:
             if self._closed:
                 raise BusyError("the service is shutting down")
         found: Future[Any] = Future()
-        self._jobs.put((work, found))
+        self._jobs.put(_Job(work, found))
         return found
 
     def close(self) -> None:
@@ -77,31 +87,29 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        held: _Steps | _Job | None = None
-        while True:
-            job = self._jobs.get() if held is None else held
-            held = None
-            if job is None:
-                return
-            if callable(job[0]):
-                _settle([job[1]], lambda work=job[0]: [work()])
+        while (job := self._next()) is not None:
+            if isinstance(job, _Job):
+                work = job.work
+                _settle([job.found], lambda work=work: [work()])  # type: ignore[misc]
                 self._committed()
-                continue
-            together: list[_Steps] = [job]  # type: ignore[list-item]  # not callable: steps
-            size = len(job[0])
+            else:
+                self._take(job)
+
+    def _next(self) -> _Job | list[_Steps] | None:
+        """The next job, or all steps that wait; None at the end."""
+        first = self._held.popleft() if self._held else self._jobs.get()
+        if not isinstance(first, _Steps):
+            return first
+        together, size = [first], len(first.messages)
+        with suppress(queue.Empty):
             while size < _TOGETHER:
-                try:
-                    more = self._jobs.get_nowait()
-                except queue.Empty:
+                more = self._jobs.get_nowait()
+                if not isinstance(more, _Steps):
+                    self._held.append(more)
                     break
-                if more is None or callable(more[0]):
-                    held = more
-                    if more is None:
-                        self._jobs.put(None)
-                    break
-                together.append(more)  # type: ignore[arg-type]  # as above
-                size += len(more[0])
-            self._take(together)
+                together.append(more)
+                size += len(more.messages)
+        return together
 
     def _take(self, together: list[_Steps]) -> None:
         futures = [found for _, found in together]

@@ -15,6 +15,7 @@ import numpy as np
 
 from ontarget.errors import OntargetError, StoreError
 from ontarget.live import FleetWatch, Outlooks, RunState, Status
+from ontarget.live.runs import numbers_or_none
 from ontarget.service.contracts import Held, HeldContracts
 from ontarget.service.messages import (
     Answer,
@@ -33,6 +34,7 @@ Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 _ATTEMPTS: Final = 8  # times that other workers may come first, before the agent is asked to wait
 _NO_STATE: Final = 'a step needs a "state", or "end": true'
 QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
+_UNMARKED: Final = msgspec.msgpack.encode([None] * QUARTERS)
 _encoder: Final = msgspec.json.Encoder()
 _NAMES: Final = tuple(status.name for status in Status)
 
@@ -227,7 +229,7 @@ class Engine:
             return _problem(message, 422, "cannot begin", str(error))
         stored = StoredRun(
             number=0, id=key, agent=message.agent, run=message.run, contract=held.id, target=target,
-            started_at=at, next=0, state=b"", last=0, status="PENDING", alarmed=0, marks=b"",
+            started_at=at, next=0, state=b"", last=0, status="PENDING", alarmed=0, marks=_UNMARKED,
             intervened_at=None, updated_at=at, ended_at=None, met=None,
         )  # fmt: skip
         if message.agent not in self._agents:
@@ -290,7 +292,7 @@ class Engine:
                 outlooks.assurance,
             ]
         )
-        rows = np.where(np.isnan(numbers), None, numbers).tolist()
+        rows = numbers_or_none(numbers)
         counts, statuses = outlooks.n.tolist(), outlooks.status.tolist()
         said = datetime.fromtimestamp(batch.at, UTC).isoformat(timespec="milliseconds")
         shown = said.replace("+00:00", "Z")
@@ -329,12 +331,13 @@ class Engine:
             quarter, rest = divmod(stored.next * QUARTERS, horizon)
             if rest < QUARTERS and quarter < QUARTERS and not ended:
                 run.marks[quarter] = row[0]
+                stored.marks = msgspec.msgpack.encode(run.marks)
             if one.message.intervened and stored.intervened_at is None:
                 stored.intervened_at = stored.next
             stored.next += 1
             stored.state = msgspec.msgpack.encode(vars(state))
             stored.status, stored.alarmed = status, int(bool(run.alarm))
-            stored.marks, stored.updated_at = msgspec.msgpack.encode(run.marks), batch.at
+            stored.updated_at = batch.at
             if ended:
                 stored.ended_at = batch.at
                 stored.met = int(row[0]) if status == "DONE" else None
@@ -382,7 +385,7 @@ def _stepped(
     rewards = [
         (math.nan if one.step else 0.0) if one.reward is None else one.reward for one in messages
     ]
-    behavior = [one.behavior for one in messages] if told else None
+    behavior = np.array([one.behavior for one in messages], dtype=np.float64) if told else None
     if ends:
         return fleet.end(rewards, agents=keys, behavior=behavior)
     states = [_reading(one.state) for one in messages]

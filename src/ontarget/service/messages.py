@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -83,7 +84,7 @@ class Problem(msgspec.Struct, omit_defaults=True, frozen=True):
     step: int | None = None
 
 
-_payloads: Final = msgspec.msgpack.Encoder(order="sorted")
+_payloads: Final = msgspec.msgpack.Encoder(order="deterministic")  # names of features in order
 
 
 def payload_of(message: StepMessage) -> bytes:
@@ -97,6 +98,7 @@ def read_payload(payload: bytes) -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=100_000)  # asked at every step
 def run_id(agent: str, run: str) -> str:
     """The id of a run in addresses: 24 digits that its agent and name give.
 

@@ -124,11 +124,15 @@ class Service:
         self.writer = Writer(
             self.engine, most_waiting=self.limits.waiting, committed=self._committed
         )
+        self._closed = False
         self._ready_lock = threading.Lock()
         self._readied: tuple[float, str] = (float("-inf"), "")
 
     def close(self) -> None:
-        """Write what is waiting, then close."""
+        """Write what is waiting, then close; closing twice does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self.writer.close()
         self.store.close()
 

@@ -180,7 +180,7 @@ class Courier:
                 "AND e.id < o.id) ORDER BY due_at LIMIT ?",
                 (now, _AT_ONCE),
             )
-            found = [_Message(*row[:3], bytes(row[3]), *row[4:]) for row in rows]
+            found = [_Message(*row)._replace(body=bytes(row[3])) for row in rows]
             return [
                 one
                 for one in found

@@ -71,7 +71,6 @@ class Api:
 
     def endpoints(self) -> list[Endpoint]:
         """All of them."""
-        admin = {"scope": "admin"}
         return [
             Endpoint(
                 "POST", "/v1/steps", self.steps, "Report steps: one, an array, or NDJSON.",
@@ -92,11 +91,11 @@ class Api:
                      "What moved p in a run's last step, and the recorded runs it rests on.",
                      gives=(dict[str, Any],)),
             Endpoint("DELETE", "/v1/runs/{id}", self.delete_run, "Delete a run.",
-                     gives=(views.Deleted,), **admin),
+                     gives=(views.Deleted,), scope="admin"),
             Endpoint("GET", "/v1/agents", self.agents, "Agents by name.",
                      gives=(views.Page[views.AgentView],), query=_PAGE),
             Endpoint("DELETE", "/v1/agents/{agent}", self.delete_agent,
-                     "Delete an agent with all its runs.", gives=(views.Deleted,), **admin),
+                     "Delete an agent with all its runs.", gives=(views.Deleted,), scope="admin"),
             Endpoint("GET", "/v1/alarms", self.alarms, "Alarms, in the order of their beginning.",
                      gives=(views.Page[views.AlarmView],),
                      query={**_PAGE, "open": _FLAG, "run": _TEXT}),
@@ -110,18 +109,18 @@ class Api:
                      gives=(list[views.ContractView],)),
             Endpoint("POST", "/v1/contracts", self.add_contract,
                      "Put a contract in force: a new version, unless it says the same.",
-                     takes=(ContractSpec,), gives=(views.ContractView,), **admin),
+                     takes=(ContractSpec,), gives=(views.ContractView,), scope="admin"),
             Endpoint("GET", "/v1/contracts/{name}/health", self.health,
                      "Whether a contract's probabilities come true.", gives=(Health,)),
             Endpoint("GET", "/v1/deliveries", self.deliveries, "Messages about alarms.",
                      gives=(views.Page[views.DeliveryView],),
                      query={**_PAGE, "state": {"enum": ["waiting", "sent", "dead"]}}),
             Endpoint("POST", "/v1/deliveries/{id}/retry", self.retry, "Try a dead message again.",
-                     gives=(views.Retried,), **admin),
+                     gives=(views.Retried,), scope="admin"),
             Endpoint("POST", "/v1/tokens", self.add_token, "Make a token; it is shown this once.",
-                     takes=(views.NewToken,), gives=(views.Token,), **admin),
+                     takes=(views.NewToken,), gives=(views.Token,), scope="admin"),
             Endpoint("DELETE", "/v1/tokens/{id}", self.revoke_token, "Revoke a token.",
-                     gives=(views.Deleted,), **admin),
+                     gives=(views.Deleted,), scope="admin"),
             Endpoint("GET", "/v1/episodes.parquet", self.episodes,
                      "Finished runs, ready for ontarget fit.", media="application/octet-stream",
                      query={"contract": _TEXT}),

@@ -1,0 +1,80 @@
+"""`ontarget serve` says what it holds, makes tokens and copies, and refuses what is unsafe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ontarget import Episodes, GoalMonitor
+from ontarget.cli import app
+from ontarget.service import Tokens, open_store
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    walks = Episodes.from_arrays(rng.normal(size=(200, 3, 1)), rng.normal(size=(200, 3)))
+    path = tmp_path_factory.mktemp("model") / "walk.ontarget"
+    GoalMonitor().fit(walks, progress=False).save(path)
+    return path
+
+
+def run(*words: object, code: int = 0) -> str:
+    found = CliRunner().invoke(app, ["serve", *map(str, words)])
+    assert found.exit_code == code, found.output
+    return found.output
+
+
+def test_check_says_what_is_held(model: Path, tmp_path: Path) -> None:
+    said = run(model, "--target", "0:", "--database", tmp_path / "a.db", "--check")
+    assert said.startswith("contract   walk@1: 0:, alarm below 0.")
+    again = run("--database", tmp_path / "a.db", "--check")  # the database knows it
+    assert again == said
+
+
+def test_contracts_come_from_a_file(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "walk.ontarget").write_bytes(model.read_bytes())
+    contracts = tmp_path / "service.toml"
+    contracts.write_text(
+        '[[contract]]\nname = "high"\nmodel = "walk.ontarget"\ntarget = "1:"\nalarm_below = 0.5\n'
+        '[[contract]]\nname = "low"\nmodel = "walk.ontarget"\ntarget = "-1:"\nalarm_below = 0.7\n'
+    )
+    said = run("--contracts", contracts, "--database", tmp_path / "a.db", "--check")
+    assert [line.split(",")[0] for line in said.splitlines()] == [
+        "contract   high@1: 1:",
+        "contract   low@1: -1:",
+    ]
+    contracts.write_text('[[contract]]\nname = "high"\ncolor = "red"\n')
+    wrong = run("--contracts", contracts, "--database", tmp_path / "a.db", "--check", code=1)
+    assert "is no file of contracts" in wrong
+
+
+def test_a_token_is_made_before_the_service_leaves_this_machine(
+    model: Path, tmp_path: Path
+) -> None:
+    here = (model, "--target", "0:", "--database", tmp_path / "a.db")
+    assert "there is no token yet" in run(*here, "--host", "0.0.0.0", code=1)
+    token = run("--database", tmp_path / "a.db", "--new-token", "report,read").strip()
+    store = open_store(str(tmp_path / "a.db"))
+    assert Tokens(store).scopes_of(token) == {"report", "read"}
+    store.close()
+    wrong = run("--database", tmp_path / "a.db", "--new-token", "king", code=1)
+    assert "scopes need some of report, read, admin, got king" in wrong
+
+
+def test_a_database_is_copied(model: Path, tmp_path: Path) -> None:
+    run(model, "--target", "0:", "--database", tmp_path / "a.db", "--check")
+    run("--database", tmp_path / "a.db", "--backup", tmp_path / "b.db")
+    copy = open_store(str(tmp_path / "b.db"))
+    assert copy.runs() == []
+    copy.close()
+    twice = run("--database", tmp_path / "a.db", "--backup", tmp_path / "b.db", code=1)
+    assert "is there already" in twice
+
+
+@pytest.mark.parametrize("words", [[], ["MODEL"], ["--target", "0:"]])
+def test_a_service_needs_something_to_hold_runs_to(words: list[str]) -> None:
+    assert "MODEL" in run(*words, code=2)
