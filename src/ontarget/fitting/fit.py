@@ -63,6 +63,8 @@ Preset: TypeAlias = Literal["default", "paper"]
 LEAF_ENTRIES = 15_000_000
 # A block's rows are numbered by two bytes; below the least a forest would be too coarse.
 _MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
+# Paths of so many steps together take 40 MB of a model file.
+_MOST_PATH_STEPS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class Recipe:
     ``steps`` are those that must be answered: a block without any of them is not fitted. If it
     ``chooses_spacing``, overlapping blocks take the place of those given, as far apart as the
     learning episodes suggest. The leaves of all forests hold about ``leaf_entries`` at most.
-    ``precedents`` and ``paths`` say what is kept of the episodes that models learn from.
+    ``precedents`` and ``paths`` say what is kept of the episodes that models learn from; by default
+    their paths, too, unless these are very long together.
     """
 
     model: Any
@@ -90,7 +93,7 @@ class Recipe:
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
     precedents: bool = True
-    paths: bool = True
+    paths: bool | None = None
 
 
 def preset_model(preset: Preset) -> Any:
@@ -132,6 +135,8 @@ def fit_monitor(
     named = {name: part.recoded(schema) for name, part in named.items()}
     _check_disjoint(named)
     train = named[first]
+    if recipe.paths is None:
+        recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
     own, ranked = (first, "assure") if isinstance(split, Split) else (None, "calibrate")
     groups, may_miss = _groups(recipe, named[own or ranked]), _may_miss(train, schema)
     n_groups = 1 if groups is None else len(groups)
@@ -245,7 +250,7 @@ def fit_monitor(
             chosen=Choices.of(spacing, trials, (result.model for result in results)),
         ),
         rehearsal=rehearsal,
-        runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=recipe.paths),
+        runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
         path_maps=path_maps,
     )
 

@@ -147,7 +147,7 @@ class GoalMonitor(Asked):
         checkpoint: str | Path | None = None,
         steps: Collection[int] | None = None,
         precedents: bool = True,
-        paths: bool = True,
+        paths: bool | None = None,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -179,11 +179,12 @@ class GoalMonitor(Asked):
             The steps that you will ask about, all by default. Models that none of them needs are
             not fitted, which saves time; their steps are UNKNOWN.
         precedents
-            Whether to keep the ids and outcomes of the learning episodes, so that `explain` can
-            name the runs that p rests on. False leaves them out of the model file, for privacy.
+            Whether to keep the ids of the learning episodes, so that `explain` can name the runs
+            that p rests on. False leaves the ids out of the model file, for privacy.
         paths
             Whether to keep how the behavior of each learning episode went, step by step, so that
-            the path to come can be foretold. False makes the model file smaller.
+            `path_band` can foretell the path to come. By default they are kept if they have five
+            million steps at most, which take 40 MB of the model file.
         """
         if split is None:
             if episodes is None:
