@@ -15,6 +15,7 @@ from ontarget.fitted.guarantee import band_depth
 from ontarget.fitted.paths._gains import Cells, Gains, Tail
 from ontarget.fitted.paths._gains_kernel import even_samples
 from ontarget.fitted.paths._maps import LEVELS, PathMaps
+from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
 from ontarget.models import Marginal, QuantileForest, StackedForest
@@ -219,6 +220,35 @@ def test_groups_have_depths_of_their_own() -> None:
         X = monitor.fitted.at(1, g).inputs(np.zeros((1, 2)), np.zeros(1))
         expected = bands.law(1).band(X, band_depth(own, 0.7))[0]
         assert np.allclose(lower, expected, atol=1e-6)
+
+
+def test_runs_that_were_cut_off_might_have_left_any_band() -> None:
+    rng = np.random.default_rng(2)
+    lengths = np.where(rng.random(200) < 0.1, 2, 6)
+    cut = Episodes.from_arrays(
+        [rng.normal(size=(n, 2)) for n in lengths],
+        [rng.normal(size=n).round(1) for n in lengths],
+        truncated=lengths < 6,
+        horizon=6,
+        censored="worst-case",
+    )
+    monitor = fitted(FOREST, cut)
+    stopped = np.isinf(monitor.fitted.excess)
+    assert stopped.any()
+    bands = monitor._kept.paths
+    for depths in (bands.depths(1), bands.depths(4), bands.run_depths()):
+        assert np.isinf(depths[stopped]).all()
+        assert np.isfinite(depths[~stopped]).all()
+
+
+def test_very_long_runs_are_judged_by_some_assure_episodes(
+    monitor: GoalMonitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ontarget.fitted.paths.bands._MOST_ROWS", 60)
+    every, some = monitor._kept.paths.run_depths(), PathBands(monitor.fitted).run_depths()
+    known = ~np.isnan(some)
+    assert known.sum() == 10
+    assert np.array_equal(some[known], every[known])
 
 
 def test_a_level_that_too_few_episodes_can_promise_is_the_whole_line(monitor: GoalMonitor) -> None:

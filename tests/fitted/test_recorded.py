@@ -90,6 +90,12 @@ def test_what_is_left_out_is_not_in_the_file_and_says_so() -> None:
     assert b"run 1" not in data
 
 
+def test_very_many_steps_are_kept_only_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ontarget.fitting.fit._MOST_PATH_STEPS", 50)
+    assert monitor().fitted.runs.before is None
+    assert monitor(paths=True).fitted.runs.before is not None
+
+
 def test_a_checkpoint_keeps_the_numbers_of_episodes(tmp_path: Any) -> None:
     first = fitted_bytes(monitor(checkpoint=tmp_path).fitted)
     assert fitted_bytes(monitor(checkpoint=tmp_path).fitted) == first

@@ -119,17 +119,18 @@ def fit(
     precedents: Annotated[
         bool,
         typer.Option(
-            help="Keep the ids and outcomes of learned runs, by which `explain` names precedents.",
+            help="Keep the ids of learned runs, by which `explain` names precedents.",
             metavar="",
         ),
     ] = True,
     paths: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             help="Keep how learned runs went step by step, for bands around the path to come.",
+            show_default="up to five million steps",
             metavar="",
         ),
-    ] = True,
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn from recorded episodes, calibrate, and write a model file.

@@ -75,6 +75,8 @@ LEAF_ENTRIES = 15_000_000
 _MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
 # A model that serves the whole run has no leaves, and its rows no numbers.
 _MOST_ROWS_OF_RUN = 131_072
+# Paths of so many steps together take 40 MB of a model file.
+_MOST_PATH_STEPS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Recipe:
     learning episodes suggest, or one block for a model that serves the whole run. If it
     ``chooses_model``, they suggest that too; the model given is for when they are too few. The
     leaves of all forests hold about ``leaf_entries`` at most. ``precedents`` and ``paths`` say what
-    is kept of the episodes that models learn from.
+    is kept of the episodes that models learn from; by default their paths, too, unless these are
+    very long together.
     """
 
     model: Any
@@ -105,7 +108,7 @@ class Recipe:
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
     precedents: bool = True
-    paths: bool = True
+    paths: bool | None = None
 
 
 def preset_model(preset: Preset) -> Any:
@@ -147,6 +150,8 @@ def fit_monitor(
     named = {name: part.recoded(schema) for name, part in named.items()}
     _check_disjoint(named)
     train = named[first]
+    if recipe.paths is None:
+        recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
     own, ranked = (first, "assure") if isinstance(split, Split) else (None, "calibrate")
     groups, may_miss = _groups(recipe, named[own or ranked]), _may_miss(train, schema)
     n_groups = 1 if groups is None else len(groups)
@@ -276,7 +281,7 @@ def fit_monitor(
             chosen=chosen.with_experts(result.model for result in results),
         ),
         rehearsal=rehearsal,
-        runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=recipe.paths),
+        runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
         path_maps=path_maps,
     )
 

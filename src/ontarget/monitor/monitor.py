@@ -159,7 +159,7 @@ class GoalMonitor(Asked):
         steps: Collection[int] | None = None,
         warm: GoalMonitor | None = None,
         precedents: bool = True,
-        paths: bool = True,
+        paths: bool | None = None,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -196,11 +196,12 @@ class GoalMonitor(Asked):
             the part that they were in, so that none which assured a promise is learned from; the
             others are divided as usual. All models are fitted from the beginning.
         precedents
-            Whether to keep the ids and outcomes of the learning episodes, so that `explain` can
-            name the runs that p rests on. False leaves them out of the model file, for privacy.
+            Whether to keep the ids of the learning episodes, so that `explain` can name the runs
+            that p rests on. False leaves the ids out of the model file, for privacy.
         paths
             Whether to keep how the behavior of each learning episode went, step by step, so that
-            the path to come can be foretold. False makes the model file smaller.
+            `path_band` can foretell the path to come. By default they are kept if they have five
+            million steps at most, which take 40 MB of the model file.
         """
         if warm is not None:
             self._take_over(warm)

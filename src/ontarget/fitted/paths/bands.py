@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ontarget._grid import snap
-from ontarget._typing import FloatArray, IndexArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.episodes import Episodes, Translation
 from ontarget.errors import FewEpisodesError, InputError
@@ -76,8 +76,8 @@ class PathBands:
         """(runs, later steps): the lower and upper ends for runs of one group."""
         fitted, law = self.fitted, self.law(t)
         depths = self.run_depths() if all_steps else self.depths(t)
-        own = fitted.assure_groups[: depths.size] == group
-        depth = band_depth(depths[own & ~np.isnan(depths)], level, confidence)
+        own = (fitted.assure_groups == group) & ~np.isnan(depths)
+        depth = band_depth(depths[own], level, confidence)
         X = fitted.at(t, group).inputs(states, so_far)[:, : fitted.width]
         lower, upper = law.band(X, depth)
         if law.gains.adds_up:
@@ -100,34 +100,39 @@ class PathBands:
         """How deep each assure episode's path from step t on lies; NaN if it was over by then."""
         with self._lock:
             if t not in self._depths:
-                self._depths[t] = self._depths_of(t, len(self._assure))
+                self._depths[t] = self._depths_of(t, np.ones(len(self._assure), dtype=np.bool_))
             return self._depths[t]
 
     def run_depths(self) -> FloatArray:
         """How deep each assure episode's path ever lies, over all steps.
 
-        Of long runs the first assure episodes suffice: their order has nothing to do with how they
-        went.
+        Of long runs some assure episodes suffice, which are drawn whatever they are like; the
+        others have NaN.
         """
         with self._lock:
             if self._everywhere is None:
-                fitted = self.fitted
-                n = min(len(self._assure), max(_MOST_ROWS // fitted.horizon, 1))
+                fitted, n = self.fitted, len(self._assure)
+                some = np.zeros(n, dtype=np.bool_)
+                drawn = np.random.default_rng(0).permutation(n)
+                some[drawn[: max(_MOST_ROWS // fitted.horizon, 1)]] = True
                 known = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
-                found = [self._depths_of(t, n) for t in known]
-                self._everywhere = np.fmax.reduce([np.zeros(n), *found])
+                found = [self._depths_of(t, some) for t in known]
+                self._everywhere = np.fmax.reduce([np.where(some, 0.0, np.nan), *found])
             return self._everywhere
 
-    def _depths_of(self, t: int, n: int) -> FloatArray:
-        """The depths of the first n assure episodes from step t on."""
-        fitted, found = self.fitted, np.full(n, np.nan)
-        rows = self._assure.at(t, grid=fitted.grid)
-        own = np.flatnonzero((rows.index < n) & ~fitted.bad_readings(rows.states))
+    def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
+        """The depths of some assure episodes from step t on; NaN for others and where it is over.
+
+        One that was cut off might have done anything, at every step (M24).
+        """
+        fitted, rows = self.fitted, self._assure.at(t, grid=self.fitted.grid)
+        found = np.where(some & np.isinf(fitted.excess), np.inf, np.nan)
+        own = np.flatnonzero(some[rows.index] & ~fitted.bad_readings(rows.states))
+        own = own[np.isfinite(fitted.excess[rows.index[own]])]
         if own.size:
             step, index = fitted.at(t), rows.index[own]
             X = step.inputs(rows.states[own], rows.behavior[own])[:, : fitted.width]
             found[index] = self.law(t).depths(X, self._paths[index])
-            found[index[np.isinf(fitted.excess[index])]] = np.inf  # it was cut off (M24)
         return found
 
     @property
