@@ -100,6 +100,7 @@ class FrameOptions(TypedDict, total=False):
     stop_probability: str | None
     stop_bound: float | None
     cutoff: str | None
+    target: str | None
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Layout:
     stop_probability: str | None = None
     stop_bound: float | None = None
     cutoff: str | None = None
+    target: str | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None
     # Whether the horizon was declared, rather than taken from the longest episode.
