@@ -638,7 +638,12 @@ class Asked:
                 name, target = goal.only
                 alone, episodes = self.only(name), episodes.only(name)
                 return alone.evaluate(
-                    episodes, target, calibration=calibration, resamples=resamples, seed=seed
+                    episodes,
+                    target,
+                    calibration=calibration,
+                    resamples=resamples,
+                    seed=seed,
+                    progress=progress,
                 )
             own_map = self._goal_map(self._goals, goal, calibration)
             with bar as reached:
