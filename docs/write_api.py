@@ -26,6 +26,7 @@ METHODS = (API.parent / "methods.md").read_text()
 # Page -> the package whose docstring opens it, and the packages whose names may live there.
 PAGES = {
     "target": "ontarget.target",
+    "goal": "ontarget.goal",
     "episodes": "ontarget.episodes",
     "models": "ontarget.models",
     "conformal": "ontarget.conformal",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ontarget import Target
+from ontarget import Goal, Target
 from ontarget.errors import (
     AlarmWarning,
     CalibrationError,
@@ -54,6 +54,9 @@ def ask(monitor: GoalMonitor) -> None:
     states = rng.normal(size=(20, len(monitor.schema)))
     for place in monitor.schema.categorical:
         states[:, place] = rng.integers(0, 3, size=20)
+    if monitor.readings:
+        ask_goal(monitor, states)
+        return
     group = None if monitor.groups is None else monitor.groups[-1]
     for t in sorted(
         {0, 1, monitor.horizon // 2, monitor.horizon - 1} & set(range(monitor.horizon))
@@ -62,6 +65,31 @@ def ask(monitor: GoalMonitor) -> None:
         check_intervals(monitor, t, states[:2], group)
         check_recorded_runs(monitor, t, states[:2], group)
     watch_runs(monitor, states, group)
+
+
+def ask_goal(monitor: GoalMonitor, states: np.ndarray) -> None:
+    """What a user asks of a monitor of several behaviors."""
+    # A forged file may hold another number of behaviors, under other names.
+    names = list(monitor.readings)
+    narrow, wide = (Goal({name: Target(-reach, reach) for name in names}) for reach in (1.0, 3.0))
+    so_far = dict.fromkeys(names, 0.5)
+    for t in {0, monitor.horizon - 1} & set(range(monitor.horizon)):
+        found = [monitor.outlook(t, states, so_far, goal) for goal in (narrow, wide)]
+        known = ~np.isnan(found[0].p)
+        for run in np.flatnonzero(known).tolist():
+            low, p, high, plausibility = (
+                np.array([getattr(one, name)[run] for one in found])
+                for name in ("low", "p", "high", "plausibility")
+            )
+            check_numbers(low, p, high)
+            check_numbers(np.zeros(2), plausibility, np.ones(2))
+        with suppress(CalibrationError):
+            monitor.box(t, states[:2], so_far, 0.8)
+    watch = monitor.watch(narrow, alarm_below=0.3)
+    for t in range(min(monitor.horizon, 8)):
+        watch.step(states[t], 0.0 if t == 0 else dict.fromkeys(names, 0.5))
+    with suppress(FewEpisodesError):
+        monitor.watch(narrow, false_alarm_rate=0.3)
 
 
 def check_outlooks(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
@@ -129,3 +157,6 @@ def watch_runs(monitor: GoalMonitor, states: np.ndarray, group: object) -> None:
             raise SenselessError(f"a fleet's p {p}")
     with suppress(FewEpisodesError):
         monitor.watch(target, false_alarm_rate=0.3, group=group)
+        own = monitor.watch_own(false_alarm_rate=0.3, group=group)
+        own.reset(target)
+        own.step(states[0])

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 
-from ontarget import Episodes
+from ontarget import Episodes, Target
 from ontarget._typing import AnyArray
 from ontarget.modelfile.container import Container
 from ontarget.models import (
@@ -57,6 +57,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),
     "rehearsed": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
     "rehearsed-max": (Marginal(), {}, {"behavior": "max"}),
+    "aimed": (FOREST, {"steps_per_model": 5}, {"ragged": True}),
+    "several": (FOREST, {"steps_per_model": 5}, {"behavior": {"a": "sum", "b": "max"}}),
 }
 
 
@@ -64,7 +66,7 @@ def episodes(
     n: int = 100,
     *,
     kind: str = "number",
-    behavior: str = "sum",
+    behavior: str | dict[str, str] = "sum",
     ragged: bool = False,
     groups: int = 0,
     atoms: bool = True,
@@ -100,7 +102,11 @@ def monitor_of(name: str) -> GoalMonitor:
     with mock.patch.object(_fitting, "train", drawn_weights):
         if name.startswith("rehearsed"):  # without assure episodes
             return monitor.fit(split=episodes(40, **runs).split(assure=0), progress=False)
-        return monitor.fit(episodes(**runs), progress=False)
+        found = episodes(**runs)
+        if name == "aimed":  # each run with a target of its own, or none
+            targets = [Target.at_least(-1.0), Target(-2.0, 2.0) | Target.at_least(4.0), None, None]
+            found = found.aimed(targets * (len(found) // len(targets)))
+        return monitor.fit(found, progress=False)
 
 
 def drawn_weights(examples: Any, rules: Any, reached: Any) -> Weights:

@@ -76,6 +76,8 @@ def forge_json(rng: np.random.Generator, header: dict[str, Any]) -> None:
 
     walk(header)
     # Half of the damage goes to what stands at the top, which sizes everything.
+    if not header:
+        return  # an earlier change left nothing
     node, key = _pick(rng, [(header, key) for key in header] if rng.random() < 0.5 else places)
     value, how = node[key], rng.random()
     if how < 0.5:

@@ -227,6 +227,8 @@ def test_bounds_of_a_signal_decide_its_goal() -> None:
     so_far = {"a": 1.5, "b": 0.1}
     found = monitor.outlook(2, [[0.0]], so_far, Goal.parse("a <= 1.4 & b <= 9"))
     assert found.p[0] == 0.0
+    assert monitor.only("a").reward_bounds == (0.0, 1.0)
+    assert monitor.only("b").reward_bounds is None
     with pytest.raises(InputError, match="a mapping from their names"):
         GoalMonitor(reward_bounds=(0.0, 1.0)).fit(runs, progress=False)
 

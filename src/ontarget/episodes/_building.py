@@ -25,6 +25,7 @@ from ontarget.episodes._walk import Walk, walk
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
+from ontarget.target import Target
 
 __all__ = ["RawEpisodes", "RawSignal", "build", "remarked"]
 
@@ -56,6 +57,7 @@ class RawEpisodes:
     unseen: int = 0
     stop_probability: FloatArray | None = None  # one per row: that the run was stopped there
     cutoff: FloatArray | None = None  # one per episode: after how many steps it is cut off
+    wanted: tuple[Target | None, ...] | None = None  # each episode's own target
     several: tuple[RawSignal, ...] = ()  # named behaviors; ``behavior`` is then the first of them
 
     def where(self, row: int) -> str:
@@ -126,6 +128,7 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
         horizon_declared=horizon is not None and declared,
         remarks=recording.remarks,
         unseen=recording.unseen,
+        wanted=recording.wanted,
         several=several,
     )
 

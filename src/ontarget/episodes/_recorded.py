@@ -17,6 +17,7 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.episodes.step import Step
 from ontarget.errors import EpisodesError, InputError
+from ontarget.target import Target
 
 __all__ = ["Recorded"]
 
@@ -131,6 +132,14 @@ class Recorded:
     def weights(self) -> FloatArray | None:
         """How much each episode counts, if `Episodes.weighted` said so; None otherwise."""
         return None if self._store.weights is None else self._own(self._store.weights)
+
+    @property
+    def targets(self) -> tuple[Target | None, ...] | None:
+        """Each episode's own target, None for one without; None if `Episodes.aimed` gave none."""
+        wanted = self._store.wanted
+        if wanted is None or self._index is None:
+            return wanted
+        return tuple(wanted[i] for i in self._index.tolist())
 
     @cached_property
     def truncated(self) -> BoolArray | None:

@@ -13,6 +13,7 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArr
 from ontarget.episodes._judged import Reading
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
+from ontarget.target import Target
 
 __all__ = ["Roles", "Signal", "Store"]
 
@@ -85,6 +86,7 @@ class Store:
     censoring: str = ""  # how cut-off episodes were treated, if there were any (M24)
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
     unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
+    wanted: tuple[Target | None, ...] | None = None  # each episode's own target (M21)
     several: tuple[Signal, ...] = ()  # named behaviors; what stands above is then the first one's
 
     def __post_init__(self) -> None:
@@ -133,11 +135,16 @@ class Store:
         def own(values: AnyArray | None) -> Any:
             return None if values is None else values[episodes]
 
+        wanted = self.wanted
+        if wanted is not None:
+            wanted = tuple(wanted[i] for i in episodes.tolist())
+
         return replace(
             self,
             ids=self.ids[episodes],
             groups=own(self.groups),
             weights=own(self.weights),
+            wanted=wanted,
             truncated=own(self.truncated),
             terminated=own(self.terminated),
             lengths=self.lengths[episodes],

@@ -202,6 +202,8 @@ class Episodes(Recorded):
             such runs are left out, so the others are a selection, and `remarks` says so. With
             ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off where that
             began (M24).
+        target
+            The name of a column with each run's own target, such as ``60:``; see `aimed`.
         first_step
             The number of the first step; by default the smallest in the table.
         like
@@ -398,6 +400,38 @@ class Episodes(Recorded):
             )
         store = self.compact()._store
         return Episodes(replace(store, weights=given), grid=self._kept_grid)
+
+    def aimed(self, targets: Sequence[Target | None]) -> Episodes:
+        """The same episodes, each with a target of its own (M21).
+
+        A monitor that is fitted on these sets alarms for runs whose targets differ; see
+        `GoalMonitor.watch_own`.
+
+        Parameters
+        ----------
+        targets
+            One per episode, None for an episode without. A target must have been fixed before its
+            run began, not chosen by looking at the run. If the policy reacts to it, make it a
+            feature too.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays(np.zeros((2, 2, 1)), np.ones((2, 2)))
+        >>> walks.aimed([Target.at_least(1), Target.at_least(5)]).targets
+        (Target('[1, inf)'), Target('[5, inf)'))
+        """
+        given = tuple(targets)
+        if len(given) != len(self):
+            raise InputError(
+                f"targets need one entry for each of {len(self)} episodes, got {len(given)}"
+            )
+        for i, one in enumerate(given):
+            if not isinstance(one, Target | None):
+                raise InputError(
+                    f"targets need a Target or None each, got {one!r} for episode {self.ids[i]!s}"
+                )
+        store = self.compact()._store
+        return Episodes(replace(store, wanted=given), grid=self._kept_grid)
 
     def thinned(
         self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0

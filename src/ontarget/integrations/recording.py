@@ -202,10 +202,12 @@ def record(
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ontarget.integrations.vector_recording import play_vector
 
-        if behavior_value is not None or _signals_of(behavior):
-            raise InputError(
-                "behavior_value and signals in info need a single environment, got a vector of them"
-            )
+        for what, given in (
+            ("behavior_value", behavior_value),
+            ("a signal in info", _signals_of(behavior)),
+        ):
+            if given:
+                raise InputError(f"{what} needs a single environment, got a vector of them")
         vector = play_vector(
             env, actor, count, seed=seed, horizon=horizon, features=features, progress=progress
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.live.goals.contract import GoalContract, GoalContracts
     from ontarget.live.goals.watch import GoalFleet, GoalWatch
     from ontarget.live.outlook import Change, Outlook, Outlooks, Status
+    from ontarget.live.own_targets import OwnTargets, OwnWatch
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
     from ontarget.live.runs import RunState
     from ontarget.live.sessions import Sessions
@@ -35,6 +36,8 @@ __all__ = [
     "GoalWatch",
     "Outlook",
     "Outlooks",
+    "OwnTargets",
+    "OwnWatch",
     "Precedent",
     "Promised",
     "PromisedAlarms",
@@ -64,6 +67,8 @@ __getattr__, __dir__ = lazy_names(
         "GoalWatch": "ontarget.live.goals.watch",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",
+        "OwnTargets": "ontarget.live.own_targets",
+        "OwnWatch": "ontarget.live.own_targets",
         "Precedent": "ontarget.live.explanation",
         "Promised": "ontarget.live.rules",
         "PromisedAlarms": "ontarget.live.alarms",

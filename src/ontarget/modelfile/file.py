@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ontarget.modelfile.container import Container, container_bytes, write_conta
 from ontarget.models._entry import check_rows, check_width, model_arrays
 from ontarget.models._stored import flat_array
 from ontarget.models.registry import model_of_kind
+from ontarget.target import Closed, Target
 
 __all__ = [
     "Sections",
@@ -37,6 +38,14 @@ __all__ = [
     "save",
     "sections_of",
 ]
+
+
+_CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
+    (True, True): "both",
+    (True, False): "left",
+    (False, True): "right",
+    (False, False): "neither",
+}
 
 
 class Sections(Protocol):
@@ -351,6 +360,8 @@ def _assure(fitted: Fitted) -> dict[str, AnyArray]:
             arrays["weights"] = store.weights
         if store.ahead is not None:
             arrays["ahead"] = store.ahead
+        if store.wanted is not None:
+            arrays["wanted"] = _wanted_array(store.wanted)
     return arrays
 
 
@@ -362,6 +373,35 @@ def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
     if weights.size != n or not np.all(np.isfinite(weights) & (weights > 0.0)):
         raise ModelFileError("assure episodes need one finite weight above 0 each")
     return weights
+
+
+def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
+    """(components, 5): the episode, both ends, and whether they belong to its target."""
+    rows = [
+        (i, *component)
+        for i, target in enumerate(targets)
+        if target is not None
+        for component in target.components
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, 5)
+
+
+def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...] | None:
+    """Each assure episode's own target, if they have any (M21)."""
+    if "wanted" not in arrays:
+        return None
+    found = arrays["wanted"]
+    if found.dtype != np.float64 or found.ndim != 2 or found.shape[1] != 5:
+        raise ModelFileError("assure array 'wanted' needs five numbers for each component")
+    targets: list[Target | None] = [None] * n
+    for i, low, high, low_closed, high_closed in found.tolist():
+        if i not in range(n) or low_closed not in (0.0, 1.0) or high_closed not in (0.0, 1.0):
+            raise ModelFileError("assure array 'wanted' needs episodes, and ends that are 0 or 1")
+        closed = _CLOSED[bool(low_closed), bool(high_closed)]
+        mine = Target(low, high, closed)
+        before = targets[int(i)]
+        targets[int(i)] = mine if before is None else before | mine
+    return tuple(targets)
 
 
 def _excess(arrays: Mapping[str, AnyArray]) -> FloatArray:
@@ -407,6 +447,7 @@ def _episodes(
         ids=np.arange(n),
         groups=None if about.groups is None else np.array(about.groups)[codes],
         weights=weights,
+        wanted=_wanted(arrays, n),
         truncated=np.isinf(arrays["excess"]),
         terminated=None,
         lengths=lengths.astype(np.intp),

@@ -45,6 +45,7 @@ from ontarget.live.fleet import FleetWatch
 from ontarget.live.goals.contract import GoalContract, GoalContracts
 from ontarget.live.goals.watch import GoalFleet, GoalWatch, SignalWatch
 from ontarget.live.outlook import Outlooks
+from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
@@ -585,6 +586,35 @@ class Asked:
         contract = self._contract(target, alarm)
         return Watch(contract, group=number, on_bad=on_bad, weight=weight)
 
+    def watch_own(
+        self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
+    ) -> OwnWatch:
+        """A watch over runs that each have a target of their own, given to its ``reset`` (M21).
+
+        The assure episodes need targets: fit on `Episodes.aimed`, or read the log with
+        ``target=COLUMN``.
+
+        Parameters
+        ----------
+        group, on_bad
+            As for `watch`.
+        **alarm
+            As for `watch`. p is the common one, so ``calibration`` is not for these watches.
+
+        Notes
+        -----
+        A promised rate holds for pairs of a run and its target that are exchangeable with the
+        assure pairs: on average over them. For easy targets alone it may be far lower, and for hard
+        ones far higher; calibrate groups to promise it for each. Targets that are mixed otherwise
+        than in the recording, or chosen after looking at the run, void it.
+        """
+        fitted = self.fitted
+        rest = _checked_options(alarm)
+        if rest.pop("calibration", "common") != "common":
+            raise InputError("targets that differ from run to run have the common p alone")
+        own = OwnTargets(fitted, rule_of(**rest))
+        return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)
+
     @overload
     def fleet(
         self,
@@ -855,7 +885,12 @@ class Asked:
                 name, target = goal.only
                 alone, episodes = self.only(name), episodes.only(name)
                 return alone.evaluate(
-                    episodes, target, calibration=calibration, resamples=resamples, seed=seed
+                    episodes,
+                    target,
+                    calibration=calibration,
+                    resamples=resamples,
+                    seed=seed,
+                    progress=progress,
                 )
             own_map = self._goal_map(self._goals, goal, calibration)
             with bar as reached:

@@ -341,6 +341,12 @@ class GoalMonitor(Asked):
         self._contracts = GoalContracts(Joint(parts, signals))
         return self
 
+    def only(self, name: str) -> GoalMonitor:  # noqa: D102
+        alone = super().only(name)
+        if isinstance(alone.reward_bounds, Mapping):
+            alone.reward_bounds = alone.reward_bounds.get(name)
+        return alone
+
     def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
         if not 0.0 <= assure < 1.0:
             raise InputError(

@@ -108,7 +108,9 @@ def _ece(found: Measured, dark: bool) -> Figure:
     curves = {
         "calibrated": Curve(value, low, high),
         # Without its band, which would hide the other.
-        "uncalibrated": Curve.of(found.ece_by_step("raw").value[:shown]),
+        "common map" if isinstance(found.target, Goal) else "uncalibrated": Curve.of(
+            found.ece_by_step("raw").value[:shown]
+        ),
     }
     return ece_chart(curves, floor=floor, dark=dark)
 

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from ontarget._numerals import percent
 from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.evaluation import AlarmQuality, Estimate
+from ontarget.goal import Goal
 from ontarget.report._facts import Facts, p_in_words
 from ontarget.report.measured import RaisedAlarms
 
@@ -25,6 +26,8 @@ def summary_of(facts: Facts, told: Told = str) -> str:
     found = facts.found
     ece, raw = found.ece(), found.ece("raw")
     recorded = facts.recorded_rate
+    # Of a goal, what is compared is p without the goal's own map: each law is calibrated.
+    plain = "common map" if isinstance(found.target, Goal) else "uncalibrated"
     before = "" if recorded is None else f", by {_percent(recorded)} of the assure episodes"
     lines = [
         *_cautions(facts),
@@ -32,9 +35,9 @@ def summary_of(facts: Facts, told: Told = str) -> str:
         f"{found.met.size:,} episodes{before}",
         f"p          {p_in_words(found)}",
         f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
-        f"{ece.floor:.4f}; uncalibrated {raw.value:.4f}",
-        f"Brier      {_interval(found.brier())}; uncalibrated {found.brier('raw').value:.4f}",
-        f"log loss   {_interval(found.log_loss())}; uncalibrated {found.log_loss('raw').value:.4f}",
+        f"{ece.floor:.4f}; {plain} {raw.value:.4f}",
+        f"Brier      {_interval(found.brier())}; {plain} {found.brier('raw').value:.4f}",
+        f"log loss   {_interval(found.log_loss())}; {plain} {found.log_loss('raw').value:.4f}",
         *_drift(facts),
         f"at 5 %     ruled out wrongly {found.ruled_out_wrongly()}; assured wrongly "
         f"{found.assured_wrongly()}",

@@ -39,7 +39,8 @@ from ontarget.episodes.reading._parts import Parts, find_parts
 from ontarget.episodes.reading._steps import read_steps
 from ontarget.episodes.reading._times import checked_times, time_features, with_time_features
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.errors import Argument, EpisodesError, Placeholder
+from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
+from ontarget.target import Target
 
 __all__ = ["KeyedRows", "keyed_rows", "record_frame", "table_of"]
 
@@ -244,13 +245,14 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
         parts.group,
         layout.stop_probability,
         layout.cutoff,
+        layout.target,
     }
     names = feature_names(layout, rows.columns, early, late)
     _refuse_times(names, types)
     arrangement = arrange(ids.codes, rows.steps, first_step=rows.first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
     reader = _Reader(rows.read, arrangement, own_ids, rows.first_step)
-    groups = None if parts.group is None else reader.per_episode(parts.group)
+    groups = None if parts.group is None else reader.per_episode(reader.read(parts.group), "group")
     features, states, unseen = _states(reader, names, layout)
     notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
     roles = parts.roles(rows.first_step)
@@ -275,7 +277,30 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
         unseen=unseen,
         stop_probability=reader.per_row(layout.stop_probability, "stop_probability"),
         cutoff=reader.at_start(layout.cutoff, "cutoff"),
+        wanted=_targets(reader, layout.target, rows.columns),
     )
+
+
+def _targets(
+    reader: _Reader, name: str | None, columns: Sequence[str]
+) -> tuple[Target | None, ...] | None:
+    """Each episode's own target, from a column of texts such as ``60:``; none where it is empty."""
+    if name is None:
+        return None
+    if name not in columns:
+        raise EpisodesError(
+            f"no target column {name!r} among {', '.join(columns)}; pass ",
+            Argument("target", Placeholder("NAME")),
+        )
+    texts = reader.per_episode(reader.read(name).cast(pl.String).fill_null(""), "target")
+    found = []
+    for episode, text in zip(reader.ids, texts.tolist(), strict=True):
+        try:
+            found.append(Target.parse(text) if text else None)
+        except TargetError as error:
+            where = f"target (column {name!r}) of episode {episode!s}"
+            raise EpisodesError(f"{where}: {error}") from error
+    return tuple(found)
 
 
 def _signals(reader: _Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
@@ -333,9 +358,10 @@ class _Reader:
         values = self.per_row(name, what)
         return None if values is None else values[: self.arrangement.lengths.size]
 
-    def per_episode(self, name: str) -> AnyArray:
+    def per_episode(self, column: pl.Series, what: str) -> AnyArray:
         """One label per episode; refused unless it is the same in all rows of an episode."""
-        found = labels(self.read(name), f"group (column {name!r})")
+        name = column.name
+        found = labels(column, f"{what} (column {name!r})")
         own = found.codes[self.arrangement.first_rows]
         placed, offsets = found.place(self.arrangement), self.arrangement.offsets
         for t in range(1, offsets.size - 1):
@@ -344,8 +370,8 @@ class _Reader:
             if other.any():
                 episode = alive[np.argmax(other)]
                 raise EpisodesError(
-                    f"group (column {name!r}) needs one value per episode, got another at episode "
-                    f"{self.ids[episode]!s}, step {t + self.first_step}; a group is known at the "
+                    f"{what} (column {name!r}) needs one value per episode, got another at episode "
+                    f"{self.ids[episode]!s}, step {t + self.first_step}; a {what} is known at the "
                     "start of a run and does not change"
                 )
         return found[self.arrangement.first_rows]

@@ -101,6 +101,7 @@ class FrameOptions(TypedDict, total=False):
     stop_bound: float | None
     cutoff: str | None
     intervened: str | None
+    target: str | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class Layout:
     stop_bound: float | None = None
     cutoff: str | None = None
     intervened: str | None = None
+    target: str | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None
     # Whether the horizon was declared, rather than taken from the longest episode.

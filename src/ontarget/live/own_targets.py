@@ -1,0 +1,161 @@
+"""Runs that each have a target of their own, as each chase has its own distance (M21).
+
+A threshold then comes from the assure episodes, each judged by its own target. What is promised
+holds for pairs of a run and its target that are like the recorded pairs: on average over them, not
+for each target by itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import ArrayLike
+from ontarget.errors import FewEpisodesError, InputError
+from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted.fitted import Fitted
+from ontarget.live.batch import Answers, answer_episodes
+from ontarget.live.contract import Contract
+from ontarget.live.outlook import Outlook, Status
+from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.live.watch import OnBad, Watch
+from ontarget.target import Target
+
+__all__ = ["OwnTargets", "OwnWatch"]
+
+_MOST_CONTRACTS = 64
+
+
+class OwnTargets:
+    """What a monitor promises to runs that each have a target of their own.
+
+    Parameters
+    ----------
+    fitted
+        The monitor's contents; its assure episodes need targets, `Episodes.aimed`.
+    rule
+        When a run is in alarm.
+    """
+
+    def __init__(self, fitted: Fitted, rule: AlarmRule) -> None:
+        self.fitted, self.rule = fitted, rule
+        fitted.refuse_weights("alarm for targets that differ from run to run", "leave them out")
+        groups = range(fitted.n_groups)
+        if rule.needs_assure:
+            self.triggers: tuple[Trigger, ...] = tuple(
+                rule.trigger(self.assured(g)) for g in groups
+            )
+        else:
+            self.triggers = (rule.trigger(None),) * len(groups)
+        self._lock = RLock()
+        self._contracts: OrderedDict[Target, Contract] = OrderedDict()
+
+    def assured(self, group: int) -> Answers:
+        """What the monitor says of the group's assure episodes, each about its own target.
+
+        Those without a target are left out.
+        """
+        fitted, (found, aimed) = self.fitted, self._answers
+        groups = fitted.assure_groups[fitted.known_outcomes]
+        own = np.flatnonzero(aimed & (groups == group))
+        return replace(found.take(own), stopped=fitted.stopped[group])
+
+    @cached_property
+    def _answers(self) -> tuple[Answers, Any]:
+        observed = self.fitted.observed
+        targets = None if observed is None else observed.targets
+        if observed is None or targets is None:
+            raise FewEpisodesError(
+                "targets that differ from run to run need assure episodes with a target each; fit "
+                "on episodes.aimed(targets), or read the log with target=COLUMN"
+            )
+        n = len(observed)
+        shape = (self.fitted.horizon, n)
+        numbers, met = np.full((NUMBERS, *shape), np.nan), np.zeros(n, dtype=np.bool_)
+        broken, count = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
+        places: dict[Target, list[int]] = {}
+        for i, target in enumerate(targets):
+            if target is not None:
+                places.setdefault(target, []).append(i)
+        for target, own in places.items():
+            found = answer_episodes(self.fitted, observed.take(own), target)
+            numbers[:, :, own], met[own] = found.numbers, found.met
+            broken[:, own], count[:, own] = found.broken, found.n
+        aimed = np.array([target is not None for target in targets])
+        return Answers(numbers, broken, count, met, observed.lengths), aimed
+
+    def contract(self, target: Target) -> Contract:
+        """What a run with this target is held to; the last few are kept."""
+        if not isinstance(target, Target):
+            raise InputError(
+                f"target needs a Target, got {target!r}; Target.at_least(60) makes one"
+            )
+        with self._lock:
+            if target not in self._contracts:
+                made = Contract(self.fitted, target, self.rule, self.triggers)
+                self._contracts[target] = made
+                while len(self._contracts) > _MOST_CONTRACTS:
+                    self._contracts.popitem(last=False)
+            self._contracts.move_to_end(target)
+            return self._contracts[target]
+
+
+class OwnWatch:
+    """A watch over one run at a time, each with its own target; see `GoalMonitor.watch_own`.
+
+    `reset` begins a run and takes its target, which must be fixed before the run begins.
+    """
+
+    def __init__(self, own: OwnTargets, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
+        self._own, self._group, self._on_bad = own, group, on_bad
+        self._watch: Watch | None = None
+
+    def reset(self, target: Target) -> None:
+        """Begin a new run that should end in this target."""
+        contract = self._own.contract(target)
+        self._watch = Watch(contract, group=self._group, on_bad=self._on_bad)
+
+    @property
+    def _running(self) -> Watch:
+        if self._watch is None:
+            raise InputError("no run has begun; call reset(target) with the run's own target first")
+        return self._watch
+
+    @property
+    def target(self) -> Target:
+        """What the present run should end in."""
+        return self._running.target
+
+    @property
+    def trigger(self) -> Trigger:
+        """The rule as data: its threshold, the same for all targets, and the promise behind it."""
+        return self._own.triggers[self._group]
+
+    @property
+    def status(self) -> Status:
+        """The run's status now."""
+        return Status.PENDING if self._watch is None else self._watch.status
+
+    def step(
+        self,
+        state: ArrayLike | Mapping[str, object],
+        reward: float = 0.0,
+        *,
+        behavior: float | None = None,
+    ) -> Outlook:
+        """The outlook before acting at this step; see `Watch.step`."""
+        return self._running.step(state, reward, behavior=behavior)
+
+    def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
+        """Close a run that ended before the horizon; see `Watch.end`."""
+        return self._running.end(reward, behavior=behavior)
+
+    def peek(self) -> Outlook:
+        """The present outlook, without a step."""
+        return self._running.peek()
