@@ -113,10 +113,17 @@ class Held:
 
     def live(self, target: str) -> Contract:
         """The contract for a target, compiled."""
-        wanted = Target.parse(target)
-        return self.monitor.sessions(
-            wanted, alarm=self.spec.rule, calibration=self.spec.calibration
+        if self.monitor.readings:
+            raise InputError(
+                f"contract {self.spec.name!r} needs a monitor of a single behavior, got one of "
+                f"{', '.join(self.monitor.readings)}; the service cannot hold runs to goals over "
+                "several yet"
+            )
+        found = self.monitor.sessions(
+            Target.parse(target), alarm=self.spec.rule, calibration=self.spec.calibration
         ).contract
+        assert isinstance(found, Contract)  # of a single behavior
+        return found
 
     def drop(self, target: str, key: str) -> None:
         """Forget a run, if it is here; the store knows it."""
