@@ -12,9 +12,9 @@ from rich.console import Console
 
 from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target, Watch
 from ontarget.cli import main
-from ontarget.cli.chart import Chart
-from ontarget.cli.foretold import foretold
-from ontarget.cli.live_view import LiveView, Track, sparkline
+from ontarget.cli.view.chart import Chart
+from ontarget.cli.view.foretold import foretold
+from ontarget.cli.view.live_view import LiveView, Track, sparkline
 from ontarget.models import QuantileForest
 from tests.walks import walks
 

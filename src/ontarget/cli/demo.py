@@ -149,7 +149,7 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
     from rich.live import Live
 
-    from ontarget.cli.live_view import LiveView
+    from ontarget.cli.view.live_view import LiveView
 
     view = LiveView(watch.contract, f"episode {run.ids[0]}")
     with Live(view, console=console, refresh_per_second=20):

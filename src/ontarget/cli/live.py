@@ -134,7 +134,7 @@ def watch(
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
     from ontarget import GoalMonitor
-    from ontarget.cli.foretold import foretold
+    from ontarget.cli.view.foretold import foretold
     from ontarget.report._facts import explained
 
     if replay is None and (run or speed is not None):
@@ -266,7 +266,7 @@ def _draw(
     from rich.console import Console
     from rich.live import Live
 
-    from ontarget.cli.live_view import LiveView
+    from ontarget.cli.view.live_view import LiveView
 
     console = Console(highlight=False)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
-from ontarget.cli.chart import Chart
+from ontarget.cli.view.chart import Chart
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
