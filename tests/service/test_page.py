@@ -111,6 +111,9 @@ def test_a_run_says_why(client: TestClient) -> None:
     moved = sum(one["change"] for one in found["contributions"])
     assert moved == pytest.approx(found["p"] - found["p_before"], abs=1e-12)
     assert found["precedents"]
+    path = found["path"]
+    assert path["steps"] == [3, 4, 5, 6]
+    assert all(a < b for a, b in zip(path["lower"], path["upper"], strict=True))
     assert found["words"]
     alarms = client.get("/v1/alarms", params={"run": answer["id"]}).json()["items"]
     assert all(one["run_id"] == answer["id"] for one in alarms)

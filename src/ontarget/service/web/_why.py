@@ -1,11 +1,14 @@
-"""Why a run's p is what it is, from what its agent last reported."""
+"""Why a run's p is what it is and where it is going, from what its agent last reported."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import msgspec
 
+from ontarget.errors import OntargetError
+from ontarget.service.contracts import Held
 from ontarget.service.messages import read_payload
 from ontarget.service.service import Service
 from ontarget.service.store import StoredRun, StoredStep
@@ -13,6 +16,8 @@ from ontarget.service.web._http import Refusal
 from ontarget.target import Target
 
 __all__ = ["why"]
+
+_LEVEL: Final = 0.9
 
 
 def why(service: Service, run: StoredRun) -> dict[str, Any]:
@@ -32,7 +37,27 @@ def why(service: Service, run: StoredRun) -> dict[str, Any]:
         before=(_state(earlier[-1]), _so_far(earlier[-1])) if follows else None,
         calibration=held.spec.calibration,
     )
-    return {**found.to_dict(), "words": found.in_a_line}
+    return {**found.to_dict(), "words": found.in_a_line, "path": _path(held, now)}
+
+
+def _path(held: Held, now: StoredStep) -> dict[str, Any] | None:
+    """Where the run will be at every later step, with a band; None if none can be given."""
+    monitor, so_far = held.monitor, _so_far(now)
+    try:
+        state = [monitor.fitted.schema.encode(_state(now))]
+        band = monitor.path_band(now.step, state, so_far, _LEVEL)
+    except OntargetError:
+        return None
+    return {
+        "level": band.level,
+        "steps": band.steps.tolist(),
+        "lower": [_finite(one) for one in band.lower[0].tolist()],
+        "upper": [_finite(one) for one in band.upper[0].tolist()],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _answer(step: StoredStep) -> dict[str, Any]:

@@ -5,7 +5,8 @@ import { overSteps } from "./chart.js";
 import { fill, h, table } from "./dom.js";
 import { ends, goal, moment, number, percent, range, rule, statusOf } from "./words.js";
 
-const PAINT = 250;
+const PAINT = 250; // milliseconds between two paintings
+const EXPLAIN = 2_000; // and between two explanations, which cost the service more
 
 export function run(live, contracts, id) {
   const view = h("section", {}, h("h1", {}, "Run"), h("p", {}, "loading"));
@@ -14,6 +15,7 @@ export function run(live, contracts, id) {
   let alarms = [];
   let why = null;
   let planned = 0;
+  let asked = 0;
 
   async function load() {
     try {
@@ -42,6 +44,7 @@ export function run(live, contracts, id) {
   function plan(answer) {
     answers.set(answer.step, answer);
     if (about) about.last = answer;
+    asked ||= setTimeout(() => { asked = 0; explain(); }, EXPLAIN);
     if (planned) return;
     planned = setTimeout(() => { planned = 0; paint(); }, PAINT);
   }
@@ -60,7 +63,9 @@ export function run(live, contracts, id) {
     const cleared = steps.filter((one, k) => k > 0 && steps[k - 1].alarm && !one.alarm);
     const threshold = last.threshold;
     const bounds = ends(about.target);
-    const values = [...soFar.map(([, v]) => v), ...bounds].filter((v) => v !== null && v !== undefined);
+    const ahead = why?.path && !about.ended_at ? why.path : null;
+    const foretold = ahead ? ahead.steps.map((step, k) => [step, ahead.lower[k], ahead.upper[k]]) : [];
+    const values = [...soFar.map(([, v]) => v), ...bounds, ...foretold.flatMap((one) => one.slice(1))].filter((v) => v !== null && v !== undefined);
     const low = Math.min(...values, 0), high = Math.max(...values, 1e-9);
     fill(view,
       h("h1", {}, `${about.agent} · ${about.run}`),
@@ -83,9 +88,10 @@ export function run(live, contracts, id) {
         overSteps({
           title: `the score so far: ${number(last.so_far)}`, horizon, low, high,
           lines: [{ points: soFar, kind: "score" }],
+          bands: [{ points: [[last.step, [last.so_far, last.so_far]], ...foretold.map(([step, a, b]) => [step, [a ?? low, b ?? high]])], kind: "score" }],
           levels: bounds.map((value) => ({ value, label: `target ${number(value)}`, kind: "target" })),
         }),
-        h("figcaption", {}, `The score so far is ${number(last.so_far)}.`)),
+        h("figcaption", {}, `The score so far is ${number(last.so_far)}.${ahead ? ` The band holds its whole path to come with a probability of ${percent(ahead.level)}: at the end, ${between(foretold.at(-1))}.` : ""}`)),
       why ? because(why) : null,
       alarms.length ? alarmed() : null,
       h("h2", {}, "Every step"),
@@ -114,11 +120,18 @@ export function run(live, contracts, id) {
 
   const stop = live.watchRun(id, plan);
   load();
-  return { view, title: "Run", close: () => { stop(); clearTimeout(planned); } };
+  return { view, title: "Run", close: () => { stop(); clearTimeout(planned); clearTimeout(asked); } };
 }
 
 function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function between([, low, high]) {
+  if (low === null && high === null) return "anything";
+  if (low === null) return `at most ${number(high)}`;
+  if (high === null) return `at least ${number(low)}`;
+  return `from ${number(low)} to ${number(high)}`;
 }
 
 function value(one) {
