@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,15 @@ def test_the_season_that_changed_is_named() -> None:
     assert not off["season", "spring"]
     assert "where season is autumn, p is now" in str(found)
     assert [part["value"] for part in found.to_json()["by"]] == ["autumn", "spring", "0", "1"]
+
+
+def test_one_run_alone_has_no_range_in_json() -> None:
+    runs = walks(30, seed=8)
+    found = MONITOR.drift(runs, GOAL, by={"crew": ["one"] + ["other"] * 29})
+    told = {part["value"]: part["high"] for part in found.to_json()["by"]}
+    assert told["one"] is None
+    assert told["other"] > 0.0
+    json.dumps(found.to_json(), allow_nan=False)
 
 
 def test_groups_are_each_compared_with_their_own() -> None:

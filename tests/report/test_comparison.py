@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ontarget import Below, GoalMonitor, Promised, Target
 from ontarget.errors import InputError
+from ontarget.evaluation import Difference
 from ontarget.models import Marginal, QuantileForest
 from ontarget.report import compare
 from tests.walks import shifted, walks
@@ -30,6 +32,14 @@ def test_the_monitor_that_sees_the_state_is_deployed_whatever_its_place() -> Non
         assert found.verdict.startswith("deploy good: its p is better than that of blind")
     assert found.brier.difference.value == pytest.approx(found.brier.first - found.brier.second)
     assert found.in_time.difference.low < found.in_time.first - found.in_time.second
+
+
+def test_false_alarms_speak_against_a_better_p() -> None:
+    found = compare(evaluated(GOOD), evaluated(BLIND), Below(0.35), ("good", "blind"))
+    assert "but" not in found.verdict  # the worse one has more of them
+    more = found.false_alarms._replace(first=0.6, difference=Difference(0.15, 0.04, 0.07, 0.23))
+    said = replace(found, false_alarms=more).verdict
+    assert said.endswith(", but 60\xa0% of good runs raise its alarm, more than with the other")
 
 
 def test_a_monitor_is_no_better_than_itself() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ontarget._numerals import percent
+from ontarget._plain import plain
 from ontarget.target import Target
 
 __all__ = ["Bias", "Drift", "DriftJudgement", "Evidence"]
@@ -42,6 +44,11 @@ class Bias(NamedTuple):
         return self.low > 0.0 or self.high < 0.0
 
     @property
+    def where(self) -> str:
+        """Which episodes these are; names from data cannot look like lines of ours."""
+        return f"{plain(self.column)} is {plain(self.value)}"
+
+    @property
     def in_words(self) -> str:
         """Which way p is off, and by how much."""
         said = f"it said {percent(self.said)}, {percent(self.met)} of {self.n:,} came true"
@@ -52,6 +59,13 @@ class Bias(NamedTuple):
         return (
             f"p is now {_points(self.too_high)} too {way} ({ends[0]:.1f} to {ends[1]:.1f}): {said}"
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain JSON values; one episode alone leaves the range unknown."""
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in self._asdict().items()
+        }
 
 
 class Evidence(NamedTuple):
@@ -139,7 +153,7 @@ class Drift:
             ("before", f"on the assure episodes {self._before}"),
             ("since", self._since),
             ("order", self.order),
-            *(("by", f"where {one.column} is {one.value}, {one.in_words}") for one in off),
+            *(("by", f"where {one.where}, {one.in_words}") for one in off),
             ("verdict", self.verdict),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in lines if text)
@@ -154,7 +168,7 @@ class Drift:
     def _since(self) -> str:
         if self.since is None:
             return ""
-        at = f", {self.since_value}" * bool(self.since_value)
+        at = f", {plain(self.since_value)}" * bool(self.since_value)
         return f"since about run {self.since + 1:,} of {self.n:,}{at} (a best guess)"
 
     def to_json(self) -> dict[str, Any]:
@@ -167,12 +181,12 @@ class Drift:
             "verdict": self.verdict,
             "change": self.change._asdict(),
             "harm": self.harm._asdict(),
-            "bias": self.bias._asdict(),
-            "before": self.before._asdict(),
+            "bias": self.bias.to_json(),
+            "before": self.before.to_json(),
             "since": self.since,
             "since_value": self.since_value,
             "order": self.order,
-            "by": [part._asdict() for part in self.parts],
+            "by": [part.to_json() for part in self.parts],
         }
 
 

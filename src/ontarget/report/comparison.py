@@ -79,12 +79,27 @@ class Comparison:
                 )
         if self.preferred is not None:
             other = next(name for name in self.names if name != self.preferred)
-            return f"deploy {self.preferred}: its p is better than that of {other} beyond chance"
+            said = f"deploy {self.preferred}: its p is better than that of {other} beyond chance"
+            return said + self._but
         if self.brier.difference.shows and self.log_loss.difference.shows:
             return "cannot say: one is better by the Brier score, the other by log loss"
         return (
             f"no difference shows on these {self.episodes:,} episodes: keep the one that is in use"
         )
+
+    @property
+    def _but(self) -> str:
+        """What speaks against the monitor with the better p: more false alarms."""
+        pair = self.false_alarms
+        if pair is None or not pair.difference.shows:
+            return ""
+        noisier, share = (
+            (self.names[0], pair.first) if pair.difference.value > 0.0 else
+            (self.names[1], pair.second)
+        )  # fmt: skip
+        if noisier != self.preferred:
+            return ""
+        return f", but {percent(share)} of good runs raise its alarm, more than with the other"
 
     def __str__(self) -> str:
         first, second = self.names
