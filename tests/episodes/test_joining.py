@@ -93,3 +93,34 @@ def test_weights_are_for_all_or_for_none() -> None:
 def test_only_episodes_can_be_put_together(given: object) -> None:
     with pytest.raises(InputError, match="a list of Episodes"):
         Episodes.concat(given)
+
+
+def several(n: int, first: int, seed: int) -> Episodes:
+    """Runs of one to four steps with two behaviors."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 5, size=n)
+    return Episodes.from_arrays(
+        [rng.normal(size=(t, 2)) for t in lengths],
+        {name: [rng.normal(size=t) for t in lengths] for name in ("reward", "height")},
+        ids=np.arange(first, first + n),
+        horizon=4,
+        behavior={"gain": "sum:reward", "low": "min:height"},
+    )
+
+
+def test_several_behaviors_are_joined_row_by_row() -> None:
+    parts = several(5, 0, 1), several(3, 5, 2)
+    joined = Episodes.concat(parts)
+    assert joined.names == ("gain", "low")
+    for name in joined.names:
+        own = [part.only(name) for part in parts]
+        found = joined.only(name)
+        assert found.outcomes.tolist() == [y for part in own for y in part.outcomes.tolist()]
+        for t in range(4):
+            before = [b for part in own for b in part.at(t).behavior.tolist()]
+            np.testing.assert_array_equal(found.at(t).behavior, before)
+
+
+def test_one_behavior_and_several_are_not_joined() -> None:
+    with pytest.raises(EpisodesError, match="episodes with one list of behaviors"):
+        Episodes.concat([several(5, 0, 1), several(3, 5, 2).only("gain")])

@@ -11,7 +11,7 @@ import numpy as np
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.episodes._dictionaries import recoded_store
-from ontarget.episodes._store import Store
+from ontarget.episodes._store import Signal, Store
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError
 
@@ -51,9 +51,28 @@ def joined_store(stores: Sequence[Store]) -> Store:
         censoring=next((store.censoring for store in stores if store.censoring), ""),
         remarks=tuple(dict.fromkeys(chain.from_iterable(store.remarks for store in stores))),
         unseen=sum(store.unseen for store in coded),
+        wanted=None
+        if first.wanted is None
+        else tuple(chain.from_iterable(store.wanted or () for store in stores)),
+        several=tuple(
+            _joined_signal(coded, parts)
+            for parts in zip(*(store.several for store in coded), strict=True)
+        ),
     )
     _check_complete(stores, found)
     return found
+
+
+def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
+    """One of several behaviors, along the rows of all stores."""
+    ahead = [part.ahead for part in parts if part.ahead is not None]
+    return replace(
+        parts[0],
+        values=_by_step(stores, [part.values for part in parts]),
+        before=_by_step(stores, [part.before for part in parts]),
+        outcomes=np.concatenate([part.outcomes for part in parts]),
+        ahead=_by_step(stores, ahead) if ahead else None,
+    )
 
 
 def _check_alike(first: Store, other: Store, number: int) -> None:
@@ -62,6 +81,12 @@ def _check_alike(first: Store, other: Store, number: int) -> None:
         "list of features": (first.schema.names, other.schema.names, _LIKE),
         "kind of features": (_kinds(first), _kinds(other), _LIKE),
         "behavior": (first.behavior.spec, other.behavior.spec, _LIKE),
+        "list of behaviors": (_signals(first), _signals(other), _LIKE),
+        "use of own targets": (
+            first.wanted is not None,
+            other.wanted is not None,
+            "give targets to all of them, after concat: aimed(…)",
+        ),
         "column of groups": (_group(first), _group(other), "read all of them with the same group="),
         "use of weights": (
             first.weights is not None,
@@ -92,6 +117,10 @@ def _check_alike(first: Store, other: Store, number: int) -> None:
                 f"concat needs episodes with one {what}, got {one} first and {another} in part "
                 f"{number}; {remedy}"
             )
+
+
+def _signals(store: Store) -> list[str]:
+    return [f"{one.name}={one.reading.spec}" for one in store.several]
 
 
 def _check_ids(stores: Sequence[Store]) -> None:
