@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ontarget.fitted.fitted import Fitted, Trained
     from ontarget.fitted.guarantee import Threshold
     from ontarget.fitted.law import StepLaw
+    from ontarget.fitted.paths.bands import PathBand
     from ontarget.fitted.question import Question
     from ontarget.fitted.ranks import RankTable
     from ontarget.fitted.recorded import RecordedRuns
@@ -23,6 +24,7 @@ __all__ = [
     "Choices",
     "Fitted",
     "LawTable",
+    "PathBand",
     "Question",
     "RankTable",
     "RecordedRuns",
@@ -43,6 +45,7 @@ __getattr__, __dir__ = lazy_names(
         "Choices": "ontarget.fitted.choices",
         "Fitted": "ontarget.fitted.fitted",
         "LawTable": "ontarget.fitted.blocks",
+        "PathBand": "ontarget.fitted.paths.bands",
         "Question": "ontarget.fitted.question",
         "RankTable": "ontarget.fitted.ranks",
         "RecordedRuns": "ontarget.fitted.recorded",
