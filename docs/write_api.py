@@ -56,7 +56,7 @@ PACKAGES = [
     "ontarget.integrations",
 ]
 # What a monitor hands out from `ontarget.fitted`; the rest of that package is not for users.
-HANDED_OUT = ("TargetCalibration", "Threshold")
+HANDED_OUT = ("PathBand", "TargetCalibration", "Threshold")
 SECTIONS = ("Parameters", "Attributes", "Notes", "Examples", "References", "Returns", "Yields")
 LONGEST = 88
 

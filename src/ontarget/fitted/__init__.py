@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ontarget.fitted.guarantee import Threshold
     from ontarget.fitted.joint.joint import GoalQuestion, Joint
     from ontarget.fitted.law import StepLaw
+    from ontarget.fitted.paths.bands import PathBand
     from ontarget.fitted.question import Question
     from ontarget.fitted.ranks import RankTable
     from ontarget.fitted.recorded import RecordedRuns
@@ -26,6 +27,7 @@ __all__ = [
     "GoalQuestion",
     "Joint",
     "LawTable",
+    "PathBand",
     "Question",
     "RankTable",
     "RecordedRuns",
@@ -49,6 +51,7 @@ __getattr__, __dir__ = lazy_names(
         "GoalQuestion": "ontarget.fitted.joint.joint",
         "Joint": "ontarget.fitted.joint.joint",
         "LawTable": "ontarget.fitted.blocks",
+        "PathBand": "ontarget.fitted.paths.bands",
         "Question": "ontarget.fitted.question",
         "RankTable": "ontarget.fitted.ranks",
         "RecordedRuns": "ontarget.fitted.recorded",

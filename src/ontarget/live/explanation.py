@@ -183,7 +183,7 @@ class Explanation:
             f"{'met' if one.met else 'missed'}"
             for one in self.precedents[:_SHOWN]
         ]
-        if self.row_share < 1.0:
+        if self.row_share < 1.0 - 1e-9:
             lines.append(f"  recorded runs give {percent(self.row_share)} of the model's answer")
         return lines
 
