@@ -4,7 +4,7 @@ Two random walks move together; the goal is that both end above 0. The true prob
 normal distribution of two dimensions. Beside ours stand what one would write instead: the product
 of the two marginal probabilities, the smaller of them, and a boosted classifier of the event.
 
-    python -m bench.goals [--episodes 2000] [--seed 0]
+    python bench/goals.py --episodes 2000 --seed 0
 """
 
 from __future__ import annotations

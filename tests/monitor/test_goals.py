@@ -53,6 +53,9 @@ def test_a_goal_over_one_behavior_is_its_target_bit_for_bit(monitor: GoalMonitor
     one = monitor.watch(goal, false_alarm_rate=0.1)
     other = alone.watch(target, false_alarm_rate=0.1)
     assert one.trigger == other.trigger
+    one = pickle.loads(pickle.dumps(one))
+    with pytest.raises(InputError, match="cannot be copied or sent"):
+        pickle.dumps(monitor.watch(GOAL, alarm_below=0.1))
     for reward in (0.0, 0.4, -0.2):
         brought = {"reward": 1.0, "energy": reward} if reward else 0.0
         assert one.step(X[0], brought) == other.step(X[0], reward)

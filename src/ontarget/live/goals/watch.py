@@ -168,6 +168,12 @@ class GoalWatch:
                 watch.end(**news_of(name, reading, reward, behavior, begun=True))
             return self._told()
 
+    def __getstate__(self) -> object:
+        raise InputError(
+            "a watch over several behaviors cannot be copied or sent; make one where it is used, "
+            "with monitor.watch"
+        )
+
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
         whole, real = self._table.whole[0].tolist(), self._table.real[0].tolist()
@@ -253,10 +259,25 @@ class SignalWatch(Watch):
     __slots__ = ("_name", "_reading")
 
     def __init__(
-        self, contract: Contract, name: str, reading: Reading, *, group: int, on_bad: OnBad
+        self,
+        contract: Contract,
+        name: str = "",
+        reading: Reading | None = None,
+        *,
+        group: int = 0,
+        on_bad: OnBad = "unknown",
+        weight: float | None = None,
     ) -> None:
-        self._name, self._reading = name, reading
-        super().__init__(contract, group=group, on_bad=on_bad)
+        self._name, self._reading = name, reading or Reading(contract.behavior)
+        super().__init__(contract, group=group, on_bad=on_bad, weight=weight)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "name": self._name, "reading": self._reading}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        named = kept.pop("name"), kept.pop("reading")
+        super().__setstate__(kept)
+        self._name, self._reading = named
 
     def step(
         self,
