@@ -44,9 +44,7 @@ def expected_failures(estimator: object) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [QuantileNetwork(8, max_epochs=10, n_folds=2)], expected_failed_checks=expected_failures
-)
+@parametrize_with_checks([QuantileNetwork(16, n_folds=2)], expected_failed_checks=expected_failures)
 def test_scikit_learn_accepts_the_estimator(estimator: object, check: object) -> None:
     if check.func.__name__ in SKIPPED:  # type: ignore[attr-defined]
         pytest.skip(SKIPPED[check.func.__name__])  # type: ignore[attr-defined]
