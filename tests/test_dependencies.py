@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # Modules that go by another name than what installs them, or come with it.
 INSTALLED_BY = {
+    "prometheus_client": "prometheus-client",
     "sklearn": "scikit-learn",
     "sc2": "burnysc2",
     "s2clientprotocol": "burnysc2",

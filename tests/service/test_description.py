@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from ontarget.service import ContractSpec, Limits, Service, create_app
 
-EXAMPLES = 1_000  # of each endpoint
+EXAMPLES = 1_250  # of each endpoint
 
 
 @pytest.mark.slow
@@ -28,7 +28,7 @@ def test_no_generated_call_is_an_error_500(model: Path, tmp_path: Path) -> None:
         schema = schemathesis.openapi.from_dict(described)
         for operation in schema.get_all_operations():
             calls += called(operation.ok(), client)
-    assert calls >= 5_000  # endpoints without parameters are called once
+    assert calls >= 20_000  # an endpoint without parameters is called once
 
 
 def called(operation: Any, client: TestClient) -> int:

@@ -89,8 +89,11 @@ class Writer:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             if isinstance(job, _Job):
-                work = job.work
-                _settle([job.found], lambda work=work: [work()])  # type: ignore[misc]
+                try:
+                    result = job.work()
+                except Exception as error:  # as below
+                    result = error
+                _settle(job.found, result)
                 self._committed()
             else:
                 self._take(job)
@@ -112,12 +115,18 @@ class Writer:
         return together
 
     def _take(self, together: list[_Steps]) -> None:
-        futures = [found for _, found in together]
         try:
-            _settle(futures, lambda: self._replies(together))
-        finally:
-            with self._lock:
-                self._waiting -= sum(len(messages) for messages, _ in together)
+            replies: list[Any] = self._replies(together)
+        except Exception as error:  # the thread must outlive whatever went wrong
+            if len(together) > 1 and not isinstance(error, StoreError):
+                for one in together:  # so that one request cannot spoil the others
+                    self._take([one])
+                return
+            replies = [error] * len(together)
+        with self._lock:
+            self._waiting -= sum(len(one.messages) for one in together)
+        for one, reply in zip(together, replies, strict=True):
+            _settle(one.found, reply)
         self._committed()
 
     def _replies(self, together: list[_Steps]) -> list[list[Reply]]:
@@ -129,17 +138,11 @@ class Writer:
         return found
 
 
-def _settle(futures: Sequence[Future[Any]], work: Callable[[], Sequence[Any]]) -> None:
-    """Give each future its part of what the work gives, or all of them what it raises."""
-    live = [one.set_running_or_notify_cancel() for one in futures]
-    try:
-        results = work()
-    except BaseException as error:  # the thread must outlive whatever went wrong
-        wrong = error if isinstance(error, Exception) else StoreError(str(error))
-        for alive, one in zip(live, futures, strict=True):
-            if alive:
-                one.set_exception(wrong)
+def _settle(found: Future[Any], result: Any) -> None:
+    """Give a future its result, or what was raised, unless nobody waits for it any more."""
+    if not found.set_running_or_notify_cancel():
         return
-    for alive, one, result in zip(live, futures, results, strict=True):
-        if alive:
-            one.set_result(result)
+    if isinstance(result, Exception):
+        found.set_exception(result)
+    else:
+        found.set_result(result)

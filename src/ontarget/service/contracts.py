@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -147,6 +148,7 @@ class HeldContracts:
         self._store = store
         self._folder = folder
         self._held: dict[int, Held] = {}
+        self._lock = threading.Lock()
         self._newest: dict[str, int] = {}
         self.reload()
 
@@ -180,6 +182,10 @@ class HeldContracts:
 
     def held(self, number: int) -> Held:
         """A contract by its number, opened when it is first needed."""
+        with self._lock:  # two of one contract would each know half of its runs
+            return self._opened(number)
+
+    def _opened(self, number: int) -> Held:
         found = self._held.get(number)
         if found is None:
             with self._store.database.read() as at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -68,6 +69,7 @@ class Api:
         self.streams = Streams(service.store, most=service.limits.streams)
         self._buckets = Buckets(service.limits.steps_per_second)
         self._health: dict[int, HealthWatch] = {}
+        self._health_lock = threading.Lock()
 
     def endpoints(self) -> list[Endpoint]:
         """All of them."""
@@ -323,10 +325,11 @@ class Api:
 
     def _health_of(self, name: str) -> Health:
         held = self.service.contracts.named(name)
-        watch = self._health.get(held.id)
-        if watch is None:
-            watch = self._health[held.id] = HealthWatch(self.service.store, held)
-        return watch.health()
+        with self._health_lock:  # a guard is for one thread at a time
+            watch = self._health.get(held.id)
+            if watch is None:
+                watch = self._health[held.id] = HealthWatch(self.service.store, held)
+            return watch.health()
 
     def _hold_back(self, client: str, n: int) -> None:
         wait = self._buckets.take(client, n)
