@@ -30,7 +30,8 @@ run_pages = script("run_pages")
 write_api = script("write_api")
 
 
-SLOW = {"skirmish"}  # it simulates 10,000 battles
+# They fit monitors, or simulate thousands of runs; the tutorial is run with every change.
+SLOW = {"environments", "goals", "guarantees", "service", "skirmish", "why", "your-own-logs"}
 
 
 @pytest.mark.parametrize(

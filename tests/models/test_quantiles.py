@@ -29,7 +29,10 @@ def line(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, X[:, 0] + (0.5 + np.abs(X[:, 1])) * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("name", list(REGRESSORS))
+@pytest.mark.parametrize(
+    "name",
+    ["linear", "boosted", "forest", pytest.param("histogram", marks=pytest.mark.slow)],
+)
 def test_regressor_is_calibrated_through_the_adapter(name: str) -> None:
     X, y = line(900, 0)
     model = RegressorQuantiles(REGRESSORS[name], n_levels=9).fit(X[:300], y[:300])

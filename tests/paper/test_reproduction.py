@@ -18,6 +18,8 @@ from ontarget.paper.processes import Walk
 from ontarget.paper.reproduction import reproduce
 from paper.small import SMALL, TAMARISK
 
+pytestmark = pytest.mark.slow  # every piece of the paper, however small, is fitted and drawn
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:

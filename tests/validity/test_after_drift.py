@@ -39,7 +39,7 @@ def at_most(count: int, n: int, rate: float) -> bool:
 
 def recalibrated_turns(world: World) -> Turns:
     """Each run of a pool as the new one; the others recalibrate a monitor of another process."""
-    learn, _ = replace(world, seed=world.seed + 100).episodes()
+    learn, _ = replace(world, seed=world.seed + 200).episodes()
     old = world.fitted(*learn.split(0.8, 0.2)[:2])
     _, pool = world.episodes()
     everyone = np.arange(world.pool)

@@ -802,7 +802,7 @@ class Asked:
         >>> rng = np.random.default_rng(0)
         >>> walks = Episodes.from_arrays(rng.normal(size=(500, 3, 1)), rng.normal(size=(500, 3)))
         >>> monitor = GoalMonitor().fit(walks, progress=False)
-        >>> rewards = rng.normal(-0.5, size=(200, 3))
+        >>> rewards = rng.normal(-0.8, size=(200, 3))
         >>> lower = Episodes.from_arrays(rng.normal(size=(200, 3, 1)), rewards)
         >>> found = monitor.drift(lower, Target.at_least(0.0), order=np.arange(200))
         >>> str(found.judgement), found.bias.too_high > 0.2
