@@ -73,10 +73,10 @@ def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> 
 
 
 def _maximised(told: FloatArray, weights: FloatArray, n_episodes: int) -> FloatArray:
-    used = weights > 0.0
+    used, n = weights > 0.0, told.shape[1]
     for _ in range(_ROUNDS):
-        parts = weights[:, None] * told
-        owed = (parts / parts.sum(axis=0)).mean(axis=1)
+        # Each is owed its share of every answer; products need no array of the shares.
+        owed = weights * (told @ (1.0 / (weights @ told))) / n
         weights = np.where(used, n_episodes * owed + 1.0, 0.0)
         weights = weights / weights.sum()
     return weights
