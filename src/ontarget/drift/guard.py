@@ -195,7 +195,7 @@ class DriftGuard:
         if strange:
             raise InputError(
                 f"a guard is saved with ids that are texts or whole numbers, got {strange[0]!r}; "
-                "pickle it, or name the episodes by texts"
+                "name the episodes by texts"
             )
         write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
 

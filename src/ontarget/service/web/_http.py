@@ -23,13 +23,13 @@ from ontarget.service.service import Service
 
 __all__ = [
     "SESSION",
-    "STRICT",
     "Endpoint",
     "Refusal",
     "answered",
     "is_loopback",
     "json_response",
     "refused",
+    "strict",
 ]
 
 Handler: TypeAlias = Callable[[Request, Service], Awaitable[Response]]
@@ -37,7 +37,7 @@ Handler: TypeAlias = Callable[[Request, Service], Awaitable[Response]]
 _log: Final = logging.getLogger("ontarget.service")
 _CLIENTS: Final = 10_000
 SESSION: Final = "ontarget_session"  # the cookie of somebody who signed in on the page
-STRICT: Final = {
+_STRICT: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
@@ -108,11 +108,16 @@ def answered(
             response = await endpoint.handler(request, service)
         except Exception as error:
             response = refused(error)
-        for name, value in STRICT.items():
-            response.headers.setdefault(name, value)
-        return response
+        return strict(response)
 
     return respond
+
+
+def strict(response: Response) -> Response:
+    """The response itself, with the headers that every one has."""
+    for name, value in _STRICT.items():
+        response.headers.setdefault(name, value)
+    return response
 
 
 async def _admit(

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from ontarget.evaluation.figures import theme_css
 from ontarget.service.service import Service
 from ontarget.service.tokens import SCOPES
-from ontarget.service.web._http import SESSION, STRICT, Refusal, decoded, json_response, refused
+from ontarget.service.web._http import SESSION, Refusal, decoded, json_response, refused, strict
 
 __all__ = ["page_routes"]
 
@@ -63,16 +63,16 @@ def page_routes(service: Service, *, open_to_all: bool) -> list[Route]:
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
         if name not in found:
-            return _strict(refused(Refusal(404, "not found", "the page has no such file")))
+            return strict(refused(Refusal(404, "not found", "the page has no such file")))
         kind, body = found[name]
         headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
-        return _strict(Response(body, headers=headers, media_type=kind))
+        return strict(Response(body, headers=headers, media_type=kind))
 
     async def session(request: Request) -> Response:
         try:
-            return _strict(await _session(request, service, open_to_all=open_to_all))
+            return strict(await _session(request, service, open_to_all=open_to_all))
         except Refusal as error:
-            return _strict(refused(error))
+            return strict(refused(error))
 
     return [
         Route("/", page),
@@ -115,9 +115,3 @@ def _files() -> list[tuple[str, str, str]]:
         if kind is not None:
             found.append((one.name, kind, one.read_text(encoding="utf-8")))
     return found
-
-
-def _strict(response: Response) -> Response:
-    for name, value in STRICT.items():
-        response.headers.setdefault(name, value)
-    return response

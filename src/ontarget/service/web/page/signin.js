@@ -18,7 +18,7 @@ export function signIn(done) {
   } },
   h("label", { for: "token" }, "Token ", token), h("button", { type: "submit" }, "Sign in"));
   const view = h("section", {}, h("h1", {}, "Sign in"),
-    h("p", {}, "This service needs a token with the scope read. Whoever started it can make one: ontarget token."), form, trouble);
+    h("p", {}, "This service needs a token with the scope read. Whoever runs it makes one with: ontarget serve … --new-token read"), form, trouble);
   requestAnimationFrame(() => token.focus());
   return { view, title: "Sign in", close: () => {} };
 }
