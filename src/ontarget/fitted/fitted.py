@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -237,10 +237,22 @@ class Fitted:
                     "GoalMonitor(group=…) to calibrate each group"
                 )
             return 0
-        if group not in self.groups:
+        found = self._places.get(group) if isinstance(group, Hashable) else None
+        if found is None:
             known = ", ".join(repr(one) for one in self.groups[:10])
             raise GroupError(f"group needs one of the calibrated groups {known}, got {group!r}")
-        return self.groups.index(group)
+        return found
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {name: k for k, name in enumerate(self.groups or ())}
+
+    @cached_property
+    def members(self) -> tuple[IndexArray, ...]:
+        """The assure episodes of each group, in their order."""
+        order = np.argsort(self.assure_groups, kind="stable")
+        ends = np.searchsorted(self.assure_groups[order], np.arange(1, self.n_groups))
+        return tuple(np.split(order, ends))
 
     def groups_of(self, groups: Any, n: int) -> IndexArray:
         """The number of each run's group: one group for all of them, or one per run."""
@@ -409,8 +421,7 @@ class Fitted:
         if self.weights is None:
             return (NO_WEIGHTS,) * self.n_groups
         found = []
-        for g in range(self.n_groups):
-            own = np.flatnonzero(self.assure_groups == g)
+        for own in self.members:
             order = np.argsort(self.excess[own], kind="stable")
             found.append(read_only(np.cumsum(self.weights[own][order])))
         return tuple(found)
@@ -418,6 +429,4 @@ class Fitted:
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """M_i of the assure episodes of each group, sorted and read-only."""
-        return tuple(
-            read_only(np.sort(self.excess[self.assure_groups == g])) for g in range(self.n_groups)
-        )
+        return tuple(read_only(np.sort(self.excess[own])) for own in self.members)

@@ -164,10 +164,7 @@ class Joint:
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """M_i of the assure episodes of each group, sorted."""
-        first = self.first
-        return tuple(
-            read_only(np.sort(self.excess[first.assure_groups == g])) for g in range(first.n_groups)
-        )
+        return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
         """Whether any behavior's step is UNKNOWN by structure."""
