@@ -11,7 +11,7 @@ from ontarget._readonly import read_only
 from ontarget.conformal._ranks import Ranks
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK, excess_of_rows
-from ontarget.fitted.guarantee import band_interval
+from ontarget.fitted.guarantee import band_interval, in_band
 from ontarget.fitted.law import NO_CURVE
 
 # Few different values, so that ranks tie with one another, with limits, and with 0 and 1.
@@ -41,7 +41,16 @@ class Step:
     """A step's law with its ranks, and with a curve if there is one."""
 
     def __init__(self, model: object, ranks: np.ndarray, curve: np.ndarray = NO_CURVE) -> None:
-        self.quantile, self.ranks, self.curve = model.quantile, Ranks(ranks), curve
+        self.quantile, self.cdf_limits = model.quantile, model.cdf_limits
+        self.ranks, self.curve = Ranks(ranks), curve
+
+
+def held_by(step: Step, y: np.ndarray, depth: float) -> np.ndarray:
+    """Whether the band holds each outcome: as an interval and, alike, by the law at the outcome."""
+    X = np.zeros((y.size, 1))
+    held = band_interval(step, X, depth).contains(y)
+    assert np.array_equal(held, in_band(step, X, y, depth))
+    return held
 
 
 @given(rank_sets, st.floats(0, 1) | numbers, st.floats(0, 1) | numbers)
@@ -59,9 +68,7 @@ def test_a_wider_component_is_never_farther(ranks, ends) -> None:
 
 @given(rank_sets, st.floats(0, 0.5), st.floats(0, 1) | numbers)
 def test_the_band_holds_the_outcomes_that_are_near_enough(ranks, depth, y) -> None:
-    model = Uniform()
-    band = band_interval(Step(model, ranks), np.zeros((1, 1)), depth)
-    held = bool(band.contains(np.array([y]))[0])
+    held = bool(held_by(Step(Uniform(), ranks), np.array([y]), depth)[0])
     far = distance(ranks, y, y)
     if abs(far - depth) > 2 * SLACK:
         assert held == (far <= depth)
@@ -72,9 +79,9 @@ def test_a_curve_takes_the_place_of_the_ranks(power, depth, y) -> None:
     curve, ranks = read_only(KNOTS**power), np.array([0.1, 0.2])
     far = distance(ranks, y, y, curve)
     assert math.isclose(far, abs(np.interp(y, KNOTS, curve) - 0.5), abs_tol=1e-12)
-    band = band_interval(Step(Uniform(), ranks, curve), np.zeros((1, 1)), depth)
+    held = bool(held_by(Step(Uniform(), ranks, curve), np.array([y]), depth)[0])
     if abs(far - depth) > 2 * SLACK:
-        assert bool(band.contains(np.array([y]))[0]) == (far <= depth)
+        assert held == (far <= depth)
 
 
 @given(rank_sets, st.integers(1, 6), numbers)
@@ -83,12 +90,13 @@ def test_the_band_holds_whole_atoms(ranks, size, fraction) -> None:
     left, right = law.cdf_limits(np.zeros((size, 1)), np.arange(size))
     far = np.array([distance(ranks, a, b) for a, b in zip(left, right, strict=True)])
     depth = float(np.quantile(far, fraction, method="lower"))  # the distance of some atom itself
-    band = band_interval(Step(law, ranks), np.zeros((1, 1)), depth)
-    held = (band.lower <= np.arange(size)) & (np.arange(size) <= band.upper)
+    held = held_by(Step(law, ranks), np.arange(size, dtype=np.float64), depth)
     assert np.all(held[far <= depth])
     assert not np.any(held[far > depth + 2 * SLACK])
 
 
 def test_a_depth_out_of_reach_gives_the_whole_line() -> None:
-    band = band_interval(Step(Uniform(), np.array([0.2, 0.5])), np.zeros((2, 1)), math.inf)
+    step = Step(Uniform(), np.array([0.2, 0.5]))
+    band = band_interval(step, np.zeros((2, 1)), math.inf)
     assert np.all(np.isinf(band.lower) & np.isinf(band.upper))
+    assert np.all(held_by(step, np.array([-1e300, 1e300]), math.inf))

@@ -32,6 +32,7 @@ __all__ = [
     "allowance",
     "band_depth",
     "band_interval",
+    "in_band",
     "promised_threshold",
 ]
 
@@ -203,18 +204,35 @@ def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
     The band reaches from the quantile of the law at c⁻¹(½ − depth) to that at c⁻¹(½ + depth), where
     c is the step's curve, or in the paper's way its interpolated ranks, ties or not (M19).
     """
+    low, high = _band_levels(step, depth)
+    if math.isinf(high):
+        whole = np.full(X.shape[0], math.inf)
+        return Interval(-whole, whole)
+    return Interval(
+        step.quantile(X, max(low, 0.0), side="left"), step.quantile(X, min(high, 1.0), side="right")
+    )
+
+
+def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolArray:
+    """Whether each row's outcome is in its band, by the law at that outcome: no quantile is sought.
+
+    y is at or above the quantile of a level where F(y) reaches it, and at or below the other where
+    F(y−) does not pass it.
+    """
+    low, high = _band_levels(step, depth)
+    below, up_to = step.cdf_limits(X, y)
+    return (up_to >= max(low, 0.0)) & (below <= min(high, 1.0))
+
+
+def _band_levels(step: StepLaw, depth: float) -> tuple[float, float]:
+    """Between which levels of the step's law the band lies; infinite for the whole line."""
     knots, heights = KNOTS, step.curve
     if not heights.size:
         knots = np.concatenate([[0.0], step.ranks.values, [1.0]])
         heights = np.arange(knots.size) / (knots.size - 1)
     if math.isinf(depth) or knots.size == 2:
-        whole = np.full(X.shape[0], math.inf)
-        return Interval(-whole, whole)
+        return -math.inf, math.inf
     reach = np.array([0.5 - depth - SLACK, 0.5 + depth + SLACK])
     low, high = np.interp(reach, heights, knots)
     # Outwards by what the interpolation may have lost: a limit of the law may be met exactly.
-    low, high = low - 2.0 * np.spacing(low), high + 2.0 * np.spacing(high)
-    return Interval(
-        step.quantile(X, float(max(low, 0.0)), side="left"),
-        step.quantile(X, float(min(high, 1.0)), side="right"),
-    )
+    return float(low - 2.0 * np.spacing(low)), float(high + 2.0 * np.spacing(high))

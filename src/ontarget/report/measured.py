@@ -13,7 +13,6 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
-from ontarget.conformal.results import Interval
 from ontarget.drift._comparing import drift_of
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
@@ -44,7 +43,7 @@ from ontarget.evaluation import (
 )
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.guarantee import band_depth, in_band
 from ontarget.fitted.target_map import Calibrated
 from ontarget.goal import Goal
 from ontarget.live.alarms import compared_panel
@@ -314,8 +313,7 @@ class Measured:
         for t, g, rows, own in fitted.known_steps(self.episodes, self.groups):
             step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
             inputs = step.inputs(rows.states[own], rows.behavior[own])
-            band: Interval = band_interval(step, inputs, depth)
-            held[rows.index[own][~band.contains(rows.response[own])]] = False
+            held[rows.index[own][~in_band(step, inputs, rows.response[own], depth)]] = False
         return Rate.of(int(held.sum()), held.size)
 
     def _losses(self, method: str, kind: str) -> FloatArray:
