@@ -28,7 +28,10 @@ _LOST = {
 class Cluster(Protocol):
     """An executor that knows how many tasks it takes at a time."""
 
-    in_flight: int
+    @property
+    def in_flight(self) -> int:
+        """How many tasks to begin before the first is over."""
+        ...
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Begin a call somewhere; what comes back gives its result when asked."""
