@@ -133,8 +133,8 @@ def forged(header: dict, sections: dict, name: str, **arrays) -> tuple[dict, dic
     ("forge", "words"),
     [
         (lambda h, s: forged(h, s, "learn-00003", left=np.zeros(1)), "one per episode"),
-        (lambda h, s: forged(h, s, "assure-00003", left=np.zeros((2, 3))), "one per episode"),
-        (lambda h, s: forged(h, s, "assure-00003", right=np.arange(3)), "one per episode"),
+        (lambda h, s: forged(h, s, "learn-00003", left=np.zeros((2, 3))), "one per episode"),
+        (lambda h, s: forged(h, s, "learn-00003", right=np.arange(3)), "one per episode"),
         (lambda h, s: ({**h, "steps": {**h["steps"], "assure": [3, 3]}}, s), "other steps"),
         (lambda h, s: ({**h, "steps": {**h["steps"], "assure": [-1]}}, s), "other steps"),
         (lambda h, s: ({**h, "steps": {**h["steps"], "assure": ["3"]}}, s), "other steps"),

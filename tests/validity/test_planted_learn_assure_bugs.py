@@ -46,24 +46,22 @@ def plain(seed: int, **sizes: int) -> World:
 
 def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the curves see the ranks of the assure episodes."""
-    true_limits, true_table = fit.blended_limits, fit.rank_table
+    true_table, true_answerer = fit.rank_table, fit.Answerer
     seen: dict[str, Any] = {}
 
-    def limits(results: Any, law: Any, part: str) -> Any:
-        seen["assure limits"] = true_limits(results, law, "assure")
-        return true_limits(results, law, part)
+    def answerer(**about: Any) -> Any:
+        seen["answerer"] = true_answerer(**about)
+        return seen["answerer"]
 
     def table(limits: Any, part: Any, **rest: Any) -> RankTable:
         own = true_table(limits, part, **rest)
-        if part.name == "assure":
-            return own
         assure = replace(part, episodes=seen["assure"], groups=np.zeros(len(seen["assure"]), int))
-        leaked = true_table(seen["assure limits"], assure, **rest)
+        leaked = true_table(seen["answerer"].limits(seen["assure"]), assure, **rest)
         both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
         return RankTable.of([np.sort(np.concatenate(pair)) for pair in both], 1)
 
     monkeypatch.setattr(fit, "_check_disjoint", seen.update)
-    monkeypatch.setattr(fit, "blended_limits", limits)
+    monkeypatch.setattr(fit, "Answerer", answerer)
     monkeypatch.setattr(fit, "rank_table", table)
 
 
@@ -84,11 +82,11 @@ def test_ranks_of_learning_episodes_instead_of_assure_are_caught(
     true_table, learned = fit.rank_table, []
 
     def table(limits: Any, part: Any, **rest: Any) -> RankTable:
-        if part.name == "learn":
-            learned[:] = [true_table(limits, part, **rest)]
+        learned[:] = [true_table(limits, part, **rest)]
         return learned[0]
 
     monkeypatch.setattr(fit, "rank_table", table)
+    monkeypatch.setattr(fit, "ranks_in_tasks", lambda *_, **__: learned[0])
     world = plain(0)
     turns = world.turns()
     for check in (check_intervals, check_promises, check_cdf):

@@ -19,6 +19,7 @@ from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
+from ontarget.cli.prepare import prepare
 from ontarget.cli.serve import serve
 
 __all__ = ["app", "main"]
@@ -40,6 +41,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     plan: "ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05",
     simulate: "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet",
     look: "ontarget look runs.parquet --target -60:",
+    prepare: "ontarget prepare runs/ -o prepared/",
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
     evaluate: "ontarget evaluate river.ontarget new.parquet --target -60: --report report.html",

@@ -100,16 +100,31 @@ def fit(
         int, typer.Option(min=0, help="The same data and seed give the same file.", metavar="N")
     ] = 0,
     assure: Annotated[
-        float,
+        float | None,
         typer.Option(
             help="Share of episodes that promises rest on. 0: learn from all, promise nothing.",
+            show_default="0.2",
             metavar="SHARE",
         ),
-    ] = 0.2,
+    ] = None,
+    max_learn: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Learn from so many episodes at most; the others assure.", metavar="N"
+        ),
+    ] = 20_000,
     reward_bounds: RewardBounds = None,
     engine: Annotated[
         str, typer.Option(help="Where to fit: local, dask or ray.", metavar="NAME")
     ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="The cluster of the engine: tcp://HOST:8786 for dask, HOST:6379 or auto for ray. "
+            "By default one is started here.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -139,12 +154,10 @@ def fit(
     output says which column was taken for what. To choose a column yourself, use its option.
     """
     from ontarget import Episodes, GoalMonitor
-    from ontarget.errors import InputError
-    from ontarget.fitting.engines import ENGINES
+    from ontarget.episodes import PreparedEpisodes
+    from ontarget.fitting.engines import connected
 
     check_output(output)
-    if engine not in ENGINES:
-        raise InputError(f"--engine needs one of {', '.join(ENGINES)}, got {engine!r}")
     monitor = GoalMonitor(
         model,
         preset=preset,  # type: ignore[arg-type]  # it checks itself
@@ -154,23 +167,27 @@ def fit(
     )
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, **columns)
+        # A look reads whole columns, so of prepared episodes it takes those to learn from.
+        seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded
     if not as_json:
         print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
-    each = [recorded.only(name) for name in recorded.names] or [recorded]
+    each = [seen.only(name) for name in seen.names] or [seen]
     looked = [one.look() for one in each]
     standing_out = dict.fromkeys(filter(None, (one.head(as_option) for one in looked)))
     if standing_out and not as_json:
         print_facts("\n".join(standing_out))
-    monitor.fit(
-        recorded,
-        assure=assure,
-        seed=seed,
-        engine=engine,  # type: ignore[arg-type]  # checked above
-        checkpoint=checkpoint,
-        progress=not as_json,
-        precedents=precedents,
-        paths=paths,
-    )
+    with connected(engine, address) as where:
+        monitor.fit(
+            runs if recorded.is_prepared else recorded,
+            assure=assure,
+            max_learn=max_learn,
+            seed=seed,
+            engine=where,
+            checkpoint=checkpoint,
+            progress=not as_json,
+            precedents=precedents,
+            paths=paths,
+        )
     monitor.save(output)
     sizes, unknown, unseen = monitor.sizes, _unknown(monitor), _unseen(recorded, monitor)
     size = output.stat().st_size
@@ -236,8 +253,8 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
 
 
 def _unseen(recorded: Episodes, monitor: GoalMonitor) -> int:
-    """How many readings are of categories that no training episode had."""
-    return recorded.recoded(monitor.schema).unseen
+    """How many readings are of categories that no training episode had; not counted on disk."""
+    return 0 if recorded.is_prepared else recorded.recoded(monitor.schema).unseen
 
 
 def _next_goal(recorded: Episodes, output: Path) -> str:

@@ -45,7 +45,8 @@ Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar=
 Runs: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="Recorded episodes: .parquet, .csv, or the folder of a Minari or LeRobot dataset.",
+        help="Recorded episodes: .parquet, .csv, the folder of a Minari or LeRobot dataset, or "
+        "what prepare wrote.",
         metavar="RUNS",
     ),
 ]

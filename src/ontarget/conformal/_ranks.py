@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._keyed import keyed_uniform
+from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray, IndexArray, KeyArray
@@ -20,9 +20,20 @@ from ontarget.conformal._kernels import end_counts_many, target_rows
 from ontarget.conformal.results import CalibratedCDF, Probability
 from ontarget.errors import CalibrationError, InputError
 
-__all__ = ["Ranks", "TargetCounts", "draw_ranks", "target_counts"]
+__all__ = [
+    "FEWEST_THINNED",
+    "MOST_RANKS",
+    "Ranks",
+    "TargetCounts",
+    "draw_ranks",
+    "target_counts",
+    "thinned_ranks",
+]
 
 _BLOCK = 16_384
+# A set of more ranks is thinned to at most so many, and never to fewer than about half of them.
+MOST_RANKS = 20_000
+FEWEST_THINNED = MOST_RANKS // 2 - 1
 
 
 def draw_ranks(
@@ -46,6 +57,30 @@ def draw_ranks(
     # Rounding may land on a limit; an atom's rank there would count as outside its own atom.
     inside = np.clip(inside, np.nextafter(left, math.inf), np.nextafter(right, -math.inf))
     return np.where(atom, inside, left)
+
+
+def thinned_ranks(ranks: FloatArray, keys: KeyArray, *, seed: int, step: int) -> FloatArray:
+    """At most `MOST_RANKS` of these sorted ranks, whose bounds hold as those of all of them do.
+
+    Every c-th of them is kept. The k-th that is kept is then the ck-th of n ranks, and it stands
+    for the share k/(m + 1) = ck/(n + 1) exactly, if n + 1 is c times m + 1. To make it so, up to
+    c − 1 episodes are first left out, chosen by a hash of their ``keys``. A lower bound of the CDF
+    can only fall and an upper bound only rise, each by less than 1/(m + 1).
+
+    Examples
+    --------
+    >>> all_of_them = np.linspace(0.0, 1.0, 60_002)
+    >>> some = thinned_ranks(all_of_them, np.arange(60_002, dtype=np.uint64), seed=0, step=0)
+    >>> some.size
+    20000
+    """
+    n, every = ranks.size, -(-(ranks.size + 1) // (MOST_RANKS + 1))
+    if every == 1:
+        return ranks
+    spare = (n + 1) % every
+    lots = np.argsort(keyed_hash(keys, seed, "thinned", step), kind="stable")
+    kept: FloatArray = np.delete(ranks, lots[:spare])[every - 1 :: every]
+    return kept
 
 
 @dataclass(frozen=True, eq=False)

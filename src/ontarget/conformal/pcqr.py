@@ -67,6 +67,7 @@ class PCQR(Calibrator):
     model: ConditionalDistribution
 
     _stopped = 0
+    _spare = 0
 
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
         left, right = self.model.cdf_limits(rows.X, rows.y)
@@ -80,14 +81,18 @@ class PCQR(Calibrator):
         *,
         grid: float | None = None,
         stopped: int = 0,
+        thinned: bool = False,
     ) -> Self:
         """A calibrated PCQR whose ranks are already known.
 
         Beside them, ``stopped`` episodes were cut off and have no rank. In the worst case none of
-        their outcomes is where an interval or a promise puts it (M24).
+        their outcomes is where an interval or a promise puts it (M24). If the ranks may be
+        ``thinned`` ones, an interval counts one more or less of them: between two that were kept
+        and a third, up to so many as one stands for may lie on either side of its end.
         """
         pcqr = cls(model, grid=grid)
         pcqr._ranks, pcqr._n, pcqr._stopped = ranks, ranks.n + stopped, stopped
+        pcqr._spare = int(thinned)
         return pcqr
 
     @property
@@ -175,6 +180,7 @@ class PCQR(Calibrator):
         n = self.n_calibration
         rows = n_rows(X)
         k = score_rank(level, n, kind, unbounded=unbounded, confidence=confidence)
+        k += self._spare if kind == "at_least" else -self._spare
         if kind == "at_most":
             k = max(0, k - self._stopped)
         if k == 0:

@@ -1,6 +1,9 @@
 """Recorded episodes: reading them, choosing what they are judged by, and splitting them."""
 
+from typing import TYPE_CHECKING
+
 from ontarget._keyed import uniform_by_id
+from ontarget._lazy import lazy_names
 from ontarget.episodes.behavior import Behavior, Translation
 from ontarget.episodes.builtin_behaviors import (
     Column,
@@ -19,6 +22,10 @@ from ontarget.episodes.look import Caution, ColumnFacts, FileOrder, Look
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.episodes.step import Step
 
+if TYPE_CHECKING:
+    from ontarget.episodes.prepared.prepared import PreparedEpisodes
+    from ontarget.episodes.prepared.preparing import prepare
+
 __all__ = [
     "Behavior",
     "Caution",
@@ -35,6 +42,7 @@ __all__ = [
     "Mean",
     "Min",
     "PaperSplit",
+    "PreparedEpisodes",
     "Schema",
     "ShareOfSteps",
     "Split",
@@ -42,5 +50,15 @@ __all__ = [
     "Sum",
     "Translation",
     "behavior_of",
+    "prepare",
     "uniform_by_id",
 ]
+
+# Reading prepared episodes needs polars, which takes long to import.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "PreparedEpisodes": "ontarget.episodes.prepared.prepared",
+        "prepare": "ontarget.episodes.prepared.preparing",
+    },
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,10 @@ def recoded_store(store: Store, schema: Schema) -> Store:
     A category that is not in the dictionary becomes a missing value and is counted, or it is
     refused; the feature says which (M18).
     """
+    recoded: Any = getattr(store, "recoded", None)
+    if recoded is not None:  # prepared rows, which are coded as they are read
+        found: Store = recoded(schema)
+        return found
     states, unseen = store.states.copy(), store.unseen
     for j, (own, other) in enumerate(zip(store.schema.features, schema.features, strict=True)):
         if own.categories is not None and own.categories != other.categories:

@@ -8,12 +8,24 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.episodes._recorded import Recorded
 
-__all__ = ["fingerprints", "seen_before"]
+__all__ = ["MOST_FINGERPRINTS", "fingerprints", "known_by", "seen_before"]
+
+# Of the episodes of one part; those of more take a model file too much room.
+MOST_FINGERPRINTS = 200_000
 
 
 def fingerprints(episodes: Recorded) -> KeyArray:
     """A 64-bit hash of each episode's id, states, behavior at every step and outcome."""
     return _named(episodes, _contents(episodes))
+
+
+def known_by(episodes: Recorded) -> KeyArray:
+    """The fingerprints by which a model file knows these episodes again, ascending.
+
+    Of more than `MOST_FINGERPRINTS` it keeps the smallest: a random part of the episodes, for a
+    fingerprint is a hash.
+    """
+    return np.sort(fingerprints(episodes))[:MOST_FINGERPRINTS]
 
 
 def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:

@@ -70,6 +70,11 @@ class Recorded:
         return self._store
 
     @property
+    def is_prepared(self) -> bool:
+        """Whether the rows are on disk, read step by step; see `PreparedEpisodes`."""
+        return hasattr(self._store, "recoded")
+
+    @property
     def horizon(self) -> int:
         """The number of steps after which an episode is complete."""
         return self._store.horizon
@@ -219,6 +224,10 @@ class Recorded:
         rows, _ = self._store.rows(t, self._index)
         rewards: FloatArray = earned[rows]
         return rewards
+
+    def __getstate__(self) -> dict[str, object]:
+        # Without what was computed from the store, which may be on disk and large.
+        return {name: getattr(self, name) for name in ("_store", "_index", "_grid")}
 
     def __len__(self) -> int:
         return int(self._store.lengths.size if self._index is None else self._index.size)

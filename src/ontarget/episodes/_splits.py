@@ -11,7 +11,7 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.errors import EpisodesError
 
-__all__ = ["ByGroup", "asked_parts", "divide"]
+__all__ = ["ByGroup", "asked_parts", "capped_parts", "divide"]
 
 ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
 # Each part's name, and a fraction or a count of episodes; the first is what models are fitted on.
@@ -38,6 +38,20 @@ def asked_parts(
         "calibrate": 0.4 if calibrate is None else calibrate,
         "assure": 0.2 if assure is None else assure,
     }
+
+
+def capped_parts(n: int, assure: float, most: int) -> dict[str, float]:
+    """The shares of learn and assure among n episodes; at most so many are learned from.
+
+    Examples
+    --------
+    >>> capped_parts(100_000, 0.2, 20_000)
+    {'learn': 0.2, 'assure': 0.8}
+    """
+    learn = 1.0 - assure
+    if assure and learn * n > most:
+        learn, assure = most / n, 1.0 - most / n
+    return {"learn": learn, "assure": assure}
 
 
 def divide(

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, overload
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._grid import grid_of
+from ontarget._keyed import keyed_hash
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._building import RawEpisodes, build
 from ontarget.episodes._censoring import Censored, chosen_by_lot
@@ -19,9 +21,10 @@ from ontarget.episodes._joining import joined_store
 from ontarget.episodes._judged import JudgedBy
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, asked_parts, divide
+from ontarget.episodes._store import Store
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError, InputError
+from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -240,8 +243,10 @@ class Episodes(Recorded):
         dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and
         ``like``; its runs are complete at the environment's time limit. Of a LeRobot dataset, the
         observed numbers are the state; the reward is ``next.reward``, or ``next.success`` with the
-        behavior ``"max"``.
+        behavior ``"max"``. Prepared episodes (`prepare`) stay on disk, and take no options but
+        ``like``.
         """
+        from ontarget.episodes.prepared._manifest import is_prepared
         from ontarget.episodes.reading._files import record_file
 
         if not isinstance(path, str | PathLike):
@@ -250,6 +255,8 @@ class Episodes(Recorded):
                 "Episodes.from_frame, and of a Minari dataset its folder, "
                 "dataset.storage.data_path"
             )
+        if is_prepared(Path(path)):
+            return _prepared(Path(path), options)
         return cls._built(*record_file(Path(path), options))
 
     @classmethod
@@ -331,6 +338,20 @@ class Episodes(Recorded):
             raise InputError("index needs different positions: an episode counts once")
         index = chosen if self._index is None else self._index[chosen]
         return Episodes(self._store, index, grid=self._kept_grid)
+
+    def sample(self, most: int, *, seed: int = 0) -> Episodes:
+        """At most so many of the episodes, chosen by seed and id; nothing is copied.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays(np.zeros((10, 3, 1)), np.ones((10, 3)))
+        >>> walks.sample(4).ids.tolist(), len(walks.sample(20))
+        ([5, 6, 7, 9], 10)
+        """
+        if len(self) <= whole_number("most", most, least=1):
+            return self
+        order = np.argsort(keyed_hash(self.keys, seed, "sample"), kind="stable")
+        return self.take(np.sort(order[:most]))
 
     def only(self, name: str) -> Episodes:
         """The same episodes, judged by one of their named behaviors alone; nothing is copied.
@@ -501,11 +522,18 @@ class Episodes(Recorded):
         """The same episodes, with text features coded by another schema's dictionaries."""
         if same_dictionaries(self.schema, schema):
             return self
-        return Episodes(recoded_store(self.compact()._store, schema), grid=self._kept_grid)
+        return Episodes(recoded_store(self._alone, schema), grid=self._kept_grid)
+
+    @property
+    def _alone(self) -> Store:
+        """A store of these episodes only, which may be on disk if they are all of it."""
+        return self._store if self._index is None else self._store.part(self._index)
 
     def compact(self) -> Episodes:
-        """A copy of these episodes alone, so that the ones they were taken from can be freed."""
-        store = self._store if self._index is None else self._store.part(self._index)
+        """A copy of these episodes alone in memory, so that others can be freed."""
+        store = self._alone
+        if self.is_prepared and self._index is None:
+            store = store.part(np.arange(len(self)))
         return Episodes(store, grid=self._kept_grid)
 
     @overload
@@ -632,3 +660,16 @@ class Episodes(Recorded):
             f"step{'s' * (longest != 1)}, {len(self.schema)} "
             f"feature{'s' * (len(self.schema) != 1)}, {judged_in_words(self)}>"
         )
+
+
+def _prepared(folder: Path, options: FrameOptions) -> Episodes:
+    from ontarget.episodes.prepared._store import opened_store
+
+    stray = sorted(set(options) - {"like"})
+    if stray:
+        raise EpisodesError(
+            f"{folder} holds prepared episodes, whose columns are settled; pass ",
+            Argument(stray[0]),
+            " when you prepare them",
+        )
+    return Episodes(opened_store(folder))

@@ -14,6 +14,7 @@ from ontarget._grid import scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
+from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.episodes._store import Roles
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
@@ -44,8 +45,9 @@ class Trained:
 
     ``parameters`` are the constructor's, with the model's as kind and parameters of its own.
     ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split in order, ``roles``
-    the columns of the log, and ``fingerprints`` stand for every episode that it was fitted on, part
-    after part. ``chosen`` is what the learning episodes decided.
+    the columns of the log, and ``fingerprints`` stand for the episodes that it was fitted on (of
+    very many, for a part of them), part after part. ``chosen`` is what the learning episodes
+    decided.
     """
 
     parameters: Mapping[str, Any]
@@ -70,9 +72,9 @@ class Trained:
 
     def fingerprints_of(self, part: str) -> KeyArray:
         """The fingerprints of the episodes of one part."""
-        place = list(self.sizes).index(part)
-        start = sum(list(self.sizes.values())[:place])
-        return self.fingerprints[start : start + self.sizes[part]]
+        kept = {name: min(size, MOST_FINGERPRINTS) for name, size in self.sizes.items()}
+        start = sum(list(kept.values())[: list(kept).index(part)])
+        return self.fingerprints[start : start + kept[part]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal._ranks import Ranks
+from ontarget.conformal._ranks import FEWEST_THINNED, Ranks
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Behavior, Translation
@@ -244,6 +244,7 @@ class StepLaw:
             self,  # type: ignore[arg-type]  # it answers like a model
             self.ranks,
             stopped=self.stopped,
+            thinned=self.ranks.n >= FEWEST_THINNED,
         )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:

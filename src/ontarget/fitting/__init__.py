@@ -7,8 +7,9 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.fitting.checkpoints import Checkpoint
     from ontarget.fitting.engines import Engine, Executor, run_tasks
-    from ontarget.fitting.fit import Preset, Recipe, fit_monitor
+    from ontarget.fitting.fit import Preset, fit_monitor
     from ontarget.fitting.ranking import rank_table
+    from ontarget.fitting.recipe import Recipe
     from ontarget.fitting.tasks import BlockResult, BlockTask, fit_block
 
 __all__ = [
@@ -34,7 +35,7 @@ __getattr__, __dir__ = lazy_names(
         "Engine": "ontarget.fitting.engines",
         "Executor": "ontarget.fitting.engines",
         "Preset": "ontarget.fitting.fit",
-        "Recipe": "ontarget.fitting.fit",
+        "Recipe": "ontarget.fitting.recipe",
         "fit_block": "ontarget.fitting.tasks",
         "fit_monitor": "ontarget.fitting.fit",
         "rank_table": "ontarget.fitting.ranking",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import KeyArray
+from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
-from ontarget.episodes._fingerprints import fingerprints, seen_before
+from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, EpisodesError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._answering import kept_episodes
 from ontarget.fitting._impossible import Limits
 from ontarget.fitting._rehearsing import Stage, rehearsed
 from ontarget.fitting.ranking import Part, rank_table, whole_run_excess
@@ -36,11 +38,15 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
             f"half of the new episodes need to be some that ended, got {len(new)} episodes; "
             "record more"
         )
+    if second.weights is not None or second.cut_off.any():
+        second = kept_episodes(second, seed)  # such ranks cannot be thinned
     _check_groups(fitted, second)
-    own = _Answered(fitted, second)
-    ranked = own if fitted.curves is not None or first is None else _Answered(fitted, first)
+    kept = kept_episodes(second, seed).compact()
+    own = _Answered(fitted, kept)
+    by_ranks = fitted.curves is None and first is not None
+    ranked = _Answered(fitted, first if by_ranks and first is not None else second)
     ranks = rank_table(
-        ranked.limits(),
+        ranked,
         ranked.part,
         horizon=fitted.horizon,
         n_groups=fitted.n_groups,
@@ -49,13 +55,13 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
     teaches = first if fitted.curves is not None else None
     rehearsal = fitted.rehearsal
     if teaches is not None:
-        rehearsal = _Answered(fitted, teaches).rehearsal(seed)
+        rehearsal = _rehearsal(fitted, teaches, seed)
     sizes, known = _seen(fitted, first, second)
     return replace(
         fitted,
         ranks=ranks,
-        assure=second.compact(),
-        excess=whole_run_excess(own.limits(), own.part, ranks, fitted.curves),
+        assure=kept,
+        excess=whole_run_excess(own, own.part, ranks, fitted.curves),
         rehearsal=rehearsal,
         trained=replace(
             fitted.trained,
@@ -90,7 +96,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
         )
     declared = fitted.horizon_declared
     store = replace(
-        new.compact()._store, horizon=fitted.horizon, horizon_declared=declared, dropped=new.dropped
+        new._alone, horizon=fitted.horizon, horizon_declared=declared, dropped=new.dropped
     )
     return Episodes(store, grid=fitted.grid)
 
@@ -123,20 +129,23 @@ def _seen(
     The former assure episodes are in no part any more: nothing depends on them.
     """
     trained = fitted.trained
-    found = {name: trained.fingerprints_of(name) for name in trained.sizes if name != "assure"}
-    if first is not None:
-        more = np.sort(fingerprints(first))
-        if fitted.curves is None:
-            found["calibrate"] = more
-        else:
-            found["learn"] = np.concatenate([found["learn"], more])
-    found["assure"] = np.sort(fingerprints(second))
-    return {name: own.size for name, own in found.items()}, np.concatenate(list(found.values()))
+    sizes = dict(trained.sizes)
+    found = {name: trained.fingerprints_of(name) for name in sizes}
+    if first is not None and fitted.curves is None:
+        sizes["calibrate"], found["calibrate"] = len(first), known_by(first)
+    elif first is not None:
+        both = np.concatenate([found["learn"], known_by(first)])
+        sizes["learn"], found["learn"] = sizes["learn"] + len(first), both[:MOST_FINGERPRINTS]
+    sizes["assure"], found["assure"] = len(second), known_by(second)
+    return sizes, np.concatenate(list(found.values()))
 
 
 @dataclass(frozen=True, eq=False)
-class _Answered:
-    """New episodes, and what the kept models say of them."""
+class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
+    """New episodes, and both limits of each step's law at their outcomes, made when asked for.
+
+    NaN where a reading is bad.
+    """
 
     fitted: Fitted
     episodes: Episodes
@@ -147,44 +156,45 @@ class _Answered:
         fitted = self.fitted
         return Part("assure", self.episodes, fitted.groups_in(self.episodes), fitted.may_miss)
 
-    def limits(self) -> Limits:
-        """Both limits of each step's law at the outcomes; NaN where a reading is bad."""
-        found: Limits = {}
-        for t in range(self.fitted.horizon):
-            rows = self.episodes.at(t, grid=self.fitted.grid)
-            if len(rows) and self.fitted.is_trained(t):
-                law = self.fitted.at(t)
-                good = np.flatnonzero(~self.fitted.bad_readings(rows.states))
-                left, right = np.full((2, len(rows)), np.nan)
-                if good.size:
-                    inputs = law.inputs(rows.states[good], rows.behavior[good])
-                    left[good], right[good] = law.cdf_limits(inputs, rows.response[good])
-                found[t] = left, right
-        return found
+    def __getitem__(self, t: int) -> tuple[FloatArray, FloatArray]:
+        rows, law = self.episodes.at(t, grid=self.fitted.grid), self.fitted.at(t)
+        good = np.flatnonzero(~self.fitted.bad_readings(rows.states))
+        left, right = np.full((2, len(rows)), np.nan)
+        if good.size:
+            inputs = law.inputs(rows.states[good], rows.behavior[good])
+            left[good], right[good] = law.cdf_limits(inputs, rows.response[good])
+        return left, right
 
-    def rehearsal(self, seed: int) -> Rehearsal:
-        """The episodes in the place of learning episodes: every model is honest about them."""
-        fitted = self.fitted
-        stage = Stage.of(self.episodes, seed, pace=fitted.pace, sets_alarms=False)
-        limits: Limits = {}
-        asked = stage.asking(
-            step_rows(
-                stage.episodes,
-                stage.steps,
-                grid=fitted.grid,
-                reads_step=fitted.reads_step,
-                pace=fitted.pace,
-            )
+    def __iter__(self) -> Iterator[int]:
+        longest = int(self.episodes.lengths.max())
+        return (t for t in range(longest) if self.fitted.is_trained(t))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
+    """The episodes in the place of learning episodes: every model is honest about them."""
+    stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
+    limits: Limits = {}
+    asked = stage.asking(
+        step_rows(
+            stage.episodes,
+            stage.steps,
+            grid=fitted.grid,
+            reads_step=fitted.reads_step,
+            pace=fitted.pace,
         )
-        for one in asked:
-            if not fitted.is_trained(one.step):
-                continue
-            law, rows = fitted.at(one.step), stage.episodes.at(one.step, grid=fitted.grid)
-            good = np.flatnonzero(~fitted.bad_readings(rows.states))
-            left, right = np.full((2, *one.y.shape), np.nan)
-            if good.size:
-                inputs = law.inputs(rows.states[good], rows.behavior[good])
-                left[good], right[good] = law._limits(inputs, one.y[good])
-            limits[one.step] = left, right
-        groups = fitted.groups_in(stage.episodes)
-        return rehearsed(limits, stage, groups, seed)
+    )
+    for one in asked:
+        if not fitted.is_trained(one.step):
+            continue
+        law, rows = fitted.at(one.step), stage.episodes.at(one.step, grid=fitted.grid)
+        good = np.flatnonzero(~fitted.bad_readings(rows.states))
+        left, right = np.full((2, *one.y.shape), np.nan)
+        if good.size:
+            inputs = law.inputs(rows.states[good], rows.behavior[good])
+            left[good], right[good] = law._limits(inputs, one.y[good])
+        limits[one.step] = left, right
+    groups = fitted.groups_in(stage.episodes)
+    return rehearsed(limits, stage, groups, seed)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget._threads import n_threads
 from ontarget.errors import InputError
+from ontarget.fitting._clusters import cluster_of, is_lost
 
-__all__ = ["ENGINES", "Engine", "Executor", "Keeps", "run_tasks"]
+__all__ = ["ENGINES", "Engine", "Executor", "Keeps", "connected", "run_tasks"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -46,6 +46,7 @@ class Keeps(Protocol[Result]):
 
 Engine: TypeAlias = Literal["local", "dask", "ray"] | Executor | Callable[..., Any]
 ENGINES: tuple[str, ...] = ("local", "dask", "ray")
+_ATTEMPTS = 4  # of a task whose worker is lost
 
 
 def run_tasks(
@@ -57,6 +58,7 @@ def run_tasks(
     checkpoint: Keeps[Result] | None,
     progress: bool,
     side_by_side: bool = False,
+    doing: tuple[str, str] = ("fitting", "blocks of steps"),
 ) -> list[Result]:
     """The function's result for each task, in order. Only this process writes.
 
@@ -77,10 +79,12 @@ def run_tasks(
         Whether to show a progress bar.
     side_by_side
         Whether tasks in this process may run in several threads at a time.
+    doing
+        What the progress bar says is done, and to what.
     """
     run = _runner(engine, side_by_side)
     done: dict[int, Result] = {}
-    bar = progress_bar("fitting", n_tasks, unit="blocks of steps", shown=progress)
+    bar = progress_bar(doing[0], n_tasks, unit=doing[1], shown=progress)
     with bar as reached:
         for index in range(n_tasks):
             kept = None if checkpoint is None else checkpoint.load(index)
@@ -94,6 +98,23 @@ def run_tasks(
             done[index] = result
             reached(len(done))
     return [done[index] for index in range(n_tasks)]
+
+
+@contextmanager
+def connected(engine: str, address: str | None = None) -> Iterator[Engine]:
+    """A context with an engine to fit on: this process, or the cluster at an address.
+
+    Without an address it is the cluster in use, or else one that is started on this machine.
+    """
+    if engine not in ENGINES:
+        raise InputError(f"engine needs one of {', '.join(ENGINES)}, got {engine!r}")
+    if engine == "local":
+        if address is not None:
+            raise InputError(f"address needs the engine dask or ray, got {engine!r}")
+        yield "local"
+        return
+    with cluster_of(engine, address) as cluster:
+        yield cluster
 
 
 _Run: TypeAlias = Callable[
@@ -112,9 +133,9 @@ def _runner(engine: Any, side_by_side: bool) -> _Run:
             return _on_threads if side_by_side and n_threads() > 1 else _in_turn
         return _on_cluster(engine)
     if isinstance(engine, Executor):
-        return _submitting(engine)
+        return _submitting(engine, in_flight=getattr(engine, "in_flight", None))
     if callable(engine):
-        return _in_batches(engine, nullcontext())
+        return _in_batches(engine)
     raise InputError(
         f"engine needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
         f"one called like joblib.Parallel, got {engine!r}"
@@ -139,17 +160,16 @@ def _on_threads(
 
 
 def _on_cluster(name: str) -> _Run:
-    from joblib import Parallel, parallel_config
+    def run(
+        function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
+    ) -> Iterator[tuple[int, Any]]:
+        with cluster_of(name) as cluster:
+            yield from _submitting(cluster, in_flight=cluster.in_flight)(function, make, waiting)
 
-    if name == "ray":
-        require("ray.util.joblib", extra="ray").register_ray()
-    else:
-        require("distributed", extra="dask")
-    backend = parallel_config(backend=name)
-    return _in_batches(lambda calls: Parallel()(calls), backend)
+    return run
 
 
-def _in_batches(parallel: Callable[..., Any], within: AbstractContextManager[Any]) -> _Run:
+def _in_batches(parallel: Callable[..., Any]) -> _Run:
     """Tasks by the batch, so that only some of them take memory at a time."""
     from joblib import delayed
 
@@ -157,29 +177,43 @@ def _in_batches(parallel: Callable[..., Any], within: AbstractContextManager[Any
         function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
     ) -> Iterator[tuple[int, Any]]:
         batch = max(1, 2 * n_threads())
-        with within:
-            for start in range(0, len(waiting), batch):
-                some = waiting[start : start + batch]
-                found = parallel(delayed(function)(make(index)) for index in some)
-                yield from zip(some, found, strict=True)
+        for start in range(0, len(waiting), batch):
+            some = waiting[start : start + batch]
+            found = parallel(delayed(function)(make(index)) for index in some)
+            yield from zip(some, found, strict=True)
 
     return run
 
 
 def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
-    """A few tasks in flight at a time, their results in order."""
+    """A few tasks in flight at a time, their results in order; one whose worker is lost again."""
     most = 2 * n_threads() if in_flight is None else in_flight
 
     def run(
         function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
     ) -> Iterator[tuple[int, Any]]:
+        def awaited(index: int, future: _Future) -> tuple[int, Any]:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return index, future.result()
+                except Exception as error:
+                    if not is_lost(error):
+                        raise
+                    if attempt == _ATTEMPTS:
+                        error.add_note(
+                            f"the workers of task {index} were lost {attempt} times: look for one "
+                            "that runs out of memory, and resume with the same checkpoint="
+                        )
+                        raise
+                    future = executor.submit(function, make(index))
+            raise AssertionError("the last attempt returns or raises")
+
         flying: deque[tuple[int, _Future]] = deque()
         for index in waiting:
             flying.append((index, executor.submit(function, make(index))))
             if len(flying) > most:
-                first, future = flying.popleft()
-                yield first, future.result()
-        for index, future in flying:
-            yield index, future.result()
+                yield awaited(*flying.popleft())
+        while flying:
+            yield awaited(*flying.popleft())
 
     return run

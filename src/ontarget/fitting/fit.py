@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
-from ontarget.episodes._fingerprints import fingerprints
+from ontarget.episodes._fingerprints import fingerprints, known_by
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (
     Argument,
@@ -25,14 +25,15 @@ from ontarget.errors import (
     GroupError,
     InputError,
 )
-from ontarget.fitted._curves import learned_curves
-from ontarget.fitted.blocks import Block, LawTable, opened, plan_blocks
+from ontarget.fitted._curves import CurveTable, learned_curves
+from ontarget.fitted.blocks import Block, opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths._maps import NO_MAPS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitting._answering import Answerer, kept_episodes, ranks_in_tasks
 from ontarget.fitting._choosing import best_model
 from ontarget.fitting._impossible import (
     Limits,
@@ -41,74 +42,27 @@ from ontarget.fitting._impossible import (
     without_impossible,
 )
 from ontarget.fitting._opening import opening_share, with_opening
-from ontarget.fitting._path_ranks import PathStage, learned_maps
-from ontarget.fitting._rehearsing import REHEARSAL, Stage, rehearsed
+from ontarget.fitting._path_ranks import learned_maps
+from ontarget.fitting._rehearsing import REHEARSAL, rehearsed
 from ontarget.fitting._spacing import Pilot, choose_spacing, losses_of
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import Part, blended_limits, rank_table, whole_run_excess
-from ontarget.fitting.tasks import (
-    PATHS,
-    BlockResult,
-    BlockTask,
-    StepRows,
-    fit_block,
-    pace_of,
-    step_rows,
-    thinned,
-)
+from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered, rows_per_block
+from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, pace_of, step_rows
 from ontarget.models._entry import (
     check_model,
     fits_side_by_side,
-    fresh_model,
     serves_whole_run,
     takes_missing,
-    trees_of,
 )
 
-__all__ = ["LEAF_ENTRIES", "Preset", "Recipe", "fit_monitor", "preset_model"]
+__all__ = ["Preset", "fit_monitor", "preset_model"]
 
 Preset: TypeAlias = Literal["default", "paper"]
 
-LEAF_ENTRIES = 15_000_000
-# A block's rows are numbered by two bytes; below the least a forest would be too coarse.
-_MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
-# A model that serves the whole run has no leaves, and its rows no numbers.
-_MOST_ROWS_OF_RUN = 131_072
 # Paths of so many steps together take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What to fit: an unfitted model, the blocks and the law of each step, and how to calibrate.
-
-    ``parameters`` are the monitor's own, kept so that a loaded one can be fitted anew alike.
-    ``steps`` are those that must be answered: a block without any of them is not fitted. If it
-    ``chooses_spacing``, overlapping blocks take the place of those given, as far apart as the
-    learning episodes suggest, or one block for a model that serves the whole run. If it
-    ``chooses_model``, they suggest that too; the model given is for when they are too few. The
-    leaves of all forests hold about ``leaf_entries`` at most. ``precedents`` and ``paths`` say what
-    is kept of the episodes that models learn from; by default their paths, too, unless these are
-    very long together.
-    """
-
-    model: Any
-    blocks: tuple[Block, ...]
-    law: LawTable
-    group: str | None
-    min_calibration: int
-    reward_bounds: tuple[float, float]
-    seed: int
-    parameters: Mapping[str, Any]
-    steps: frozenset[int] | None = None
-    unseen: Unseen = "error"
-    chooses_spacing: bool = False
-    chooses_model: bool = False
-    leaf_entries: int = LEAF_ENTRIES
-    pace: float = 0.0
-    precedents: bool = True
-    paths: bool | None = None
 
 
 def preset_model(preset: Preset) -> Any:
@@ -149,6 +103,8 @@ def fit_monitor(
     schema = learned_schema(named[first], _unseen(recipe))
     named = {name: part.recoded(schema) for name, part in named.items()}
     _check_disjoint(named)
+    if "assure" in named and _counts_others(named["assure"]):
+        named["assure"] = kept_episodes(named["assure"], recipe.seed)
     train = named[first]
     if recipe.paths is None:
         recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
@@ -164,7 +120,7 @@ def fit_monitor(
         )
         recipe, chosen = replace(recipe, model=model), Choices(models=tried)
     if recipe.chooses_spacing and serves_whole_run(recipe.model):
-        recipe = _in_one_block(recipe, train.horizon)
+        recipe = recipe.in_one_block(train.horizon)
     elif recipe.chooses_spacing and own is not None:
         chosen = replace(_chosen_spacing(recipe, train), models=chosen.models)
         blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing)
@@ -173,82 +129,81 @@ def fit_monitor(
     if chosen.trials and train.horizon > 1:
         blocks, law = with_opening(recipe.blocks, recipe.law)
         recipe = replace(recipe, blocks=blocks, law=law)
-    rows = _rows_per_block(recipe)
-    doubted = doubted_outcomes(train) if own is not None else np.empty(0)
-    stage: Stage | None = None
-    if own is not None:
-        # Without assure episodes alarms are set by the learning episodes themselves (M16).
-        stage = Stage.of(train, recipe.seed, pace=recipe.pace, sets_alarms="assure" not in named)
-    foretold: PathStage | None = None
-    if own is not None and recipe.paths and hasattr(recipe.model, "out_of_bag_members"):
-        foretold = PathStage.of(train, recipe.seed)
-
-    def task(index: int) -> BlockTask:
-        """The task of a block; the same whenever it is asked for."""
-        block = recipe.blocks[index]
-        made = _task(recipe, named, block, own=own, stage=stage, rows=rows, doubted=doubted)
-        return made if foretold is None else _asking_paths(made, recipe, foretold)
-
-    kept = None
-    if checkpoint is not None:
-        kept = Checkpoint(checkpoint, _digest(recipe, named), lambda index: task(index).asked)
-    results: list[BlockResult] = run_tasks(
-        fit_block,
-        task,
-        len(recipe.blocks),
-        engine=engine,
-        checkpoint=kept,
-        progress=progress,
-        side_by_side=fits_side_by_side(recipe.model),
+    plan = Plan(
+        recipe,
+        train,
+        own=own,
+        sets_alarms="assure" not in named,
+        doubted=doubted_outcomes(train) if own is not None else np.empty(0),
     )
+    results = _fitted_blocks(plan, named, engine=engine, progress=progress, checkpoint=checkpoint)
+    stage = plan.stage
     if stage is not None and recipe is not pooled:
-        share = opening_share(results, pooled.law, stage, task(len(results) - 1).asked[REHEARSAL])
+        asked = plan.task(len(results) - 1).asked[REHEARSAL]
+        share = opening_share(results, pooled.law, stage, asked)
         chosen = replace(chosen, opening=share)
         recipe = replace(recipe, law=opened(pooled.law, share)) if share else pooled
         results = results[: len(recipe.blocks)]
 
     impossible = np.empty(0)
-    if own is not None and doubted.size:
-        impossible = impossible_outcomes(blended_limits(results, recipe.law, own), doubted)
+    if own is not None and plan.doubted.size:
+        impossible = impossible_outcomes(blended_limits(results, recipe.law, own), plan.doubted)
 
-    def limits_of(name: str) -> Limits:
-        """Both limits of each step's law at what the rows of a part asked."""
+    def limits_of(name: str, episodes: Episodes) -> Limits:
+        """Both limits of each step's law at what the learning episodes asked."""
         found = blended_limits(results, recipe.law, name)
-        if not doubted.size:
+        if not plan.doubted.size:
             return found
-        part = stage.episodes if stage is not None and name == REHEARSAL else named[name]
-        asked = step_rows(
-            part, list(found), grid=train.grid, reads_step=False, pace=recipe.pace, doubted=doubted
-        )
+        asked = step_rows(episodes, list(found), doubted=plan.doubted, **plan.reading)
         if stage is not None and name == REHEARSAL:
             asked = stage.asking(asked)
-        return without_impossible(found, {one.step: one.y for one in asked}, doubted, impossible)
+        y = {one.step: one.y for one in asked}
+        return without_impossible(found, y, plan.doubted, impossible)
 
-    def ranks_of(name: str | None) -> RankTable:
-        """The ranks of a part at every step; none if there is no such part."""
-        if name not in named:
-            return RankTable.of([np.empty(0)] * (train.horizon * n_groups), n_groups)
-        return rank_table(
-            limits_of(name),
-            Part(name, named[name], _codes(named[name], groups), may_miss),
+    answerer = Answerer(
+        models=tuple(result.model for result in results),
+        law=recipe.law,
+        doubted=plan.doubted,
+        impossible=impossible,
+        **plan.reading,
+    )
+
+    def part_of(name: str) -> Part:
+        return Part(name, named[name], _codes(named[name], groups), may_miss)
+
+    curves: CurveTable | None = None
+    if own is not None:
+        learned = rank_table(
+            limits_of(own, train),
+            part_of(own),
             horizon=train.horizon,
             n_groups=n_groups,
             seed=recipe.seed,
         )
-
-    curves = None if own is None else learned_curves(ranks_of(own))
-    ranks, assure, excess = ranks_of(ranked), named.get("assure"), np.empty(0)
-    if assure is not None:
-        limits = limits_of("assure")
-        part = Part("assure", assure, _codes(assure, groups), may_miss)
-        excess = whole_run_excess(limits, part, ranks, curves)
+        curves = learned_curves(learned)
+    ranks = RankTable.of([np.empty(0)] * (train.horizon * n_groups), n_groups)
+    if ranked in named:
+        ranks = ranks_in_tasks(
+            answerer,
+            part_of(ranked),
+            n_groups=n_groups,
+            seed=recipe.seed,
+            engine=engine,
+            progress=progress,
+        )
+    assure, excess = None, np.empty(0)
+    if "assure" in named:
+        assure = kept_episodes(named["assure"], recipe.seed).compact()
+        kept = Part("assure", assure, _codes(assure, groups), may_miss)
+        excess = whole_run_excess(answerer.limits(assure), kept, ranks, curves)
     rehearsal: Rehearsal | None = None
     if stage is not None:
-        limits = limits_of(REHEARSAL)
+        limits = limits_of(REHEARSAL, stage.episodes)
         rehearsal = rehearsed(limits, stage, _codes(stage.episodes, groups), recipe.seed)
     path_maps = NO_MAPS
-    if foretold is not None:
-        path_maps = learned_maps(blended_limits(results, recipe.law, PATHS), foretold, recipe.seed)
+    if plan.foretold is not None:
+        asked_paths = blended_limits(results, recipe.law, PATHS)
+        path_maps = learned_maps(asked_paths, plan.foretold, recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
     return Fitted(
         schema=schema,
@@ -265,19 +220,17 @@ def fit_monitor(
         groups=groups,
         min_calibration=recipe.min_calibration,
         may_miss=may_miss,
-        assure=None if assure is None else assure.compact(),
+        assure=assure,
         excess=excess,
         pace=recipe.pace,
         impossible=impossible,
         trained=Trained(
             parameters=recipe.parameters,
             seed=recipe.seed,
-            sizes={**sizes, "assure": 0 if assure is None else len(assure)},
+            sizes={**sizes, "assure": sizes.get("assure", 0)},
             roles=train.roles,
             censoring=train.censoring,
-            fingerprints=read_only(
-                np.concatenate([np.sort(fingerprints(part)) for part in named.values()])
-            ),
+            fingerprints=read_only(np.concatenate([known_by(part) for part in named.values()])),
             chosen=chosen.with_experts(result.model for result in results),
         ),
         rehearsal=rehearsal,
@@ -322,11 +275,16 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
         )
 
 
+def _counts_others(assure: Episodes) -> bool:
+    """Whether ranks stand beside cut-off episodes or weights, so that they cannot be thinned."""
+    return assure.weights is not None or bool(assure.cut_off.any())
+
+
 def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
     """How far apart blocks are centred, chosen on the learning episodes alone."""
 
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
-        return _task(replace(recipe, model=model, steps=None), {"learn": some}, block, rows=rows)
+        return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
 
     return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace))
 
@@ -338,96 +296,37 @@ def _losses_of(recipe: Recipe, model: Any, learn: Episodes) -> FloatArray:
     """
     own = replace(recipe, model=model, steps=None)
     if recipe.chooses_spacing and serves_whole_run(model):
-        own = _in_one_block(own, learn.horizon)
+        own = own.in_one_block(learn.horizon)
 
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
-        return _task(own, {"learn": some}, block, rows=rows)
+        return block_task(own, some, block, rows=rows)
 
-    pilot = Pilot(model, learn, own.seed, task, own.pace, rows=_rows_per_block(own))
+    pilot = Pilot(model, learn, own.seed, task, own.pace, rows=rows_per_block(own))
     return losses_of(pilot, own.blocks, own.law)
 
 
-def _in_one_block(recipe: Recipe, horizon: int) -> Recipe:
-    blocks, law = plan_blocks(horizon, steps_per_model=horizon)
-    return replace(recipe, blocks=blocks, law=law)
-
-
-def _rows_per_block(recipe: Recipe) -> int:
-    """How many rows a block learns from at most, so that the leaves keep to their budget."""
-    if serves_whole_run(recipe.model):
-        return _MOST_ROWS_OF_RUN
-    n_trees = trees_of(recipe.model)
-    share = recipe.leaf_entries // (n_trees * len(recipe.blocks))
-    return min(_MOST_ROWS, max(_LEAST_ROWS, share))
-
-
-def _task(
-    recipe: Recipe,
+def _fitted_blocks(
+    plan: Plan,
     named: Mapping[str, Episodes],
-    block: Block,
     *,
-    own: str | None = None,
-    stage: Stage | None = None,
-    rows: int,
-    doubted: FloatArray | None = None,
-) -> BlockTask:
-    """The task of one block: rows to learn from, and rows to answer for."""
-    train = next(iter(named.values()))
-    reads_step = any(len(one.train_steps) > 1 for one in recipe.blocks)
-    answers = recipe.law.steps_of(block.index)
-
-    def read(
-        episodes: Episodes, steps: Sequence[int], doubted: FloatArray | None = doubted
-    ) -> tuple[StepRows, ...]:
-        asked = steps if recipe.steps is None or recipe.steps & set(answers) else ()
-        return step_rows(
-            episodes,
-            asked,
-            grid=train.grid,
-            reads_step=reads_step,
-            pace=recipe.pace,
-            doubted=doubted,
-        )
-
-    learned = read(train, block.train_steps, None)
-    every = -(-sum(map(len, learned)) // rows)
-    learned = thinned(learned, max(every, 1), recipe.seed)
-    n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
-    pooled = max(1.0, sum(map(len, learned)) / max(n_episodes, 1))
-    asked = {
-        name: read(part, answers)
-        for name, part in named.items()
-        if name == own or part is not train
+    engine: Engine,
+    progress: bool,
+    checkpoint: str | Path | None,
+) -> list[BlockResult]:
+    """Phase one: every block fitted, wherever the engine runs it."""
+    recipe, kept = plan.recipe, None
+    if checkpoint is not None:
+        kept = Checkpoint(checkpoint, _digest(recipe, named), lambda i: plan.task(i).asked)
+    options: dict[str, Any] = {
+        "engine": engine,
+        "checkpoint": kept,
+        "progress": progress,
+        "side_by_side": fits_side_by_side(recipe.model),
     }
-    if stage is not None:
-        asked[REHEARSAL] = stage.asking(
-            read(stage.episodes, [t for t in answers if t in stage.steps])
-        )
-    return BlockTask(
-        index=block.index,
-        model=fresh_model(
-            recipe.model,
-            seed=(recipe.seed, *block.seeds),
-            n_steps=pooled if len(block.train_steps) > 1 else 1,
-        ),
-        categorical=train.schema.categorical,
-        train=learned,
-        asked=asked,
-        own=tuple(name for name in (own, REHEARSAL) if name in asked),
-    )
-
-
-def _asking_paths(task: BlockTask, recipe: Recipe, stage: PathStage) -> BlockTask:
-    """The task that also ranks the paths of some learning episodes (M22)."""
-    answers = set(recipe.law.steps_of(task.index)) if task.train else set()
-    asked = step_rows(
-        stage.episodes,
-        [t for t in stage.steps if t in answers],
-        grid=stage.episodes.grid,
-        reads_step=any(len(one.train_steps) > 1 for one in recipe.blocks),
-        pace=recipe.pace,
-    )
-    return replace(task, asked={**task.asked, PATHS: stage.asking(asked)}, gains=stage.gains)
+    n_blocks = len(recipe.blocks)
+    if plan.train.is_prepared:
+        return run_tasks(fit_numbered, lambda index: (plan, index), n_blocks, **options)
+    return run_tasks(fit_block, plan.task, n_blocks, **options)
 
 
 def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> None:
@@ -542,8 +441,9 @@ def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
 
 
 def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
-    parts = [part.compact() for part in named.values()]
-    # What a model may do without changing what it learns has no part in the name.
+    train = next(iter(named.values()))
+    # Other parts ask nothing of a block. What a model may do without changing what it learns has no
+    # part in the name.
     parameters: dict[str, Any] = getattr(recipe.model, "get_params", dict)()
     parameters = {name: one for name, one in parameters.items() if name != "n_jobs"}
     description = {
@@ -552,17 +452,10 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "law": [recipe.law.at(t) for t in range(recipe.law.horizon)],
         "leaf_entries": recipe.leaf_entries,
         "parts": list(named),
-        "group": recipe.group,
         "steps": None if recipe.steps is None else sorted(recipe.steps),
         "seed": recipe.seed,
         "paths": recipe.paths,
-        "ids": [[str(one) for one in part.ids.tolist()] for part in parts],
-        "groups": [None if p.groups is None else p.groups.tolist() for p in parts],
-        "features": [part.schema.to_json() for part in parts],
-        "behavior": [part.behavior.spec for part in parts],
+        "features": train.schema.to_json(),
+        "behavior": train.behavior.spec,
     }
-    stores = [part._store for part in parts]
-    arrays: Sequence[AnyArray] = [
-        array for s in stores for array in (s.states, s.before, s.outcomes, s.lengths)
-    ]
-    return digest_of(description, arrays)
+    return digest_of(description, [fingerprints(train)])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal._ranks import draw_ranks, thinned_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
@@ -58,7 +59,7 @@ def blended_limits(
 
 
 def rank_table(
-    limits: dict[int, tuple[FloatArray, FloatArray]],
+    limits: Mapping[int, tuple[FloatArray, FloatArray]],
     part: Part,
     *,
     horizon: int,
@@ -66,25 +67,47 @@ def rank_table(
     seed: int,
 ) -> RankTable:
     """The ranks of every step and group; only good readings count, as only those are answered."""
-    sets: list[FloatArray] = [np.empty(0)] * (horizon * n_groups)
-    weights, heavy = list(sets), part.episodes.weights
-    for t, (left, right) in limits.items():
-        rows = part.episodes.at(t)
-        # An episode that every tree has seen has no honest answer of its own.
-        good = part.good(t) & ~np.isnan(left)
-        ranks = np.full(len(rows), np.nan)
-        ranks[good] = draw_ranks(left[good], right[good], rows.keys[good], seed=seed, step=t)
-        for g in range(n_groups):
-            own = np.flatnonzero(good & (part.groups[rows.index] == g))
-            own = own[np.argsort(ranks[own], kind="stable")]
-            sets[t * n_groups + g] = ranks[own]
-            if heavy is not None:
-                weights[t * n_groups + g] = heavy[rows.index[own]]
-    return RankTable.of(sets, n_groups, None if heavy is None else weights)
+    none = RankSet(np.empty(0), np.empty(0))
+    sets = [none] * (horizon * n_groups)
+    for t, both in limits.items():
+        sets[t * n_groups : (t + 1) * n_groups] = step_ranks(both, part, t, n_groups, seed)
+    heavy = part.episodes.weights is not None
+    return RankTable.of(
+        [one.ranks for one in sets], n_groups, [one.weights for one in sets] if heavy else None
+    )
+
+
+class RankSet(NamedTuple):
+    """The sorted ranks of one step and group, and their weights; empty without weights (M25)."""
+
+    ranks: FloatArray
+    weights: FloatArray
+
+
+def step_ranks(
+    limits: tuple[FloatArray, FloatArray], part: Part, t: int, n_groups: int, seed: int
+) -> list[RankSet]:
+    """The ranks of one step, group by group; very many are thinned, unless they have weights."""
+    left, right = limits
+    rows, heavy = part.episodes.at(t), part.episodes.weights
+    # An episode that every tree has seen has no honest answer of its own.
+    good = part.good(t) & ~np.isnan(left)
+    ranks = np.full(len(rows), np.nan)
+    ranks[good] = draw_ranks(left[good], right[good], rows.keys[good], seed=seed, step=t)
+    found = []
+    for g in range(n_groups):
+        own = np.flatnonzero(good & (part.groups[rows.index] == g))
+        own = own[np.argsort(ranks[own], kind="stable")]
+        if heavy is None:
+            kept = thinned_ranks(ranks[own], rows.keys[own], seed=seed, step=t)
+            found.append(RankSet(kept, np.empty(0)))
+        else:
+            found.append(RankSet(ranks[own], heavy[rows.index[own]]))
+    return found
 
 
 def whole_run_excess(
-    limits: dict[int, tuple[FloatArray, FloatArray]],
+    limits: Mapping[int, tuple[FloatArray, FloatArray]],
     part: Part,
     ranks: RankTable,
     curves: CurveTable | None,

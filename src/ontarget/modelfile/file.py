@@ -12,6 +12,7 @@ import numpy as np
 
 from ontarget._typing import AnyArray, FloatArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Translation, behavior_of
+from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.episodes._store import Roles, Store
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted._curves import CurveTable
@@ -305,9 +306,9 @@ def _unknown_before(before: FloatArray, behavior: Behavior) -> bool:
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
     """The 64-bit fingerprint of each episode of the fit, part by part."""
     found = flat_array(arrays, "fingerprints", np.uint64)
-    n = sum(sizes.values())
+    n = sum(min(size, MOST_FINGERPRINTS) for size in sizes.values())
     if found.size != n:
-        raise ModelFileError(f"fingerprints need a word for each of the {n} episodes")
+        raise ModelFileError(f"fingerprints need {n} words")
     return found
 
 

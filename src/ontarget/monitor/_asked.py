@@ -58,6 +58,7 @@ __all__ = ["AlarmOptions", "Asked", "Calibration"]
 # How p of one target is calibrated: by the target's own map, as for all targets, or exactly.
 Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
 
+_EVALUATED_STEPS = 1_000_000  # of prepared episodes; their answers take some 80 bytes each
 _ONE_BY_ONE = "each run has its own weight: make a watch for each"
 
 
@@ -876,7 +877,13 @@ class Asked:
         intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
         preset or a target, report another evaluation, on episodes that played no part in the
         choice. Of a goal, ``found.parts`` measures each behavior by itself.
+
+        Of prepared episodes (`PreparedEpisodes`) as many are measured as have a million steps
+        together, chosen by a hash of their ids.
         """
+        if episodes.is_prepared:
+            most = _EVALUATED_STEPS / float(episodes.lengths.mean())
+            episodes = episodes.sample(max(1, int(most)), seed=seed).compact()
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         resampling = Resampling(resamples, seed=seed)
         if self._goals is not None:

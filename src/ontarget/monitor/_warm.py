@@ -10,7 +10,7 @@ import numpy as np
 
 from ontarget._typing import IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
-from ontarget.episodes._fingerprints import fingerprints
+from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, fingerprints
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
 
@@ -43,6 +43,13 @@ def warm_split(
             f"the episodes need the features of the monitor in warm ("
             f"{', '.join(fitted.schema.names)}), got ({', '.join(episodes.schema.names)}); read "
             "them with like=monitor"
+        )
+    if max(fitted.trained.sizes.values()) > MOST_FINGERPRINTS:
+        raise InputError(
+            Argument("warm"),
+            f" needs a monitor that was fitted on at most {MOST_FINGERPRINTS:,} episodes a part, "
+            "since a model file knows no more of them again; fit anew without it, and promise on "
+            "episodes that no earlier monitor learned from",
         )
     known = Schema(tuple(replace(one, unseen="missing") for one in fitted.schema.features))
     marks = fingerprints(episodes.recoded(known))

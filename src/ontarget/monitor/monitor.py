@@ -6,15 +6,16 @@ import inspect
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
-from ontarget.episodes._splits import ByGroup
+from ontarget.episodes._splits import ByGroup, capped_parts
 from ontarget.episodes.behavior import Bounds
+from ontarget.episodes.prepared._manifest import is_prepared
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import Argument, FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
@@ -22,13 +23,17 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint
 from ontarget.fitting._choosing import model_named
 from ontarget.fitting.engines import Engine
-from ontarget.fitting.fit import Preset, Recipe, fit_monitor, preset_model
+from ontarget.fitting.fit import Preset, fit_monitor, preset_model
+from ontarget.fitting.recipe import Recipe
 from ontarget.live.assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.monitor._asked import AlarmOptions, Asked
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
 from ontarget.monitor._warm import check_settings, warm_split
+
+if TYPE_CHECKING:
+    from ontarget.episodes.prepared.prepared import PreparedEpisodes
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
@@ -147,7 +152,7 @@ class GoalMonitor(Asked):
 
     def fit(
         self,
-        episodes: Episodes | None = None,
+        episodes: Episodes | PreparedEpisodes | str | Path | None = None,
         *,
         split: Split | PaperSplit | None = None,
         assure: float | None = None,
@@ -160,6 +165,7 @@ class GoalMonitor(Asked):
         warm: GoalMonitor | None = None,
         precedents: bool = True,
         paths: bool | None = None,
+        max_learn: int = 20_000,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -167,7 +173,9 @@ class GoalMonitor(Asked):
         ----------
         episodes
             Recorded episodes. They are divided into learn (80 %) and assure (20 %) by `seed`; with
-            ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %).
+            ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %). Prepared ones, or
+            their folder, have their parts already, and are read step by step where they are needed;
+            a path to anything else is read by `Episodes.read`.
         split
             Your own split, instead of ``episodes``. With a `PaperSplit`, any model is calibrated in
             the paper's way.
@@ -202,18 +210,31 @@ class GoalMonitor(Asked):
             Whether to keep how the behavior of each learning episode went, step by step, so that
             `path_band` can foretell the path to come. By default they are kept if they have five
             million steps at most, which take 40 MB of the model file.
+        max_learn
+            How many episodes to learn from at most; a hash of the ids chooses them. All others
+            assure: there more episodes make promises more exact, while a model hardly gains from
+            them and its file would grow. It does not apply to a split of your own, to
+            ``assure=0``, or to the paper's way.
         """
         if warm is not None:
             self._take_over(warm)
-        if split is None:
+        if isinstance(episodes, str | Path) and not is_prepared(Path(episodes)):
+            episodes = Episodes.read(episodes)
+        if episodes is not None and not isinstance(episodes, Episodes):
+            _refuse_division(self, split, assure, weights, warm)
+            split = _prepared_split(episodes)
+        elif split is None:
             if episodes is None:
                 raise InputError("fit needs episodes, or a split of them")
             episodes = episodes if weights is None else episodes.weighted(weights)
             share = 0.2 if assure is None else assure
+            most = whole_number("max_learn", max_learn, least=1)
+
+            def divided(some: Episodes) -> Split | PaperSplit:
+                return self._split(some, share, seed, most)
+
             split = (
-                self._split(episodes, share, seed)
-                if warm is None
-                else warm_split(warm.fitted, episodes, lambda new: self._split(new, share, seed))
+                divided(episodes) if warm is None else warm_split(warm.fitted, episodes, divided)
             )
         elif warm is not None:
             raise InputError("pass ", Argument("warm"), " with episodes: a split has its own parts")
@@ -347,7 +368,7 @@ class GoalMonitor(Asked):
             alone.reward_bounds = alone.reward_bounds.get(name)
         return alone
 
-    def _split(self, episodes: Episodes, assure: float, seed: int) -> Split | PaperSplit:
+    def _split(self, episodes: Episodes, assure: float, seed: int, most: int) -> Split | PaperSplit:
         if not 0.0 <= assure < 1.0:
             raise InputError(
                 Argument("assure"),
@@ -359,7 +380,8 @@ class GoalMonitor(Asked):
             return episodes.split(
                 train=rest / 2, calibrate=rest / 2, assure=assure, seed=seed, by_group=by_group
             )
-        return episodes.split(rest, assure, seed=seed, by_group=by_group)
+        shares = capped_parts(len(episodes), assure, most)
+        return episodes.split(**shares, seed=seed, by_group=by_group)
 
     def __repr__(self) -> str:
         if self._contracts is None:
@@ -470,6 +492,26 @@ class GoalMonitor(Asked):
 
 def _contracts_of(contents: Fitted | Joint) -> Contracts | GoalContracts:
     return GoalContracts(contents) if isinstance(contents, Joint) else Contracts(contents)
+
+
+def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
+    """The parts of prepared episodes, which stay on disk."""
+    from ontarget.episodes.prepared.prepared import PreparedEpisodes
+
+    if not isinstance(episodes, PreparedEpisodes | str | Path):
+        raise InputError(f"fit needs Episodes or a path, got {type(episodes).__name__}")
+    if not isinstance(episodes, PreparedEpisodes):
+        episodes = PreparedEpisodes(episodes)
+    return episodes.split
+
+
+def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
+    """Refuse to divide prepared episodes again."""
+    if any(one is not None for one in divisions) or monitor.preset == "paper":
+        raise InputError(
+            "prepared episodes are divided already; fit them without split, assure, weights, warm "
+            "and preset='paper', or prepare them anew"
+        )
 
 
 def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:

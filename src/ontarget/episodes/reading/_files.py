@@ -25,7 +25,7 @@ from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
 
-__all__ = ["read_log", "record_file", "write"]
+__all__ = ["explained", "layout_in", "read_log", "record_file", "write"]
 
 _KEY = "ontarget"
 _VERSION = 1
@@ -66,15 +66,15 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     if path.is_dir():
-        with _explained(path, "read"):
+        with explained(path, "read"):
             table, options = lerobot_table(path, options)
             yield _Log(table, layout_of(options))
         return
     if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
         raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
-    with _explained(path, "read"):
+    with explained(path, "read"):
         if path.suffix == ".parquet":
-            layout = layout_of(options, _layout_in(path, options))
+            layout = layout_of(options, layout_in(path, options))
             yield _Log(pl.scan_parquet(path, glob=False), layout)
         elif path.suffix in (".csv", ".tsv"):
             layout = layout_of(options)
@@ -92,7 +92,7 @@ def write(episodes: Recorded, path: Path) -> None:
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
     table = frame_of(episodes).lazy()
-    with _explained(path, "written"), replacing(path) as part:
+    with explained(path, "written"), replacing(path) as part:
         if path.suffix == ".parquet":
             # Rows are sorted by step, so a row group is a few steps: a step reads only those.
             table.sink_parquet(part, metadata={_KEY: _described(episodes)})
@@ -138,7 +138,7 @@ def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
     return [[name, reading.spec] for name, reading in episodes.readings.items()]
 
 
-def _layout_in(path: Path, options: FrameOptions) -> Layout | None:
+def layout_in(path: Path, options: FrameOptions) -> Layout | None:
     """The layout that `write` stored in a Parquet file; None for a file of another program."""
     text = pl.read_parquet_metadata(path).get(_KEY)
     if text is None:
@@ -203,7 +203,7 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
 
 
 @contextmanager
-def _explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
+def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     """Turns what readers, writers and the system say into one message that names the file."""
     try:
         yield

@@ -42,7 +42,7 @@ from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
 from ontarget.target import Target
 
-__all__ = ["KeyedRows", "keyed_rows", "record_frame", "table_of"]
+__all__ = ["KeyedRows", "found_parts", "keyed_rows", "record_frame", "table_of"]
 
 _FEW_CATEGORIES = 20  # no cause for a remark, however few the episodes
 
@@ -98,6 +98,13 @@ def record_frame(
     with remarked(parts.remarks):
         rows = _rows_of(read, columns, layout, judged=judged, parts=parts)
         return _recording(rows, layout, judged, types)
+
+
+def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
+    """The column for each role in a table, whose rows stand for those of others like it."""
+    columns = kept_columns(layout, table.columns)
+    layout, judged = _judged(layout, columns)
+    return find_parts(layout, columns, judged, table.get_column)
 
 
 class KeyedRows(NamedTuple):

@@ -1,0 +1,179 @@
+"""More rows than fit in memory: made, prepared, fitted and evaluated, each in a process of its own.
+
+    python bench/scale.py --rows 1e6            # 10,000 episodes of 100 steps, 4 features
+    python bench/scale.py --rows 1e8 --folder /data/scale
+
+Prints each stage's time, its rows per second and the peak of its resident memory, then the model
+file's size and how long a live step takes. ``--cap`` compares models that learn from 20,000 and
+from 100,000 episodes instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+STEPS, FEATURES, FILE_EPISODES = 100, 4, 10_000
+NEW = 0.02  # new episodes to evaluate on, as a share, but at least as many as one file has
+
+
+def make(folder: Path, n: int, seed: int) -> None:
+    """Write so many episodes to files of ten thousand each, sorted by episode as logs are."""
+    import polars as pl
+
+    folder.mkdir(parents=True)
+    for start in range(0, n, FILE_EPISODES):
+        some = min(FILE_EPISODES, n - start)
+        rng = np.random.default_rng((seed, start))
+        states = np.empty((some, STEPS, FEATURES), dtype=np.float32)
+        rewards = np.empty((some, STEPS), dtype=np.float32)
+        now = rng.normal(size=(some, FEATURES))
+        for t in range(STEPS):
+            states[:, t] = now
+            rewards[:, t] = np.round(0.2 * now[:, 0] + 0.1 * now[:, 1] + rng.normal(size=some), 2)
+            now = 0.95 * now + 0.3 * rng.normal(size=(some, FEATURES))
+        ids = (seed << 40) + np.arange(start, start + some)
+        table = pl.DataFrame(
+            {
+                "episode": np.repeat(ids, STEPS),
+                "step": np.tile(np.arange(STEPS, dtype=np.int32), some),
+                **{f"x{j}": states[:, :, j].ravel() for j in range(FEATURES)},
+                "reward": rewards.ravel(),
+            }
+        )
+        table.write_parquet(folder / f"{start:09d}.parquet", compression="lz4")
+
+
+def prepare(source: Path, output: Path) -> None:
+    """Prepare the episodes."""
+    from ontarget.episodes import prepare
+
+    print(f"  {prepare(source, output, progress=False)}")
+
+
+def fit(prepared: Path, model: Path) -> None:
+    """Fit a monitor to the prepared episodes, and save it."""
+    from ontarget import GoalMonitor
+
+    GoalMonitor().fit(prepared, progress=False).save(model)
+
+
+def evaluate(model: Path, prepared: Path) -> None:
+    """Evaluate the model on new prepared episodes."""
+    from ontarget import Episodes, GoalMonitor, Target
+
+    found = GoalMonitor.load(model).evaluate(Episodes.read(prepared), Target.at_least(0.0))
+    print(f"  ece {found.ece().value:.4f}, Brier score {found.brier().value:.4f}")
+
+
+def live(model: Path) -> None:
+    """How long a live step takes: the median of a thousand."""
+    from ontarget import GoalMonitor, Target
+
+    watch = GoalMonitor.load(model).watch(Target.at_least(0.0), alarm_below=0.5)
+    rng, times = np.random.default_rng(0), []
+    for _ in range(20):
+        watch.reset()
+        for t in range(STEPS):
+            state, reward = rng.normal(size=FEATURES), 0.0 if t == 0 else rng.normal()
+            start = time.perf_counter()
+            watch.step(state, reward)
+            times.append(time.perf_counter() - start)
+    print(f"  {model.stat().st_size / 1e6:.1f} MB, Watch.step p50 {1e6 * np.median(times):.1f} µs")
+
+
+def cap(sizes: str, n_new: str) -> None:
+    """CRPS of monitors that learn from so many episodes, on the same new ones."""
+    from ontarget import GoalMonitor
+    from ontarget.episodes import Episodes
+
+    learn = [int(float(one)) for one in sizes.split(",")]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder / "new", int(float(n_new)), 1)
+        make(folder / "old", max(learn) + 20_000, 2)
+        new, old = (Episodes.concat(_read(folder / one)) for one in ("new", "old"))
+    for size in learn:
+        start = time.perf_counter()
+        monitor = GoalMonitor().fit(old, max_learn=size, progress=False)
+        took = time.perf_counter() - start
+        losses = [_crps(monitor, new, t) for t in range(0, STEPS, 10)]
+        mean, error = np.mean(losses), np.mean(losses, axis=0).std() / np.sqrt(len(new))
+        print(f"  learned from {size:>7,}: CRPS {mean:.4f} ± {error:.4f}, fitted in {took:.0f} s")
+
+
+def _read(folder: Path) -> list:
+    from ontarget.episodes import Episodes
+
+    return [Episodes.read(path) for path in sorted(folder.glob("*.parquet"))]
+
+
+def _crps(monitor, new, t: int) -> np.ndarray:
+    """Each episode's CRPS at a step, from the law's quantiles at 99 levels."""
+    rows = new.at(t)
+    law = monitor.fitted.at(t)
+    levels = np.arange(1, 100) / 100
+    found = law.quantile(law.inputs(rows.states, rows.behavior), levels)
+    under = rows.response[:, None] - found
+    return 2.0 * np.maximum(levels * under, (levels - 1.0) * under).mean(axis=1)
+
+
+def staged(name: str, rows: int, *arguments: object) -> None:
+    """Run a stage in a process of its own; print its time, speed and peak memory."""
+    start = time.perf_counter()
+    command = [sys.executable, __file__, "--stage", name, *map(str, arguments)]
+    child = os.posix_spawn(sys.executable, command, os.environ)
+    _, status, used = os.wait4(child, 0)
+    took = time.perf_counter() - start
+    if status:
+        sys.exit(f"{name} failed with {status}")
+    speed = f"{rows / took:>12,.0f} rows/s" if rows else " " * 19
+    print(f"{name:<10}{took:>9.1f} s{speed}{used.ru_maxrss / 2**20:>8.2f} GB peak", flush=True)
+
+
+def run(rows: int, folder: Path) -> None:
+    """All stages, one after the other."""
+    n = rows // STEPS
+    new = max(FILE_EPISODES, int(NEW * n))
+    print(f"{rows:,} rows: {n:,} episodes of {STEPS} steps, {FEATURES} features", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    staged("make", rows, folder / "runs", n, 0)
+    staged("prepare", rows, folder / "runs", folder / "prepared")
+    shutil.rmtree(folder / "runs")
+    staged("fit", rows, folder / "prepared", folder / "model.ontarget")
+    staged("make", new * STEPS, folder / "new", new, 1)
+    staged("prepare", new * STEPS, folder / "new", folder / "new-prepared")
+    staged("evaluate", 0, folder / "model.ontarget", folder / "new-prepared")
+    staged("live", 0, folder / "model.ontarget")
+
+
+def main() -> None:
+    """Read the arguments, and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=float, default=1e6)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "scale")
+    parser.add_argument("--cap", nargs="?", const="20000,100000", metavar="SIZES")
+    parser.add_argument("--stage", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.stage:
+        name, *given = asked.stage
+        if name == "make":
+            make(Path(given[0]), int(given[1]), int(given[2]))
+        else:
+            stages = {"prepare": prepare, "fit": fit, "evaluate": evaluate, "live": live}
+            stages[name](*map(Path, given))
+    elif asked.cap:
+        cap(asked.cap, "2000")
+    else:
+        run(int(asked.rows), asked.folder)
+
+
+if __name__ == "__main__":
+    main()

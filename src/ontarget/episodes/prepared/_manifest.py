@@ -1,0 +1,178 @@
+"""The manifest of prepared episodes: what the folder holds, field by field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from ontarget._arguments import whole_number
+from ontarget._whole_file import write_whole
+from ontarget.episodes._store import Roles
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.schema import Schema
+from ontarget.errors import EpisodesError, EpisodesFileError
+
+__all__ = ["MANIFEST", "Manifest", "PreparedFile", "PreparedPart", "checksum", "is_prepared"]
+
+MANIFEST = "manifest.json"
+_KIND, _FORMAT = "ontarget prepared episodes", 1
+_PARTS = ("learn", "assure")
+_COLUMNS = ("before", "reward", "ahead")  # of rows, beside features
+
+
+@dataclass(frozen=True)
+class PreparedFile:
+    """One Parquet file: its path below the folder, its rows, and the steps that it holds.
+
+    The checksum is BLAKE2b of 16 bytes in hexadecimal; other programs may leave it out.
+    """
+
+    path: str
+    rows: int
+    start: int = 0
+    stop: int = 0
+    checksum: str | None = None
+
+
+@dataclass(frozen=True)
+class PreparedPart:
+    """The episodes of one part: how many, in how many rows, and the files that hold them."""
+
+    episodes: int
+    rows: int
+    table: PreparedFile
+    steps: tuple[PreparedFile, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder of prepared episodes holds; `docs/prepared.md` describes every field."""
+
+    schema: Schema
+    behavior: Behavior
+    horizon: int
+    horizon_declared: bool
+    roles: Roles
+    columns: tuple[str, ...]
+    parts: Mapping[str, PreparedPart]
+    split: Mapping[str, Any]
+    dropped: int = 0
+    censoring: str = ""
+    remarks: tuple[str, ...] = ()
+    unseen: int = 0
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest; the folder counts as prepared from then on."""
+        found = {
+            "kind": _KIND,
+            "format": _FORMAT,
+            "features": self.schema.to_json(),
+            "behavior": self.behavior.spec,
+            "horizon": self.horizon,
+            "horizon_declared": self.horizon_declared,
+            "roles": asdict(self.roles),
+            "columns": list(self.columns),
+            "parts": {name: asdict(part) for name, part in self.parts.items()},
+            "split": dict(self.split),
+            "dropped": self.dropped,
+            "censoring": self.censoring,
+            "remarks": list(self.remarks),
+            "unseen": self.unseen,
+        }
+        text = json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        write_whole(folder / MANIFEST, [text.encode()])
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """The manifest of a folder, checked."""
+        path = folder / MANIFEST
+        try:
+            found = json.loads(path.read_bytes())
+            if found.get("kind") != _KIND:
+                raise ValueError(f"its kind is {found.get('kind')!r}, not {_KIND!r}")
+            if found["format"] != _FORMAT:
+                raise ValueError(
+                    f"its format is {found['format']!r}, and this version of ontarget reads "
+                    f"{_FORMAT}"
+                )
+            return cls._of(found)
+        except FileNotFoundError as error:
+            raise EpisodesFileError(
+                f"{path}: no such file; pass a folder that `ontarget prepare` has finished"
+            ) from error
+        except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+            raise EpisodesFileError(f"{path} cannot be read: {error}") from error
+
+    @classmethod
+    def _of(cls, found: Mapping[str, Any]) -> Manifest:
+        parts = {str(name): _part(one) for name, one in found["parts"].items()}
+        if not parts or not set(parts) <= set(_PARTS):
+            raise ValueError(f"parts needs some of {', '.join(_PARTS)}, got {sorted(parts)}")
+        return cls(
+            schema=Schema.from_json(found["features"]),
+            behavior=behavior_of(str(found["behavior"])),
+            horizon=whole_number("horizon", found["horizon"], least=1, error=EpisodesError),
+            horizon_declared=bool(found.get("horizon_declared", False)),
+            roles=Roles(**found.get("roles", {})),
+            columns=_columns(found["columns"]),
+            parts={name: parts[name] for name in _PARTS if name in parts},
+            split=dict(found.get("split", {})),
+            dropped=int(found.get("dropped", 0)),
+            censoring=str(found.get("censoring", "")),
+            remarks=tuple(map(str, found.get("remarks", ()))),
+            unseen=int(found.get("unseen", 0)),
+        )
+
+
+def _columns(found: Any) -> tuple[str, ...]:
+    named = tuple(map(str, found))
+    if "before" not in named or not set(named) <= set(_COLUMNS):
+        raise ValueError(f"columns needs before and some of {', '.join(_COLUMNS)}, got {named}")
+    return named
+
+
+def _part(found: Mapping[str, Any]) -> PreparedPart:
+    steps = tuple(_file(one) for one in found["steps"])
+    part = PreparedPart(int(found["episodes"]), int(found["rows"]), _file(found["table"]), steps)
+    at = 0
+    for one in steps:
+        if one.start != at or one.stop <= at:
+            raise ValueError(f"{one.path} needs the steps from {at} on, got {one.start}")
+        at = one.stop
+    if sum(one.rows for one in steps) != part.rows or part.table.rows != part.episodes:
+        raise ValueError("a part needs as many rows as its files have together")
+    return part
+
+
+def _file(found: Mapping[str, Any]) -> PreparedFile:
+    path = str(found["path"])
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise ValueError(f"{path!r} needs to be a path below the folder")
+    given = found.get("checksum")
+    return PreparedFile(
+        path=path,
+        rows=int(found["rows"]),
+        start=int(found.get("start", 0)),
+        stop=int(found.get("stop", 0)),
+        checksum=None if given is None else str(given),
+    )
+
+
+def is_prepared(folder: Path) -> bool:
+    """Whether the folder holds prepared episodes."""
+    return (folder / MANIFEST).is_file()
+
+
+def checksum(path: Path) -> str:
+    """The checksum of a file, or of all Parquet files in a folder, by name."""
+    digest = blake2b(digest_size=16)
+    for one in [path] if path.is_file() else sorted(path.glob("*.parquet")):
+        with one.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

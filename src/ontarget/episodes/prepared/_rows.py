@@ -1,0 +1,219 @@
+"""The rows of prepared episodes in the place of arrays: a step is read when it is indexed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes.prepared._manifest import PreparedFile
+from ontarget.episodes.reading._columns import encoded
+from ontarget.episodes.schema import Schema
+from ontarget.errors import EpisodesFileError, OntargetError
+
+__all__ = ["FEATURE", "PreparedRows", "RowColumn", "States"]
+
+FEATURE = "x_"  # begins the name of a feature's column, so that it can have any name
+_CACHED_BYTES = 256 << 20  # of steps that were read last, in one process
+
+
+class _Step(NamedTuple):
+    states: FloatArray
+    columns: dict[str, FloatArray]
+
+
+class _Cache:
+    """The steps that were read last, by any table of this process."""
+
+    def __init__(self) -> None:
+        self._steps: OrderedDict[tuple[int, int], _Step] = OrderedDict()
+        self._lock = Lock()
+        self._bytes = 0
+
+    def find(self, key: tuple[int, int]) -> _Step | None:
+        with self._lock:
+            found = self._steps.get(key)
+            if found is not None:
+                self._steps.move_to_end(key)
+            return found
+
+    def keep(self, key: tuple[int, int], step: _Step) -> None:
+        with self._lock:
+            if key in self._steps:
+                return
+            self._steps[key] = step
+            self._bytes += _size(step)
+            while self._bytes > _CACHED_BYTES and len(self._steps) > 1:
+                self._bytes -= _size(self._steps.popitem(last=False)[1])
+
+
+def _size(step: _Step) -> int:
+    return step.states.nbytes + sum(one.nbytes for one in step.columns.values())
+
+
+_CACHE, _NUMBERS = _Cache(), count()
+
+
+class PartFiles(NamedTuple):
+    """The files of one part, and how many steps each of its episodes has."""
+
+    folder: Path
+    steps: tuple[PreparedFile, ...]
+    lengths: IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """The rows of one or several parts, one part after the other within each step.
+
+    ``columns`` are those beside the features, such as ``before``.
+    """
+
+    parts: tuple[PartFiles, ...]
+    schema: Schema
+    columns: tuple[str, ...]
+
+    @cached_property
+    def offsets(self) -> IndexArray:
+        """Where each step's rows begin, and their number at the end."""
+        lengths = np.concatenate([part.lengths for part in self.parts])
+        ending = np.bincount(lengths, minlength=int(lengths.max()) + 1)
+        alive = lengths.size - np.cumsum(ending)[:-1]
+        return np.concatenate([[0], np.cumsum(alive)]).astype(np.intp)
+
+    @cached_property
+    def _number(self) -> int:
+        """What tells this table from others in the cache."""
+        return next(_NUMBERS)
+
+    def recoded(self, schema: Schema) -> PreparedRows:
+        """The same rows, with text coded by another schema's dictionaries."""
+        return replace(self, schema=schema)
+
+    def step(self, t: int) -> _Step:
+        """All values of one step."""
+        key = (self._number, t)
+        found = _CACHE.find(key)
+        if found is None:
+            pieces = [self._read(part, t) for part in self.parts]
+            states = np.concatenate([one.states for one in pieces], axis=1)
+            columns = {
+                name: np.concatenate([one.columns[name] for one in pieces]) for name in self.columns
+            }
+            found = _Step(states, columns)
+            for array in (states, *columns.values()):
+                array.setflags(write=False)
+            _CACHE.keep(key, found)
+        return found
+
+    def _read(self, part: PartFiles, t: int) -> _Step:
+        alive = np.flatnonzero(part.lengths > t)
+        if not alive.size:
+            nothing = {name: np.empty(0) for name in self.columns}
+            return _Step(np.empty((len(self.schema), 0)), nothing)
+        file = next(one for one in part.steps if one.start <= t < one.stop)
+        path = part.folder / file.path
+        names = [f"{FEATURE}{name}" for name in self.schema.names]
+        try:
+            source = path if path.is_file() else path / "*.parquet"
+            asked = pl.scan_parquet(source).filter(pl.col("step") == t)
+            table = asked.select("episode", *self.columns, *names).collect()
+            own = table.get_column("episode").to_numpy()
+            if np.any(own[1:] <= own[:-1]):
+                table = table.sort("episode")
+                own = table.get_column("episode").to_numpy()
+            if not np.array_equal(own, alive):
+                raise EpisodesFileError(
+                    f"{path} at step {t} needs one row for each of the {alive.size:,} episodes "
+                    f"that are alive there, got {own.size:,} rows or others; prepare the episodes "
+                    "anew"
+                )
+
+            def where(row: int) -> str:
+                return f"{path.name}, episode number {alive[row]}, step {t}"
+
+            states = np.empty((len(self.schema), alive.size))
+            for j, feature in enumerate(self.schema.features):
+                states[j] = encoded(table.get_column(names[j]), feature, where)
+            columns = {name: _floats(table.get_column(name)) for name in self.columns}
+        except OntargetError:
+            raise
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise EpisodesFileError(f"{path} cannot be read: {error}") from error
+        return _Step(states, columns)
+
+
+def _floats(column: pl.Series) -> FloatArray:
+    values: FloatArray = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class RowColumn:
+    """One number per row, indexed like an array by rows."""
+
+    rows: PreparedRows
+    name: str
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return int(self.rows.offsets[-1])
+
+    def __getitem__(self, rows: slice | IndexArray) -> FloatArray:
+        found: FloatArray = _gathered(self.rows, rows, lambda step: step.columns[self.name])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """(features, rows), indexed like a matrix: by all features or one, and by rows."""
+
+    rows: PreparedRows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many features and rows there are."""
+        return len(self.rows.schema), int(self.rows.offsets[-1])
+
+    def __getitem__(self, key: tuple[slice | int, slice | IndexArray]) -> FloatArray:
+        which, rows = key
+        found: FloatArray = _gathered(self.rows, rows, lambda step: step.states[which])
+        return found
+
+
+def _gathered(rows: PreparedRows, wanted: slice | IndexArray, values: Any) -> AnyArray:
+    """The wanted values, step by step; those of one whole step are not copied."""
+    offsets = rows.offsets
+    if isinstance(wanted, slice):
+        start, stop, _ = wanted.indices(int(offsets[-1]))
+        first = int(np.searchsorted(offsets, start, side="right")) - 1
+        if start < stop and offsets[first] == start and offsets[first + 1] == stop:
+            found: AnyArray = values(rows.step(first))
+            return found
+        wanted = np.arange(start, stop)
+    if not wanted.size:
+        empty: AnyArray = values(rows.step(0))[..., :0]
+        return empty
+    steps = np.searchsorted(offsets, wanted, side="right") - 1
+    pieces = []
+    places = []
+    for t in np.unique(steps).tolist():
+        own = np.flatnonzero(steps == t)
+        pieces.append(values(rows.step(t))[..., wanted[own] - offsets[t]])
+        places.append(own)
+    if len(pieces) == 1:
+        piece: AnyArray = pieces[0]
+        return piece
+    joined = np.concatenate(pieces, axis=-1)
+    back = np.empty_like(joined)
+    back[..., np.concatenate(places)] = joined
+    return back

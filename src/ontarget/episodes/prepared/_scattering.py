@@ -1,0 +1,217 @@
+"""The first half of preparing episodes: their rows in buckets, each with all rows of its episodes.
+
+A bucket fits in memory, however many rows there are, and is read as any other table is. What is
+finished stands on disk under its final name, so a run that was killed goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ontarget._whole_file import write_whole
+from ontarget.episodes.prepared._sources import Source, check_alike
+from ontarget.episodes.reading._files import explained
+from ontarget.episodes.reading._frames import found_parts
+from ontarget.episodes.reading._layout import Layout, layout_of
+from ontarget.episodes.reading._parts import Parts
+from ontarget.episodes.reading._times import is_times
+from ontarget.errors import EpisodesError
+
+__all__ = ["FILE", "ROW", "Buckets"]
+
+ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
+_BUCKET_ROWS = 1_500_000
+_ROWS_A_FILE = 1 << 40  # more than any file has: numbers of rows of different files never meet
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """All rows of the sources, divided by a hash of their episode.
+
+    ``file_column`` is the name of a column to add that holds each row's file, for files that number
+    their episodes alike.
+    """
+
+    folder: Path
+    sources: Sequence[Source]
+    file_column: str | None = None
+
+    @cached_property
+    def n(self) -> int:
+        """How many buckets there are."""
+        rows = 0
+        for source in self.sources:
+            rows += 0 if source.is_dataset else source.n_rows()
+        return min(1024, max(1, -(-rows // _BUCKET_ROWS)))
+
+    @cached_property
+    def _first(self) -> tuple[pl.DataFrame, Parts, Layout]:
+        """Some rows of the first file, its columns' roles, and how they were asked to be read."""
+        source = self.sources[0]
+        head = self._named(next(source.batches(), pl.DataFrame()), source)
+        if not head.height:
+            raise EpisodesError(f"{source.path.name} has no row; leave it out")
+        with explained(source.path, "read"):
+            layout = layout_of(source.options, written_layout(source))
+            return head, found_parts(head, layout), layout
+
+    @property
+    def parts(self) -> Parts:
+        """The column for each role, as the first file tells."""
+        return self._first[1]
+
+    def scatter(self, number: int) -> None:
+        """Write the rows of one source to its share of each bucket, unless that is done."""
+        done = self.folder / f"rows-{number:05d}"
+        if done.exists():
+            return
+        source, part = self.sources[number], self.folder / f"rows-{number:05d}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        columns, texts, least, at = self.parts, dict[str, set[str]](), None, 0
+        types = self._first[0].schema
+        for place, batch in enumerate(source.batches()):
+            own = self._named(batch, source)
+            check_alike((self.sources[0].path, types), source.path, own.schema)
+            least = self._least_step(own, least)
+            for name, kind in own.schema.items():
+                if kind in (pl.String, pl.Categorical, pl.Enum) and name not in self._keys:
+                    texts.setdefault(name, set()).update(
+                        own.get_column(name).cast(pl.String).drop_nulls().unique().to_list()
+                    )
+            rows = pl.int_range(number * _ROWS_A_FILE + at, number * _ROWS_A_FILE + at + own.height)
+            at += own.height
+            hashed = pl.concat_str(
+                [pl.col(name).cast(pl.String) for name in columns.episode_columns],
+                separator="\x1f",
+                ignore_nulls=True,
+            ).hash(seed=0)
+            marked = own.with_columns(
+                rows.alias(ROW), pl.lit(number).alias(FILE), (hashed % self.n).alias(_BUCKET)
+            )
+            for (bucket,), some in marked.partition_by(
+                _BUCKET, as_dict=True, include_key=False
+            ).items():
+                path = part / f"{bucket:04d}-{place:05d}.parquet"
+                with explained(path, "written"):
+                    some.write_parquet(path, compression="lz4")
+        facts = {"texts": {name: sorted(own) for name, own in texts.items()}, "least": least}
+        write_whole(part / "facts.json", [json.dumps(facts).encode()])
+        part.rename(done)
+
+    def rows(self, bucket: int) -> pl.DataFrame:
+        """All rows of a bucket, in the order of the files and of the rows in them."""
+        paths = sorted(self.folder.glob(f"rows-*/{bucket:04d}-*.parquet"))
+        if not paths:
+            return pl.DataFrame()
+        frames = [pl.read_parquet(path).cast(dict(self._types)) for path in paths]  # type: ignore[arg-type]
+        return pl.concat(frames)
+
+    @cached_property
+    def _types(self) -> pl.Schema:
+        """The type of each column in all buckets: one that holds what every file has."""
+        shards = sorted(self.folder.glob("rows-*/*.parquet"))
+        schemas = {tuple(pl.read_parquet_schema(path).items()) for path in shards}
+        empty = [pl.DataFrame(schema=dict(one)) for one in sorted(schemas, key=str)]
+        return pl.concat(empty, how="vertical_relaxed").schema
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How every bucket is read: what one table would have told is settled for all of them."""
+        parts, asked = self.parts, self._first[2]
+        episode = parts.episode_columns
+        step: Any = list(parts.step_columns) if parts.sorts else parts.step
+        layout = replace(
+            asked,
+            episode=episode[0] if len(episode) == 1 else list(episode),
+            step=step,
+            reward=parts.reward,
+            truncated=parts.truncated,
+            terminated=parts.terminated,
+            group=parts.group,
+            first_step=self._first_step(asked),
+        )
+        if layout.horizon is None:
+            longest = max(self._longest(bucket) for bucket in range(self.n))
+            layout = replace(layout, horizon=longest, declared=False)
+        return layout
+
+    @cached_property
+    def texts(self) -> dict[str, tuple[str, ...]]:
+        """All values of each column of text, sorted."""
+        found: dict[str, set[str]] = {}
+        for facts in self._facts():
+            for name, own in facts["texts"].items():
+                found.setdefault(name, set()).update(own)
+        return {name: tuple(sorted(own)) for name, own in found.items()}
+
+    def _facts(self) -> Iterator[dict[str, Any]]:
+        for path in sorted(self.folder.glob("rows-*/facts.json")):
+            yield json.loads(path.read_bytes())
+
+    def _first_step(self, asked: Layout) -> int | None:
+        if asked.first_step is not None or self.parts.step is None:
+            return asked.first_step
+        found = [facts["least"] for facts in self._facts() if facts["least"] is not None]
+        return int(min(found)) if found else None
+
+    def _least_step(self, rows: pl.DataFrame, least: float | None) -> float | None:
+        parts = self.parts
+        if parts.step is None or parts.sorts or not rows.height:
+            return least
+        column = rows.get_column(parts.step)
+        if is_times(column) or not column.dtype.is_numeric():
+            return None
+        here = column.min()
+        known = [float(one) for one in (least, here) if isinstance(one, int | float)]
+        return min(known) if known else None
+
+    def _longest(self, bucket: int) -> int:
+        """The most rows that an episode of the bucket has: its steps, as none may lack."""
+        layout = self._first[2]
+        if layout.every is not None:
+            raise EpisodesError(
+                "rows on a clock need a declared horizon to be prepared: how many ticks the "
+                "longest run has is not known before all are read; pass horizon="
+            )
+        paths = sorted(self.folder.glob(f"rows-*/{bucket:04d}-*.parquet"))
+        if not paths:
+            return 0
+        keys = list(self.parts.episode_columns)
+        counted = pl.concat(
+            [pl.scan_parquet(path).select(keys) for path in paths], how="vertical_relaxed"
+        )
+        return int(counted.group_by(keys).len().select(pl.col("len").max()).collect().item())
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        """Columns of text that are no feature, whatever they are asked for."""
+        parts = self.parts
+        return (*parts.episode_columns, *parts.step_columns, *filter(None, (parts.group,)))
+
+    def _named(self, rows: pl.DataFrame, source: Source) -> pl.DataFrame:
+        if self.file_column is None or not rows.width:
+            return rows
+        if self.file_column in rows.columns:
+            raise EpisodesError(
+                f"file_column={self.file_column!r} is a column of {source.path.name} already; "
+                "choose another name"
+            )
+        return rows.with_columns(pl.lit(source.path.name).alias(self.file_column))
+
+
+def written_layout(source: Source) -> Layout | None:
+    """What `Episodes.write` stored in a Parquet file; None for any other file."""
+    from ontarget.episodes.reading._files import layout_in
+
+    if source.path.suffix != ".parquet":
+        return None
+    return layout_in(source.path, source.options)

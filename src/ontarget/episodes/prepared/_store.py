@@ -1,0 +1,164 @@
+"""The store behind prepared episodes: rows on disk in the place of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes._store import Store
+from ontarget.episodes.prepared._manifest import MANIFEST, Manifest, PreparedPart, checksum
+from ontarget.episodes.prepared._rows import PartFiles, PreparedRows, RowColumn, States
+from ontarget.episodes.reading._columns import flags, labels
+from ontarget.episodes.schema import Schema
+from ontarget.errors import EpisodesFileError, OntargetError
+
+__all__ = ["PreparedStore", "opened_store", "prepared_store"]
+
+
+@dataclass(frozen=True)
+class PreparedStore(Store):
+    """A store whose rows are on disk; sent elsewhere, it is opened again from the same folder."""
+
+    origin: tuple[str, tuple[str, ...], str] = ("", (), "")
+
+    def recoded(self, schema: Schema) -> PreparedStore:
+        """The same rows, with text coded by another schema's dictionaries when it is read."""
+        rows = cast(States, self.states).rows.recoded(schema)
+        return _over(replace(self, schema=schema), rows)
+
+    def part(self, episodes: IndexArray) -> Store:
+        """A store of these episodes only, in memory."""
+        found = super().part(episodes)
+        return Store(**{one.name: getattr(found, one.name) for one in fields(Store)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.origin, self.schema, self.horizon)
+
+
+def _reopened(origin: tuple[str, tuple[str, ...], str], schema: Schema, horizon: int) -> Store:
+    store = _coded_store(origin, schema)
+    return store if store.horizon == horizon else replace(store, horizon=horizon)
+
+
+# One object per schema, so that the tasks of a worker share the steps that it has read.
+@lru_cache(maxsize=8)
+def _coded_store(origin: tuple[str, tuple[str, ...], str], schema: Schema) -> PreparedStore:
+    folder, parts, digest = origin
+    store = prepared_store(Path(folder), parts, digest)
+    return store if store.schema == schema else store.recoded(schema)
+
+
+def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
+    """The store of some parts of a folder, of all parts by default."""
+    own = parts or tuple(Manifest.read(folder).parts)
+    return prepared_store(folder.resolve(), own, checksum(folder / MANIFEST))
+
+
+@lru_cache(maxsize=8)
+def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> PreparedStore:
+    """The store of some parts of a folder whose manifest has this checksum."""
+    if checksum(folder / MANIFEST) != digest:
+        raise EpisodesFileError(f"{folder} has changed since it was opened; begin again")
+    manifest = Manifest.read(folder)
+    tables = [_episodes_in(folder, name, manifest.parts[name]) for name in parts]
+    lengths = np.concatenate([one["length"] for one in tables])
+    own = [manifest.parts[name].steps for name in parts]
+    rows = PreparedRows(
+        tuple(
+            PartFiles(folder, files, one["length"]) for files, one in zip(own, tables, strict=True)
+        ),
+        manifest.schema,
+        manifest.columns,
+    )
+
+    def joined(name: str) -> Any:
+        found = [one[name] for one in tables if name in one]
+        return np.concatenate(found) if len(found) == len(tables) else None
+
+    plain = PreparedStore(
+        schema=manifest.schema,
+        behavior=manifest.behavior,
+        horizon=manifest.horizon,
+        horizon_declared=manifest.horizon_declared,
+        roles=manifest.roles,
+        ids=joined("id"),
+        groups=joined("group"),
+        truncated=joined("truncated"),
+        terminated=joined("terminated"),
+        lengths=lengths,
+        offsets=rows.offsets,
+        states=np.empty((0, 0)),
+        rewards=None,
+        before=np.empty(0),
+        outcomes=joined("outcome"),
+        dropped=manifest.dropped,
+        censoring=manifest.censoring,
+        remarks=manifest.remarks,
+        unseen=manifest.unseen,
+        origin=(str(folder), parts, digest),
+    )
+    return _over(plain, rows)
+
+
+def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
+    """The store with these rows in the place of its arrays, which it indexes in the same way."""
+
+    def column(name: str) -> FloatArray | None:
+        return cast(FloatArray, RowColumn(rows, name)) if name in rows.columns else None
+
+    before = column("before")
+    assert before is not None
+    return replace(
+        store,
+        states=cast(FloatArray, States(rows)),
+        before=before,
+        rewards=column("reward"),
+        ahead=column("ahead"),
+    )
+
+
+def _episodes_in(folder: Path, name: str, part: PreparedPart) -> dict[str, AnyArray]:
+    """What the table of a part says of each episode."""
+    path = folder / part.table.path
+    try:
+        source = path if path.is_file() else path / "*.parquet"
+        table = pl.scan_parquet(source).collect().sort("episode")
+        if table.height != part.episodes or not _counts(table.get_column("episode")):
+            raise EpisodesFileError(
+                f"{path} needs the {part.episodes:,} episodes of {name}, numbered from 0, got "
+                f"{table.height:,} rows"
+            )
+        found: dict[str, AnyArray] = {
+            "id": _names(table.get_column("id"), path),
+            "length": table.get_column("length").cast(pl.Int64).to_numpy().astype(np.intp),
+            "outcome": table.get_column("outcome").cast(pl.Float64).to_numpy(),
+        }
+        if "group" in table.columns:
+            found["group"] = _names(table.get_column("group"), path)
+        for flag in ("truncated", "terminated"):
+            if flag in table.columns:
+                found[flag] = flags(table.get_column(flag), f"{path}: {flag}")
+    except OntargetError:
+        raise
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise EpisodesFileError(f"{path} cannot be read: {error}") from error
+    bad = ~np.isfinite(found["outcome"]) | (found["length"] < 1)
+    if bad.any():
+        raise EpisodesFileError(
+            f"{path} needs a length and a finite outcome for each episode; {bad.sum():,} have none"
+        )
+    return found
+
+
+def _counts(numbers: pl.Series) -> bool:
+    return bool(np.array_equal(numbers.to_numpy(), np.arange(len(numbers))))
+
+
+def _names(column: pl.Series, path: Path) -> AnyArray:
+    return labels(column, f"{path}: {column.name}")[np.arange(len(column))]

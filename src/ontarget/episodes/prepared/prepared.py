@@ -1,0 +1,86 @@
+"""`PreparedEpisodes`: episodes on disk, more of them than fit in memory."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from ontarget._grid import grid_of
+from ontarget.episodes.episodes import Episodes, Split
+from ontarget.episodes.prepared._manifest import Manifest, checksum
+from ontarget.episodes.prepared._store import opened_store
+from ontarget.errors import EpisodesError, EpisodesFileError
+
+__all__ = ["PreparedEpisodes"]
+
+
+class PreparedEpisodes:
+    """Episodes that `ontarget prepare` wrote to a folder: sorted by step, in their parts.
+
+    What is known of a whole episode is in memory (its id, length and outcome, some 60 bytes), and
+    the rows of the steps that were asked for last. Everything that takes one step after the other
+    works as on other `Episodes`: fits, evaluations, drift and recalibration.
+
+    Parameters
+    ----------
+    folder
+        What `prepare` wrote, or another program in the same layout (``docs/prepared.md``).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from ontarget.episodes import prepare
+    >>> rng = np.random.default_rng(0)
+    >>> walks = Episodes.from_arrays(rng.normal(size=(50, 4, 1)), rng.normal(size=(50, 4)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     walks.write(f"{folder}/walks.parquet")
+    ...     found = prepare(f"{folder}/walks.parquet", f"{folder}/prepared", progress=False)
+    ...     print(found, len(found.split.learn), found.episodes.at(3).states.shape)
+    <PreparedEpisodes: 40 learn, 10 assure; 200 rows> 40 (50, 1)
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest = Manifest.read(self.folder)
+
+    def part(self, name: str) -> Episodes:
+        """The episodes of one part, ``"learn"`` or ``"assure"``, by themselves."""
+        if name not in self.manifest.parts:
+            known = ", ".join(self.manifest.parts)
+            raise EpisodesError(f"name needs one of the parts {known}, got {name!r}")
+        return Episodes(opened_store(self.folder, (name,)))
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """All episodes, those of learn first."""
+        return Episodes(opened_store(self.folder))
+
+    @cached_property
+    def split(self) -> Split:
+        """The parts as `Episodes.split` gives them, on the grid of those to learn from."""
+        learn = self.part("learn")
+        grid = grid_of(learn._unsnapped_outcomes)
+        own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}
+        return Split(own["learn"], own.get("assure"), None)
+
+    def check(self) -> None:
+        """Raise `EpisodesFileError` at the first file that differs from its checksum."""
+        for part in self.manifest.parts.values():
+            for file in (part.table, *part.steps):
+                path = self.folder / file.path
+                if not path.exists():
+                    raise EpisodesFileError(f"{path}: no such file; prepare the episodes anew")
+                if file.checksum is not None and checksum(path) != file.checksum:
+                    raise EpisodesFileError(
+                        f"{path} has changed since it was prepared; prepare the episodes anew"
+                    )
+
+    def __len__(self) -> int:
+        return sum(part.episodes for part in self.manifest.parts.values())
+
+    def __repr__(self) -> str:
+        parts = self.manifest.parts
+        sizes = ", ".join(f"{part.episodes:,} {name}" for name, part in parts.items())
+        rows = sum(part.rows for part in parts.values())
+        return f"<PreparedEpisodes: {sizes}; {rows:,} rows>"

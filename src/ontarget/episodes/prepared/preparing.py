@@ -1,0 +1,516 @@
+"""`prepare`: recorded episodes as a folder that is read step by step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from errno import EDQUOT, ENOSPC
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+import polars as pl
+
+from ontarget._arguments import share, whole_number
+from ontarget._keyed import keys_of
+from ontarget._progress import progress_bar
+from ontarget._typing import AnyArray, IndexArray
+from ontarget._whole_file import replacing, write_whole
+from ontarget.episodes._splits import ByGroup, capped_parts, divide
+from ontarget.episodes._store import Roles, Store
+from ontarget.episodes.episodes import Episodes
+from ontarget.episodes.prepared._manifest import (
+    Manifest,
+    PreparedFile,
+    PreparedPart,
+    checksum,
+    is_prepared,
+)
+from ontarget.episodes.prepared._rows import FEATURE
+from ontarget.episodes.prepared._scattering import FILE, ROW, Buckets
+from ontarget.episodes.prepared._sources import Sources, sources_of
+from ontarget.episodes.prepared.prepared import PreparedEpisodes
+from ontarget.episodes.reading._columns import decoded, joined_labels, labels
+from ontarget.episodes.reading._files import explained
+from ontarget.episodes.reading._frames import record_frame
+from ontarget.episodes.reading._layout import FrameOptions, Layout
+from ontarget.episodes.schema import Schema
+from ontarget.errors import EpisodesError, EpisodesFileError
+
+__all__ = ["prepare"]
+
+_WORK = ".work"
+_FILE_ROWS = 2_000_000
+_GROUP_ROWS = 1_000_000
+
+
+def prepare(
+    sources: Sources,
+    output: str | Path,
+    *,
+    seed: int = 0,
+    assure: float = 0.2,
+    max_learn: int = 20_000,
+    by_group: ByGroup | None = None,
+    file_column: str | None = None,
+    progress: bool = True,
+    **options: Unpack[FrameOptions],
+) -> PreparedEpisodes:
+    """Recorded episodes, written to a folder that is read step by step.
+
+    The rows of an episode may be spread over files and come in any order. Memory holds a part of
+    the rows at a time, and for each episode some 100 bytes. If it is killed, the same call goes on
+    where it was, and the files are the same bit for bit.
+
+    Parameters
+    ----------
+    sources
+        A folder of Parquet or CSV files, a pattern such as ``"runs/*.parquet"``, one file, a list
+        of these, or the folder of a dataset that `Episodes.read` knows, which is read whole.
+    output
+        The folder to write. It needs about as much space as the sources have in Parquet, and twice
+        that again while it is made.
+    seed, assure, max_learn, by_group
+        How the episodes are divided into learn and assure, as by `GoalMonitor.fit`.
+    file_column
+        Add a column of this name that holds the name of each row's file. If each file numbers its
+        episodes from 0, name them by both: ``file_column="file", episode=["file", "episode"]``.
+    progress
+        Whether to show a progress bar.
+    options
+        Those of `Episodes.from_frame`. Several behaviors, and runs with targets of their own, are
+        not prepared.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> runs = Episodes.from_arrays(np.zeros((10, 3, 1)), np.ones((10, 3)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     runs.write(f"{folder}/runs.csv")
+    ...     prepare(f"{folder}/runs.csv", f"{folder}/prepared", progress=False)
+    <PreparedEpisodes: 8 learn, 2 assure; 30 rows>
+    """
+    share("assure", assure)
+    _refuse_unprepared(options)
+    found = sources_of(sources, options)
+    division = {
+        "seed": whole_number("seed", seed, least=0),
+        "assure": assure,
+        "max_learn": whole_number("max_learn", max_learn, least=1),
+        "by_group": by_group,
+    }
+    folder = Path(output)
+    asked: dict[str, Any] = {
+        "division": division,
+        "file_column": file_column,
+        "options": {name: _shown(one) for name, one in sorted(options.items())},
+        "polars": pl.__version__,  # buckets are told apart by its hash
+        "sources": [source.stamp() for source in found],
+    }
+    with _room_for(folder):
+        if not _begun(folder, asked):
+            work = _Preparing(folder, Buckets(folder / _WORK, found, file_column), division)
+            work.run(progress=progress)
+            shutil.rmtree(folder / _WORK)
+    return PreparedEpisodes(folder)
+
+
+def _refuse_unprepared(options: FrameOptions) -> None:
+    behavior = options.get("behavior", "sum")
+    like = options.get("like")
+    if isinstance(behavior, Mapping) or (like is not None and like.readings):
+        raise EpisodesError(
+            "prepare takes a single behavior, got several; prepare the episodes once for each"
+        )
+    if options.get("target") is not None:
+        raise EpisodesError(
+            "prepare takes no column of targets; read the episodes with Episodes.read"
+        )
+
+
+def _shown(value: object) -> str:
+    """An option as text, by which a run that was killed knows that it is the same."""
+    if hasattr(value, "schema"):
+        like: Any = value
+        return repr([like.schema.to_json(), like.behavior.spec, like.horizon])
+    return repr(value)
+
+
+@contextmanager
+def _room_for(folder: Path) -> Iterator[None]:
+    """Turns a full disk into a message that says how to go on."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        root = error.__cause__ if isinstance(error, EpisodesFileError) else error
+        code = getattr(root, "errno", None)
+        if code in (ENOSPC, EDQUOT) or "os error 28" in str(root) or "No space" in str(error):
+            raise EpisodesFileError(
+                f"{folder}: the disk is full; make room, or remove the folder and choose another, "
+                "and run the same again: it goes on where it stopped"
+            ) from error
+        if isinstance(error, EpisodesFileError):
+            raise
+        raise EpisodesFileError(f"{folder} cannot be written: {error}") from error
+
+
+def _begun(folder: Path, asked: dict[str, Any]) -> bool:
+    """Whether all is done; refuses a folder that was begun from other files or options."""
+    plan, text = folder / _WORK / "plan.json", json.dumps(asked, indent=1, sort_keys=True)
+    kept = folder / "sources.json"
+    for path in (kept, plan):
+        if path.exists() and (was := path.read_text()) != text:
+            raise EpisodesFileError(
+                f"{folder} was prepared from other files or options ({_difference(was, asked)}); "
+                "pass an empty folder, or remove it"
+            )
+    if is_prepared(folder) and kept.exists():
+        shutil.rmtree(folder / _WORK, ignore_errors=True)
+        return True
+    others = [path for path in folder.iterdir() if path.name != _WORK]
+    if others and not plan.exists():
+        raise EpisodesFileError(f"{folder} is not empty: it holds {others[0].name}; pass another")
+    plan.parent.mkdir(exist_ok=True)
+    if not plan.exists():
+        write_whole(plan, [text.encode()])
+    return False
+
+
+def _difference(was: str, asked: dict[str, Any]) -> str:
+    """The first thing that differs, in words."""
+    before = json.loads(was)
+    files = {one[0] for one in before["sources"]} ^ {one[0] for one in asked["sources"]}
+    if files:
+        return f"{sorted(files)[0]} is new or gone"
+    for one, other in zip(before["sources"], asked["sources"], strict=True):
+        if one != other:
+            return f"{one[0]} has changed"
+    differ = [name for name in asked if asked[name] != before.get(name)]
+    return f"{', '.join(differ)}: {before.get(differ[0])} and {asked[differ[0]]}"
+
+
+class _Table(NamedTuple):
+    """What is known of each episode, in the order of their first rows, and where it stands."""
+
+    columns: dict[str, AnyArray]
+    bucket: IndexArray
+    place: IndexArray  # among the episodes of the bucket
+
+    def take(self, which: IndexArray) -> _Table:
+        own = {name: values[which] for name, values in self.columns.items()}
+        return _Table(own, self.bucket[which], self.place[which])
+
+
+@dataclass(frozen=True)
+class _Preparing:
+    """The second half: each bucket's episodes, then all episodes by part and step."""
+
+    folder: Path
+    buckets: Buckets
+    division: dict[str, Any]
+
+    @property
+    def work(self) -> Path:
+        return self.buckets.folder
+
+    def run(self, *, progress: bool) -> None:
+        """Do all that is not done yet; the manifest comes last."""
+        sources, n = self.buckets.sources, self.buckets.n
+        total = 2 * len(sources) + 3 * n
+        with progress_bar("preparing", total, unit="pieces", shown=progress) as reached:
+            for number in range(len(sources)):
+                self.buckets.scatter(number)
+                reached(2 * (number + 1))
+            for bucket in range(n):
+                self._gather(bucket)
+                reached(2 * len(sources) + 2 * (bucket + 1))
+            table = self._table()
+            parts = {
+                name: self._part(name, table.take(index))
+                for name, index in self._divided(table).items()
+                if index.size and name != "rest"
+            }
+            reached(total)
+        facts = self._facts
+        write_whole(self.folder / "sources.json", [(self.work / "plan.json").read_bytes()])
+        Manifest(
+            schema=self._schema,
+            behavior=self._sample.behavior,
+            horizon=max(one["horizon"] for one in facts),
+            horizon_declared=facts[0]["declared"],
+            roles=Roles(**facts[0]["roles"]),
+            columns=tuple(facts[0]["columns"]),
+            parts=parts,
+            split=self.division,
+            dropped=sum(one["dropped"] for one in facts),
+            censoring=next((one["censoring"] for one in facts if one["censoring"]), ""),
+            remarks=(*self.buckets.parts.remarks, *self._sample.remarks),
+            unseen=sum(one["unseen"] for one in facts),
+        ).write(self.folder)
+
+    @cached_property
+    def _sample(self) -> Episodes:
+        """The episodes of the first bucket that has any: they tell what one table would tell."""
+        for bucket in range(self.buckets.n):
+            rows = self.buckets.rows(bucket)
+            if rows.height:
+                return self._read(rows, self.buckets.layout)
+        raise EpisodesError("the files have no row; record at least one episode")
+
+    @cached_property
+    def _schema(self) -> Schema:
+        """The features, with dictionaries of all text that any file has."""
+        own = self._sample.schema
+        if self.buckets.layout.schema is not None:
+            return own
+        return Schema(
+            tuple(
+                one
+                if one.categories is None
+                else replace(one, categories=self.buckets.texts.get(one.name, one.categories))
+                for one in own.features
+            )
+        )
+
+    @property
+    def _facts(self) -> list[dict[str, Any]]:
+        paths = sorted(self.work.glob("bucket-*.json"))
+        return [json.loads(path.read_bytes()) for path in paths]
+
+    def _read(self, rows: pl.DataFrame, layout: Layout) -> Episodes:
+        """The episodes in a bucket's rows; an error names the file that it is about."""
+        try:
+            plain = rows.drop(ROW, FILE)
+            _refuse_spread(rows, layout, self.buckets)
+            return Episodes._built(record_frame(plain, layout), layout)
+        except EpisodesError as error:
+            raise _blamed(error, rows, layout, self.buckets) from error
+
+    def _gather(self, bucket: int) -> None:
+        """Write the episodes of one bucket, sorted by step, unless that is done."""
+        done = self.work / f"bucket-{bucket:04d}.json"
+        rows = pl.DataFrame() if done.exists() else self.buckets.rows(bucket)
+        if not rows.height:
+            return
+        layout = self.buckets.layout
+        if layout.schema is None:
+            layout = replace(layout, schema=self._schema, features=self._schema.names)
+        found = self._read(rows, layout).compact()
+        store = found._store
+        columns = _row_columns(store)
+        _write_table(self.work / f"bucket-{bucket:04d}-rows.parquet", columns, rows=1 << 17)
+        about = _episode_columns(found) | {"first": _first_rows(found, rows, self.buckets)}
+        path = self.work / f"bucket-{bucket:04d}-episodes.parquet"
+        _write_table(path, [_series(name, own) for name, own in about.items()])
+        facts = {
+            "horizon": found.horizon,
+            "declared": found.horizon_declared,
+            "roles": asdict(found.roles),
+            "columns": [one.name for one in columns if one.name in ("before", "reward", "ahead")],
+            "dropped": found.dropped,
+            "censoring": found.censoring,
+            "unseen": found.unseen,
+        }
+        write_whole(done, [json.dumps(facts).encode()])
+
+    def _table(self) -> _Table:
+        """All episodes of all buckets, in the order of their first rows."""
+        tables, buckets = [], []
+        for path in sorted(self.work.glob("bucket-*-episodes.parquet")):
+            tables.append(pl.read_parquet(path))
+            buckets.append(int(path.name[len("bucket-") :][:4]))
+        if not tables:
+            raise EpisodesError("no episode is left; record at least one that ended")
+        sizes = [one.height for one in tables]
+        whole = pl.concat(tables)
+        columns = {name: _values(whole.get_column(name)) for name in whole.columns}
+        bucket = np.repeat(buckets, sizes).astype(np.intp)
+        place = np.concatenate([np.arange(size) for size in sizes])
+        return _Table(columns, bucket, place).take(np.argsort(columns["first"], kind="stable"))
+
+    def _divided(self, table: _Table) -> dict[str, IndexArray]:
+        """The positions of each part's episodes, as `Episodes.split` would choose them."""
+        ids, division = table.columns["id"], self.division
+        found = divide(
+            ids,
+            keys_of(ids),
+            table.columns.get("group"),
+            capped_parts(ids.size, division["assure"], division["max_learn"]),
+            seed=division["seed"],
+            by_group=division["by_group"],
+        )
+        return {name: np.sort(index) for name, index in found.items()}
+
+    def _part(self, name: str, table: _Table) -> PreparedPart:
+        """Write all files of one part; those that stand there already are kept."""
+        folder = self.folder / f"part={name}"
+        folder.mkdir(exist_ok=True)
+        own = {key: values for key, values in table.columns.items() if key != "first"}
+        listed = [pl.int_range(table.bucket.size, eager=True).alias("episode")]
+        listed += [_series(key, values) for key, values in own.items()]
+        path = folder / "episodes.parquet"
+        if not path.exists():
+            _write_table(path, listed)
+        lengths = own["length"]
+        longest = int(lengths.max())
+        width = max(1, _FILE_ROWS // lengths.size)
+        files = []
+        for start in range(0, longest, width):
+            stop = min(start + width, longest)
+            inside = f"part={name}/steps={start:05d}-{stop - 1:05d}/rows.parquet"
+            where = self.folder / inside
+            if not where.exists():
+                where.parent.mkdir(exist_ok=True)
+                _write_table(where, self._steps(table, start, stop), rows=lengths.size)
+            n = int(np.clip(lengths - start, 0, stop - start).sum())
+            files.append(PreparedFile(inside, n, start, stop, checksum(where)))
+        listing = PreparedFile(f"part={name}/episodes.parquet", lengths.size, 0, 0, checksum(path))
+        return PreparedPart(lengths.size, int(lengths.sum()), listing, tuple(files))
+
+    def _steps(self, table: _Table, start: int, stop: int) -> list[pl.Series]:
+        """The rows of some steps of a part's episodes, sorted by step and episode."""
+        found = []
+        for bucket in np.unique(table.bucket).tolist():
+            own = np.flatnonzero(table.bucket == bucket)
+            number = np.full(int(table.place[own].max()) + 1, -1)
+            number[table.place[own]] = own
+            path = self.work / f"bucket-{bucket:04d}-rows.parquet"
+            wanted = pl.col("step").is_between(start, stop - 1)
+            rows = pl.scan_parquet(path).filter(wanted).collect()
+            local = rows.get_column("episode").to_numpy()
+            here = np.full(local.size, -1)
+            known = local < number.size
+            here[known] = number[local[known]]
+            some = rows.with_columns(pl.Series("episode", here)).filter(pl.col("episode") >= 0)
+            found.append(some)
+        return pl.concat(found).sort("step", "episode").get_columns()
+
+
+def _row_columns(store: Store) -> list[pl.Series]:
+    """The rows of episodes in memory: which, when, and every value that is read of them."""
+    counts = np.diff(store.offsets)
+    alive = [np.flatnonzero(store.lengths > t) for t in range(counts.size)]
+    found = [
+        pl.Series("episode", np.concatenate(alive), dtype=pl.Int64),
+        pl.Series("step", np.repeat(np.arange(counts.size), counts), dtype=pl.Int32),
+        pl.Series("before", store.before),
+    ]
+    for name, values in (("reward", store.rewards), ("ahead", store.ahead)):
+        if values is not None:
+            found.append(pl.Series(name, values))
+    for j, feature in enumerate(store.schema.features):
+        found.append(decoded(store.states[j], feature).alias(f"{FEATURE}{feature.name}"))
+    return found
+
+
+def _episode_columns(found: Episodes) -> dict[str, AnyArray]:
+    """What is known of each episode."""
+    store = found._store
+    named = {"group": store.groups, "truncated": store.truncated, "terminated": store.terminated}
+    about: dict[str, AnyArray] = {
+        "id": store.ids,
+        "length": store.lengths,
+        "outcome": store.outcomes,
+    }
+    return about | {name: own for name, own in named.items() if own is not None}
+
+
+def _first_rows(found: Episodes, rows: pl.DataFrame, buckets: Buckets) -> IndexArray:
+    """The number of the row where each episode first appears in the files."""
+    columns = [rows.get_column(name) for name in buckets.parts.episode_columns]
+    names = joined_labels(columns, "episode")
+    first = np.unique(names.codes, return_index=True)[1]
+    known = names[first]
+    order = np.argsort(known, kind="stable")
+    places = order[np.searchsorted(known[order], found.ids)]
+    numbers: IndexArray = rows.get_column(ROW).to_numpy()[first[places]]
+    return numbers
+
+
+def _values(column: pl.Series) -> AnyArray:
+    """A column of names, numbers or flags as an array."""
+    if column.dtype == pl.String:
+        return labels(column, column.name)[np.arange(len(column))]
+    found: AnyArray = column.to_numpy()
+    return found
+
+
+def _series(name: str, values: AnyArray) -> pl.Series:
+    if values.dtype.kind in "iufb":
+        return pl.Series(name, values)
+    return pl.Series(name, values.tolist(), dtype=pl.String)
+
+
+def _write_table(path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS) -> None:
+    with explained(path, "written"), replacing(path) as part:
+        pl.DataFrame(columns).write_parquet(
+            part,
+            compression="zstd",
+            compression_level=1,
+            row_group_size=max(1, min(rows, _GROUP_ROWS)),
+        )
+
+
+def _refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
+    """Refuse an episode in several files if nothing tells in which order its rows are."""
+    if layout.step is not None:
+        return
+    keys = list(buckets.parts.episode_columns)
+    spread = rows.group_by(keys).agg(pl.col(FILE).unique()).filter(pl.col(FILE).list.len() > 1)
+    if spread.height:
+        episode, files = spread.row(0)[0], sorted(spread.row(0)[-1])
+        names = " and ".join(buckets.sources[number].path.name for number in files[:2])
+        raise EpisodesError(
+            f"episode {episode} has rows in {names}, and no column tells their order; name a "
+            "column for the steps, or, if each file numbers its own episodes, pass "
+            "file_column='file' and episode=['file', …]"
+        )
+
+
+def _blamed(
+    error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
+) -> EpisodesError:
+    """The error, with the file or files that are to blame."""
+    twice = _twice(rows, buckets)
+    if twice is not None:
+        return twice
+    numbers = rows.get_column(FILE).unique(maintain_order=True).to_list()
+    for number in numbers if len(numbers) > 1 else ():
+        alone = rows.filter(pl.col(FILE) == number).drop(ROW, FILE)
+        try:
+            Episodes._built(record_frame(alone, layout), layout)
+        except EpisodesError as own:
+            if str(own) == str(error):
+                numbers = [number]
+                break
+    names = [buckets.sources[number].path.name for number in numbers]
+    told = f"{', '.join(names[:3])}{' …' * (len(names) > 3)}"
+    kind: Any = type(error)
+    found: EpisodesError = kind(*error.parts, f" (in {told})")
+    return found
+
+
+def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
+    """An error for a step that an episode has in two files; None if there is none."""
+    parts = buckets.parts
+    keys = [*parts.episode_columns, *parts.step_columns]
+    if parts.step is None:
+        return None
+    files = rows.group_by(keys, maintain_order=True).agg(pl.col(FILE))
+    twice = files.filter(pl.col(FILE).list.n_unique() > 1)
+    if not twice.height:
+        return None
+    *named, numbers = twice.row(0)
+    episode = "/".join(map(str, named[: len(parts.episode_columns)]))
+    step = ", ".join(map(str, named[len(parts.episode_columns) :]))
+    one, other = (buckets.sources[number].path.name for number in sorted(set(numbers))[:2])
+    return EpisodesError(
+        f"episode {episode} has step {step} both in {one} and in {other} (and {twice.height - 1:,} "
+        "more such rows); keep one of them, or, if each file numbers its own episodes, pass "
+        "file_column='file' and episode=['file', …]"
+    )

@@ -1,0 +1,158 @@
+"""What the fitted models say of episodes that none of them learned from, one step at a time.
+
+Every step is a task of its own. It needs the few models of its law and one step of the episodes, so
+the episodes may be more than fit in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ontarget._typing import FloatArray
+from ontarget.episodes import Episodes
+from ontarget.fitted.blocks import LawTable
+from ontarget.fitted.ranks import RankTable
+from ontarget.fitting._impossible import without_impossible
+from ontarget.fitting.engines import Engine, run_tasks
+from ontarget.fitting.ranking import Part, RankSet, step_ranks
+from ontarget.fitting.tasks import step_rows
+from ontarget.models._entry import fits_side_by_side
+from ontarget.models._mixture import weighted
+
+__all__ = ["Answerer", "StepTask", "kept_episodes", "ranks_in_tasks", "ranks_of_step"]
+
+# What is kept of the assure episodes for targets that are asked later: so many of them at most, and
+# of states of many steps and features no more numbers than take 40 MB of a model file.
+MOST_KEPT, _MOST_NUMBERS = 20_000, 5_000_000
+_FEWEST_KEPT = 2_000
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """All that settles the law of every step: the fitted models, and how they read episodes."""
+
+    models: tuple[Any, ...]
+    law: LawTable
+    grid: float
+    reads_step: bool
+    pace: float = 0.0
+    doubted: FloatArray = field(default_factory=lambda: np.empty(0))
+    impossible: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def at(self, t: int) -> StepAnswerer | None:
+        """The same for one step; None if a model of its law has no training episode."""
+        parts = tuple((weight, self.models[block]) for weight, block in self.law.at(t))
+        if any(model is None for _, model in parts):
+            return None
+        return StepAnswerer(self, t, parts)
+
+    def limits(self, episodes: Episodes) -> LawLimits:
+        """Both limits of each step's law at the outcomes of these episodes, when asked for."""
+        return LawLimits(self, episodes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task carries the models of its own step only; see `StepAnswerer`.
+        return {**self.__dict__, "models": ()}
+
+
+@dataclass(frozen=True)
+class StepAnswerer:
+    """The weighted models of one step's law, and how they read episodes."""
+
+    about: Answerer
+    t: int
+    parts: tuple[tuple[float, Any], ...]
+
+    def limits(self, episodes: Episodes) -> tuple[FloatArray, FloatArray] | None:
+        """Both limits at the outcome of each episode alive at the step; None if there is none."""
+        about = self.about
+        asked = step_rows(
+            episodes,
+            [self.t],
+            grid=about.grid,
+            reads_step=about.reads_step,
+            pace=about.pace,
+            doubted=about.doubted,
+        )
+        for rows in asked:
+            answers = [model.cdf_limits(rows.X, rows.y) for _, model in self.parts]
+            weights = [weight for weight, _ in self.parts]
+            left, right = (weighted(weights, [one[side] for one in answers]) for side in (0, 1))
+            both, y = {self.t: (left, right)}, {self.t: rows.y}
+            return without_impossible(both, y, about.doubted, about.impossible)[self.t]
+        return None
+
+
+@dataclass(frozen=True)
+class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
+    """Both limits of the law at the outcomes of some episodes, by step; each is made when asked."""
+
+    answerer: Answerer
+    episodes: Episodes
+
+    def __getitem__(self, t: int) -> tuple[FloatArray, FloatArray]:
+        step = self.answerer.at(t)
+        found = None if step is None else step.limits(self.episodes)
+        if found is None:
+            raise KeyError(t)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        longest = min(int(self.episodes.lengths.max()), self.answerer.law.horizon)
+        return (t for t in range(longest) if self.answerer.at(t) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(frozen=True)
+class StepTask:
+    """One step's law, and the episodes that it is asked about."""
+
+    answerer: StepAnswerer | None
+    part: Part
+    n_groups: int
+    seed: int
+
+
+def ranks_of_step(task: StepTask) -> list[RankSet]:
+    """The ranks of one step, group by group; empty if no model answers or no episode is alive."""
+    step = task.answerer
+    limits = None if step is None else step.limits(task.part.episodes)
+    if step is None or limits is None:
+        return [RankSet(np.empty(0), np.empty(0))] * task.n_groups
+    return step_ranks(limits, task.part, step.t, task.n_groups, task.seed)
+
+
+def ranks_in_tasks(
+    answerer: Answerer, part: Part, *, n_groups: int, seed: int, engine: Engine, progress: bool
+) -> RankTable:
+    """The ranks of a part at every step, each step a task.
+
+    Episodes that are in memory are answered here, and only prepared ones wherever the engine runs.
+    """
+    sets = run_tasks(
+        ranks_of_step,
+        lambda t: StepTask(answerer.at(t), part, n_groups, seed),
+        answerer.law.horizon,
+        engine=engine if part.episodes.is_prepared else "local",
+        checkpoint=None,
+        progress=progress and part.episodes.is_prepared,
+        side_by_side=all(map(fits_side_by_side, answerer.models)),
+        doing=("assuring", "steps"),
+    )
+    flat = [one for step in sets for one in step]
+    heavy = part.episodes.weights is not None
+    weights = [one.weights for one in flat] if heavy else None
+    return RankTable.of([one.ranks for one in flat], n_groups, weights)
+
+
+def kept_episodes(assure: Episodes, seed: int) -> Episodes:
+    """Those that a model file keeps: all, or of very many a part, chosen by a hash of their ids."""
+    numbers = float(assure.lengths.mean()) * (len(assure.schema) + 2)
+    most = min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))
+    return assure.sample(most, seed=seed)

@@ -1,0 +1,113 @@
+"""Clusters of other libraries with the shape of an executor: Dask and Ray."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ontarget._extras import require
+
+__all__ = ["cluster_of", "is_lost"]
+
+# What executors, Dask and Ray raise if the worker that ran a task is gone.
+_LOST = {
+    "BrokenExecutor",
+    "TerminatedWorkerError",
+    "KilledWorker",
+    "FutureCancelledError",
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "OutOfMemoryError",
+    "ObjectLostError",
+}
+
+
+class Cluster(Protocol):
+    """An executor that knows how many tasks it takes at a time."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many tasks to begin before the first is over."""
+        ...
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Begin a call somewhere; what comes back gives its result when asked."""
+        ...
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error says that the worker of a task is gone, not that the task failed."""
+    return any(kind.__name__ in _LOST for kind in type(error).__mro__)
+
+
+@contextmanager
+def cluster_of(name: str, address: str | None = None) -> Iterator[Cluster]:
+    """The cluster at an address; without one that which is in use, or else one on this machine."""
+    with _on_dask(address) if name == "dask" else _on_ray(address) as found:
+        yield found
+
+
+@dataclass(frozen=True)
+class _Dask:
+    client: Any
+    in_flight: int
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        with warnings.catch_warnings():
+            # Episodes that are not prepared travel with the task, of which Dask warns.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            return self.client.submit(function, *arguments, pure=False)
+
+
+@contextmanager
+def _on_dask(address: str | None) -> Iterator[_Dask]:
+    distributed = require("distributed", extra="dask")
+    client, own = None, True
+    if address is None:
+        try:
+            client, own = distributed.get_client(), False
+        except ValueError:  # there is none
+            client = distributed.Client(dashboard_address=None)
+    else:
+        client = distributed.Client(address)
+    try:
+        yield _Dask(client, 2 * max(1, sum(client.nthreads().values())))
+    finally:
+        if own:
+            client.close()
+
+
+@dataclass(frozen=True)
+class _RayFuture:
+    ray: Any
+    reference: Any
+
+    def result(self) -> Any:
+        return self.ray.get(self.reference)
+
+
+@dataclass(frozen=True)
+class _Ray:
+    ray: Any
+    in_flight: int
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _RayFuture:
+        # Lost tasks are begun anew by the caller, which alike serves all engines.
+        remote = self.ray.remote(max_retries=0)(function)
+        return _RayFuture(self.ray, remote.remote(*arguments))
+
+
+@contextmanager
+def _on_ray(address: str | None) -> Iterator[_Ray]:
+    ray = require("ray", extra="ray")
+    own = not ray.is_initialized()
+    if own:
+        ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False)
+    try:
+        yield _Ray(ray, 2 * max(1, int(ray.cluster_resources().get("CPU", 1))))
+    finally:
+        if own:
+            ray.shutdown()

@@ -1,0 +1,50 @@
+"""``ontarget prepare``, and ``fit`` from what it wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+from ontarget import Episodes
+from ontarget.cli import app
+
+RUNNER = CliRunner()
+
+
+def log(folder: Path, n: int = 60) -> Path:
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    for i in range(2):
+        runs = Episodes.from_arrays(
+            rng.normal(size=(n, 4, 1)), rng.normal(size=(n, 4)), ids=np.arange(n) + n * i
+        )
+        runs.write(folder / f"{i}.csv")
+    return folder
+
+
+def test_a_folder_is_prepared_and_fitted(tmp_path: Path) -> None:
+    folder, out = log(tmp_path / "runs"), tmp_path / "prepared"
+    shown = RUNNER.invoke(app, ["prepare", str(folder), "-o", str(out)], catch_exceptions=False)
+    assert shown.exit_code == 0
+    assert "120 of up to 4 steps, 480 rows: 96 to learn, 24 to assure" in shown.stdout
+    again = RUNNER.invoke(app, ["prepare", str(folder), "-o", str(out), "--json"])
+    assert json.loads(again.stdout)["assure"] == 24
+    model = tmp_path / "walks.ontarget"
+    told = ["fit", str(out), "-o", str(model), "--json", "--model", "marginal"]
+    fitted = RUNNER.invoke(app, told, catch_exceptions=False)
+    assert fitted.exit_code == 0
+    assert json.loads(fitted.stdout)["learn"] == 96
+    new = ["evaluate", str(model), str(out), "--target", "0:", "--json"]
+    measured = RUNNER.invoke(app, new)
+    assert measured.exit_code == 0, measured.output
+
+
+def test_an_address_needs_a_cluster(tmp_path: Path) -> None:
+    folder = log(tmp_path / "runs")
+    told = ["fit", str(folder / "0.csv"), "-o", str(tmp_path / "a"), "--address", "tcp://here"]
+    found = RUNNER.invoke(app, told)
+    assert found.exit_code == 1
+    assert "address needs the engine dask or ray" in found.output
