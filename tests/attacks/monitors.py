@@ -57,6 +57,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),
     "rehearsed": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
     "rehearsed-max": (Marginal(), {}, {"behavior": "max"}),
+    "recalling": (FOREST, {"history": 2}, {"kind": "category", "missing": True, "ragged": True}),
     "aimed": (FOREST, {"steps_per_model": 5}, {"ragged": True}),
     "several": (FOREST, {"steps_per_model": 5}, {"behavior": {"a": "sum", "b": "max"}}),
 }

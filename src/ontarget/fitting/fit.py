@@ -16,6 +16,7 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
+from ontarget.episodes._history import state_schema
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (
     Argument,
@@ -283,6 +284,7 @@ def fit_monitor(
         rehearsal=rehearsal,
         runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
         path_maps=path_maps,
+        history=train.history,
     )
 
 
@@ -410,7 +412,7 @@ def _task(
             seed=(recipe.seed, *block.seeds),
             n_steps=pooled if len(block.train_steps) > 1 else 1,
         ),
-        categorical=train.schema.categorical,
+        categorical=train.state_schema.categorical,
         train=learned,
         asked=asked,
         own=tuple(name for name in (own, REHEARSAL) if name in asked),
@@ -453,6 +455,7 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
     pairs = {
         "horizon": (train.horizon, other.horizon),
         "behavior": (train.behavior.spec, other.behavior.spec),
+        "history": (train.history, other.history),
         "list of features": (train.schema.names, other.schema.names),
         "kind of features": (_texts(train), _texts(other)),
     }
@@ -531,11 +534,12 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
 
 
 def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
-    """The features that are ever missing in training, so that a missing one is no surprise.
+    """The columns of states that ever miss a value in training, where one is no surprise.
 
     And those of which an unseen category is a missing value.
     """
-    found = np.array([one.unseen == "missing" for one in schema.features], dtype=np.bool_)
+    columns = state_schema(schema, train.history).features
+    found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)
     for t in range(train.horizon):
         found |= np.isnan(train.at(t).states).any(axis=0)
     return found
@@ -559,10 +563,12 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "ids": [[str(one) for one in part.ids.tolist()] for part in parts],
         "groups": [None if p.groups is None else p.groups.tolist() for p in parts],
         "features": [part.schema.to_json() for part in parts],
+        "history": parts[0].history,
         "behavior": [part.behavior.spec for part in parts],
     }
     stores = [part._store for part in parts]
     arrays: Sequence[AnyArray] = [
         array for s in stores for array in (s.states, s.before, s.outcomes, s.lengths)
     ]
+    arrays = [*arrays, *(s.brought for s in stores if s.history)]
     return digest_of(description, arrays)
