@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes import Episodes, PaperSplit, Schema, Split
+from ontarget.episodes import Behavior, Episodes, PaperSplit, Schema, Split, Translation
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.episodes._history import state_schema
@@ -146,6 +146,7 @@ def fit_monitor(
     named = _named(split)
     first = next(iter(named))
     _check_parts(named, recipe.reward_bounds)
+    _check_successors(recipe.model, named[first].behavior)
     # The dictionary comes from the first part alone: no other may add to it (M14).
     schema = learned_schema(named[first], _unseen(recipe))
     named = {name: part.recoded(schema) for name, part in named.items()}
@@ -449,6 +450,17 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
                 f" do not hold: an episode of {name} earned {wrong:g} in one step; declare wider "
                 "bounds, or none",
             )
+
+
+def _check_successors(model: Any, behavior: Behavior) -> None:
+    """Refuse to imagine outcomes that are not what was earned in between and what follows (M23)."""
+    extreme = behavior.translation in (Translation.FLOOR, Translation.CEILING)
+    if getattr(model, "successors", False) and (extreme or behavior.scale(1) != 1.0):
+        raise InputError(
+            Argument("successors"),
+            f" needs a behavior that adds up without a discount, or none that does, got "
+            f"{behavior.spec}; fit with successors=False",
+        )
 
 
 def _check_alike(train: Episodes, other: Episodes) -> None:

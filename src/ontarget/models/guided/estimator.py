@@ -272,7 +272,8 @@ class GuidedForest(ForestEstimator):
 
     def _unfitted_forest(self) -> QuantileForest:
         mine = self.get_params(deep=False)
-        return QuantileForest(**{name: mine[name] for name in QuantileForest._get_param_names()})
+        names = set(QuantileForest._get_param_names()) & set(mine)
+        return QuantileForest(**{name: mine[name] for name in names})
 
     def _plan(self) -> GuidePlan:
         """The constructor's arguments about guides, checked."""
