@@ -44,7 +44,8 @@ def imagined_ranks(
     found = np.tile(own, (COLUMNS, 1))
     outcomes = np.repeat(values, np.diff(table.row_start))
     rng = np.random.default_rng([*bags.sampling.seed, 23])
-    able = np.flatnonzero((successor >= 0) & ~bags.held.all(axis=0)[rows.units])
+    everywhere: BoolArray = np.all(bags.held, axis=0)
+    able = np.flatnonzero((successor >= 0) & ~everywhere[rows.units])
     for a in range(0, able.size, _BLOCK):
         some = able[a : a + _BLOCK]
         there = successor[some]
@@ -88,7 +89,8 @@ def _entries(
     lots = np.where(unseen, rng.random(unseen.shape), -1.0)
     node = table.nodes[leaves[np.arange(len(leaves)), lots.argmax(axis=1)]]
     start, size = node & LOW32, (node >> 32) & LOW31
-    return table.entries[start + (rng.random(len(leaves)) * size).astype(np.int64)]
+    found: IntArray = table.entries[start + (rng.random(len(leaves)) * size).astype(np.int64)]
+    return found
 
 
 def _nearest(values: FloatArray, wanted: FloatArray) -> IndexArray:

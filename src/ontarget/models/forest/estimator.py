@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["QuantileForest", "SplitRule"]
 
 SplitRule: TypeAlias = Literal["distribution", "variance"]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Rows that one thread answers before it takes the next block.
 _BLOCK = 256
@@ -66,7 +67,7 @@ _LEAST_LEAVES = 4
 # In a file, the sign of a forest that stores imagined outcomes.
 _IMAGINED = read_only(np.ones(1, dtype=np.bool_))
 # What rests on the very rows that leaves store is there only if these are real.
-_stores_real = available_if(lambda forest: not forest.successors)
+_stores_real: Callable[[Method], Method] = available_if(lambda forest: not forest.successors)
 
 
 class QuantileForest(ForestEstimator):

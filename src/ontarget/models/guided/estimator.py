@@ -256,6 +256,7 @@ class GuidedForest(ForestEstimator):
         n_features, n_guides = width_of(guides)
         whole = forest.n_features_in_ == n_features + n_guides
         require(whole, "the forest needs the features and their guides")
+        require(not forest.successors, "a guided forest stores no imagined outcomes")
         present = (guides.linear.terms.size > 0, guides.boosted.values.size > 0)
         model = cls(
             n_trees=forest.n_trees,
