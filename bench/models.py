@@ -1,20 +1,28 @@
 """One row asked live, by each kind of model: in its kernels, and through a watch.
 
-The network is there only if PyTorch is installed: ``pip install 'ontarget[network]'``.
+    python bench/models.py                                   # times, on Tamarisk
+    python bench/models.py --auto --data FOLDER              # what "auto" chooses
+    python bench/models.py --auto --sets walk nfl --past 500 # on some sets, with fewer episodes
+
+FOLDER holds the real sets (see bench/quality.py); without it the processes alone are asked. The
+network is there only if PyTorch is installed: ``pip install 'ontarget[network]'``.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ontarget import GoalMonitor, Target
-from ontarget.domains import Tamarisk, simulate
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.domains import Tamarisk, simulate, simulate_with_snapshots
+from ontarget.evaluation import crps
+from ontarget.fitting._choosing import candidates
 from ontarget.models import (
     BoostedQuantiles,
     DistributionRegression,
@@ -23,6 +31,8 @@ from ontarget.models import (
     StackedForest,
 )
 from ontarget.models._entry import live_model
+from ontarget.paper.cases import CASES, _ended
+from yardstick.questions import REAL
 
 MODELS = [StackedForest, QuantileForest, BoostedQuantiles, DistributionRegression]
 MODELS += [QuantileNetwork] if find_spec("torch") else []
@@ -40,7 +50,8 @@ def microseconds(call: Callable[[], object], n: int = 2_000) -> float:
     return 1e6 * float(np.median(rounds))
 
 
-def main() -> None:
+def times() -> None:
+    """How long a fit, one row in the kernel and one step of a watch take, and the file's size."""
     runs = simulate(Tamarisk(), 2_500, seed=0, progress=False)
     target = Target(-60.0, -20.0)  # two ends
     print("Tamarisk, 2,500 episodes of 50 steps, a target of two ends")
@@ -65,6 +76,88 @@ def main() -> None:
             size = Path(folder, "one.ontarget").stat().st_size / 1e6
         step = microseconds(run, 100) / 50
         print(f"{model.__name__:<24}{seconds:>8.0f}{kernel:>12.1f}{step:>11.1f}{size:>10.1f}")
+
+
+def sets(args: argparse.Namespace) -> Iterator[tuple[str, Episodes, Episodes]]:
+    """Each set that is asked for: its name, past episodes and new ones."""
+    for name in CASES:
+        if not args.sets or name in args.sets:
+            domain = CASES[name].domain()
+            runs = simulate_with_snapshots(domain, args.past + args.new, 7, progress=False)
+            every = _ended(runs, domain)
+            yield name, every.take(range(args.past)), every.take(range(args.past, len(every)))
+    for name, real in REAL.items() if args.data else ():
+        if not args.sets or name in args.sets:
+            frame = real.read(args.data)
+            ids = frame["episode"].unique().sort().to_numpy()
+            order = np.random.default_rng(0).permutation(ids.size)[: args.past + args.new]
+            chosen = Episodes.from_frame(frame.filter(frame["episode"].is_in(ids[order].tolist())))
+            yield name, *_halves(chosen, args.past)
+
+
+def _halves(episodes: Episodes, past: int) -> tuple[Episodes, Episodes]:
+    first = min(past, len(episodes) * 2 // 3)
+    places = np.random.default_rng(1).permutation(len(episodes))
+    return episodes.take(np.sort(places[:first])), episodes.take(np.sort(places[first:]))
+
+
+def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
+    """The CRPS of the monitor's laws, in units of each step's own spread; mean over the steps."""
+    fitted, found = monitor.fitted, []
+    new = fitted.alike(new, any_horizon=True)
+    for t in steps:
+        rows = new.at(t, grid=fitted.grid)
+        good = ~fitted.bad_readings(rows.states)
+        y = rows.response[good]
+        knots = np.unique(np.quantile(y, np.linspace(0.0, 1.0, 129), method="inverted_cdf"))
+        if knots.size > 1:
+            law = fitted.at(t)
+            X = law.inputs(rows.states[good], rows.behavior[good])
+            left, right = law.cdf_limits(X, np.tile(knots, (y.size, 1)))
+            marginal = np.tile((y[:, None] <= knots).mean(axis=0), (y.size, 1))
+            own, floor = crps(knots, left, right, y), crps(knots, marginal, marginal, y)
+            found.append(own.mean() / floor.mean())
+    return float(np.mean(found))
+
+
+def choices(args: argparse.Namespace) -> None:
+    """What "auto" chooses on each set, beside every single model fitted to all past episodes."""
+    kinds = list(candidates())
+    print(f"{'set':<12}" + "".join(f"{kind[:14]:>16}" for kind in kinds) + f"{'auto':>9}  chosen")
+    for name, past, new in sets(args):
+        longest = int(np.quantile(past.lengths, 0.5))
+        steps = sorted({int(t) for t in np.linspace(0, longest - 1, 5).round()})
+        options = {"progress": False, "steps": steps}
+        chosen = GoalMonitor("auto").fit(past, **options)
+        best = chosen.fitted.trained.chosen.models
+        own = best[0].name if best else kinds[0]
+        found = {
+            kind: loss(
+                chosen if kind == own else GoalMonitor(kind).fit(past, **options), new, steps
+            )
+            for kind in kinds
+        }
+        least = min(found.values())
+        shown = "".join(f"{found[kind] / least:>16.3f}" for kind in kinds)
+        print(f"{name:<12}{shown}{found[own] / least:>9.3f}  {own}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--auto", action="store_true", help='what "auto" chooses, and how good it is'
+    )
+    parser.add_argument("--data", type=Path, help="folder of the real sets")
+    parser.add_argument("--sets", nargs="*", help="some sets only")
+    parser.add_argument("--past", type=int, default=2_500, help="episodes to fit on")
+    parser.add_argument("--new", type=int, default=1_000, help="episodes to measure on")
+    args = parser.parse_args()
+    if args.auto:
+        choices(args)
+    else:
+        times()
 
 
 if __name__ == "__main__":

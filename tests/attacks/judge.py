@@ -51,8 +51,9 @@ def ending(path: Path) -> str:
 def ask(monitor: GoalMonitor) -> None:
     """Everything that a user asks, on a few states; raises what is no answer."""
     rng = np.random.default_rng(3)
-    states = rng.normal(size=(20, len(monitor.schema)))
-    for place in monitor.schema.categorical:
+    columns = monitor.fitted.state_schema if not monitor.readings else monitor.schema
+    states = rng.normal(size=(20, len(columns)))
+    for place in columns.categorical:
         states[:, place] = rng.integers(0, 3, size=20)
     if monitor.readings:
         ask_goal(monitor, states)
@@ -64,7 +65,7 @@ def ask(monitor: GoalMonitor) -> None:
         check_outlooks(monitor, t, states, group)
         check_intervals(monitor, t, states[:2], group)
         check_recorded_runs(monitor, t, states[:2], group)
-    watch_runs(monitor, states, group)
+    watch_runs(monitor, states[:, : len(monitor.schema)], group)
 
 
 def ask_goal(monitor: GoalMonitor, states: np.ndarray) -> None:

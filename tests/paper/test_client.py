@@ -23,7 +23,7 @@ FACES = (
     "ontarget.models",
     "ontarget.report",
 )
-MODULES = sorted(Path(ontarget.paper.__file__).parent.glob("*.py"))
+MODULES = sorted(Path(ontarget.paper.__file__).parent.rglob("*.py"))
 
 
 def hidden_imports(source: str) -> Iterator[str]:

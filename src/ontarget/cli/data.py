@@ -93,6 +93,14 @@ def fit(
             metavar="NAME",
         ),
     ] = None,
+    history: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Also read so many earlier steps, where a state does not tell enough.",
+            metavar="K",
+        ),
+    ] = 0,
     policy: Annotated[
         str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
     ] = "",
@@ -164,6 +172,7 @@ def fit(
         group=columns.get("group"),
         reward_bounds=bounds_of(reward_bounds),
         policy=policy,
+        history=history,
     )
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, **columns)

@@ -76,7 +76,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         **({"chosen": chosen.models_in_words} if chosen.models else {}),
         **({"blocks": chosen.blocks_in_words} if found["horizon"] > 1 else {}),
         **({"experts": chosen.experts_in_words} if chosen.experts else {}),
-        "features": listed(features),
+        "features": listed(features) + _recalled(found["history"]),
         **_behaviors(found),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         "cut off": _CENSORED.get(found["censoring"], "no episode was, as far as is known"),
@@ -95,6 +95,14 @@ def _behaviors(found: dict[str, Any]) -> dict[str, str]:
     if several is None:
         return {"behavior": plain(found["behavior"])}
     return {"behaviors": plain(", ".join(f"{name} ({spec})" for name, spec in several.items()))}
+
+
+def _recalled(history: int) -> str:
+    """What the models read of earlier steps."""
+    if not history:
+        return ""
+    steps = "the step" if history == 1 else f"the {history} steps"
+    return f"; also of {steps} before, with rewards, and the means of all so far"
 
 
 def _never(outcomes: list[float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,9 @@ from ontarget._plain import plain
 from ontarget._progress import progress_bar
 
 if TYPE_CHECKING:
+    from ontarget.paper.plan import Plan
     from ontarget.paper.reproduction import Reproduction
+    from ontarget.report import Table
 
 __all__ = ["paper"]
 
@@ -39,6 +42,14 @@ def paper(
             metavar="",
         ),
     ] = False,
+    models: Annotated[
+        bool,
+        typer.Option(
+            "--models",
+            help="Instead, study every model under PCQR and its rivals, in FOLDER/models.",
+            metavar="",
+        ),
+    ] = False,
 ) -> None:
     """Reproduce the paper of Guyer and Dietterich: tables, figures and an HTML page.
 
@@ -48,6 +59,9 @@ def paper(
     from ontarget.paper.reproduction import reproduce
 
     plan = (QUICK if quick else FULL).with_seed(seed)
+    if models:
+        _study_models(plan, output / "models")
+        return
     with progress_bar("starting", 100, unit="%") as reached:
         done = reproduce(
             plan,
@@ -59,9 +73,32 @@ def paper(
     _say(done, output)
 
 
+def _study_models(plan: Plan, output: Path) -> None:
+    from ontarget.paper.models.page import overview_table
+    from ontarget.paper.models.running import study_models
+
+    with progress_bar("starting", 100, unit="%") as reached:
+        done = study_models(plan, output, report=lambda text, share: reached(100.0 * share, text))
+    _print([overview_table(done.results["processes"])])
+    typer.echo(f"{plain(output / 'index.html')}: the page; results.json and figures beside it")
+
+
+def _print(tables: Sequence[Table]) -> None:
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    console = Console(highlight=False)
+    for one in tables:
+        title = one.caption or None
+        table = Shown(*one.head, title=title, box=None, pad_edge=False, title_justify="left")
+        for row in one.rows:
+            table.add_row(*row)
+        console.print(table)
+        console.print()
+
+
 def _say(done: Reproduction, output: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from ontarget.paper import checks, distance_tables, tables
 
@@ -78,18 +115,7 @@ def _say(done: Reproduction, output: Path) -> None:
     shown.append(tables.time_table(done.timing))
     if any(done.timing["peer"].values()):
         shown.append(tables.peer_table(done.timing))
-    for one in shown:
-        table = Table(
-            *one.head,
-            title=one.caption or None,
-            box=None,
-            pad_edge=False,
-            title_justify="left",
-        )
-        for row in one.rows:
-            table.add_row(*row)
-        console.print(table)
-        console.print()
+    _print(shown)
     console.print(
         "Our skirmish is a surrogate, and our Tamarisk's constants and policy are chosen: these "
         "are not the authors' data."

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ontarget._grid import grid_of, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes._history import state_schema
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
@@ -43,6 +44,16 @@ class Recorded:
     def schema(self) -> Schema:
         """The features of a state."""
         return self._store.schema
+
+    @property
+    def history(self) -> int:
+        """How many earlier steps a state also holds; see `Episodes.with_history`."""
+        return self._store.history
+
+    @cached_property
+    def state_schema(self) -> Schema:
+        """The columns of the states of a step: the features, and what a history adds to them."""
+        return state_schema(self.schema, self.history)
 
     @property
     def behavior(self) -> Behavior:
@@ -204,7 +215,7 @@ class Recorded:
             remaining = snap(outcomes - behavior, grid)
         return Step(
             t=t,
-            states=store.states[:, rows].T,
+            states=store.states_at(t, rows, alive if self._index is None else self._index[alive]),
             behavior=behavior,
             remaining=remaining,
             outcomes=outcomes,

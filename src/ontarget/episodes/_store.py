@@ -10,7 +10,9 @@ import numpy as np
 
 from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes._history import measured, running_means, state_width
 from ontarget.episodes._judged import Reading
+from ontarget.episodes._walk import steps_of
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.target import Target
@@ -88,6 +90,7 @@ class Store:
     unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target (M21)
     several: tuple[Signal, ...] = ()  # named behaviors; what stands above is then the first one's
+    history: int = 0  # how many earlier steps a state also holds
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -125,6 +128,39 @@ class Store:
         else:
             cut = np.zeros(self.lengths.size, dtype=np.bool_)
         return cut & (self.lengths < self.horizon)
+
+    @cached_property
+    def brought(self) -> FloatArray:
+        """What came with each row's state: the reward of the action before, or what was told."""
+        found = np.array(self.before)
+        if self.rewards is not None:
+            earned = np.full(self.lengths.size, np.nan)
+            for _, rows, alive in steps_of(self.lengths, self.offsets):
+                found[rows], earned[alive] = earned[alive], self.rewards[rows]
+        found[: self.offsets[1]] = np.nan
+        return found
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """The last columns of states with a history: the means of what was seen up to each row."""
+        values = np.vstack([self.states[measured(self.schema)], self.brought])
+        return running_means(values, self.lengths, self.offsets)
+
+    def states_at(self, step: int, rows: slice | IndexArray, alive: IndexArray) -> FloatArray:
+        """(episodes, columns): the states of a step's rows, which belong to these episodes."""
+        if not self.history:
+            return self.states[:, rows].T
+        d, k = len(self.schema), self.history
+        found = np.full((alive.size, state_width(self.schema, k)), np.nan)
+        found[:, :d] = self.states[:, rows].T
+        found[:, (k + 1) * d + k :] = self.means[:, rows].T
+        for lag in range(min(step, k) + 1):
+            there, _ = self.rows(step - lag, alive)
+            if lag:
+                found[:, lag * d : (lag + 1) * d] = self.states[:, there].T
+            if lag < k:
+                found[:, (k + 1) * d + lag] = self.brought[there]
+        return found
 
     def part(self, episodes: IndexArray) -> Store:
         """A store of these episodes only."""

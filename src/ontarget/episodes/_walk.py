@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes.behavior import Behavior, Translation
 
-__all__ = ["Walk", "advance", "begin", "values_of", "walk"]
+__all__ = ["Walk", "advance", "begin", "steps_of", "values_of", "walk"]
 
 
 class Walk(NamedTuple):
@@ -51,7 +51,7 @@ def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: I
     before = np.empty(values.size)
     states = begin(behavior, lengths.size)
     with np.errstate(over="ignore", invalid="ignore"):  # a NaN outcome is refused later
-        for t, rows, alive in _steps(lengths, offsets):
+        for t, rows, alive in steps_of(lengths, offsets):
             own = states[alive]
             before[rows] = values_of(behavior, own)
             states[alive] = advance(behavior, own, values[rows], t)
@@ -61,16 +61,16 @@ def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: I
     # An extreme does not depend on the order of the rewards, so the future is walked backwards.
     ahead = np.empty(values.size)
     states = begin(behavior, lengths.size)
-    for t, rows, alive in _steps(lengths, offsets, backwards=True):
+    for t, rows, alive in steps_of(lengths, offsets, backwards=True):
         states[alive] = own = advance(behavior, states[alive], values[rows], t)
         ahead[rows] = values_of(behavior, own)
     return Walk(before, outcomes, ahead)
 
 
-def _steps(
+def steps_of(
     lengths: IndexArray, offsets: IndexArray, *, backwards: bool = False
 ) -> Iterator[tuple[int, slice, IndexArray]]:
-    """Each step, its rows, and the positions of the episodes alive there."""
+    """Each step of recorded rows, its rows, and the positions of the episodes alive there."""
     alive: IndexArray = np.arange(lengths.size)
     steps = range(offsets.size - 1)
     for t in reversed(steps) if backwards else steps:

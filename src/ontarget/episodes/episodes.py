@@ -17,6 +17,7 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._building import RawEpisodes, build
 from ontarget.episodes._censoring import Censored, chosen_by_lot
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
+from ontarget.episodes._history import MOST_STEPS
 from ontarget.episodes._joining import joined_store
 from ontarget.episodes._judged import JudgedBy
 from ontarget.episodes._recorded import Recorded
@@ -377,6 +378,32 @@ class Episodes(Recorded):
         raise EpisodesError(
             f"name needs one of the behaviors {', '.join(self.names)}, got {name!r}"
         )
+
+    def with_history(self, history: int) -> Episodes:
+        """The same episodes, whose states also hold the last ``history`` steps; nothing is copied.
+
+        This is what a ``GoalMonitor(history=…)`` reads of them. A step's state then has further
+        columns (`state_schema`): the features and rewards of that many steps before, and the mean
+        of each over the run so far. They are NaN where a run has not gone on for so long.
+
+        Parameters
+        ----------
+        history
+            How many earlier steps, up to 100; 0 for none.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays([[[1], [2], [6]]], [[10, 20, 30]], features=["x"])
+        >>> recalling = walks.with_history(1)
+        >>> recalling.state_schema.names
+        ('x', 'x[-1]', 'reward[-1]', 'mean(x)', 'mean(reward)')
+        >>> print(recalling.at(0).states, recalling.at(2).states)
+        [[ 1. nan nan  1. nan]] [[ 6.  2. 20.  3. 15.]]
+        """
+        k = whole_number("history", history, least=0, most=MOST_STEPS)
+        if k == self._store.history:
+            return self
+        return Episodes(replace(self._store, history=k), self._index, grid=self._grid)
 
     @property
     def _kept_grid(self) -> float | None:

@@ -15,6 +15,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
+from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
@@ -103,11 +104,12 @@ class Fitted:
     rehearsal: Rehearsal | None = None  # of the learning episodes; None in the paper's way
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
     path_maps: PathMaps = NO_MAPS  # of the learning episodes' own paths
+    history: int = 0  # how many earlier steps the models read beside the state
 
     def __post_init__(self) -> None:
         # A file may hold anything; live, the lengths are taken for granted.
         assured = 0 if self.assure is None else len(self.assure)
-        for name, n in (("may_miss", len(self.schema)), ("excess", assured)):
+        for name, n in (("may_miss", self.state_width), ("excess", assured)):
             shape = getattr(self, name).shape
             if shape != (n,):
                 raise InputError(f"{name} needs shape ({n},), got {shape}")
@@ -128,10 +130,20 @@ class Fitted:
         """Whether the models learn from several steps, and so read t as a feature."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
+    @cached_property
+    def state_schema(self) -> Schema:
+        """The columns of the states that the models read: the features, and what came before."""
+        return state_schema(self.schema, self.history)
+
+    @property
+    def state_width(self) -> int:
+        """How many these are."""
+        return state_width(self.schema, self.history)
+
     @property
     def width(self) -> int:
-        """How many numbers the models read of a run: features, behavior so far, step."""
-        return len(self.schema) + self.behavior.reads_so_far + self.reads_step
+        """How many numbers the models read of a run: its state, behavior so far, step."""
+        return self.state_width + self.behavior.reads_so_far + self.reads_step
 
     @cached_property
     def ahead(self) -> FloatArray:
@@ -313,7 +325,7 @@ class Fitted:
                     f"feature {ours.name!r} needs {kinds[0]}, as in the monitor, got {kinds[1]}; "
                     "read the episodes with like=monitor"
                 )
-        return episodes.recoded(self.schema)
+        return episodes.recoded(self.schema).with_history(self.history)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
         """Which states no probability may be given for: infinite, or missing what never was."""
@@ -329,7 +341,7 @@ class Fitted:
 
     def feature_in_words(self, feature: int, value: float) -> str:
         """What is wrong with a feature of a bad reading."""
-        name = self.schema.names[feature]
+        name = self.state_schema.names[feature]
         if math.isnan(value):
             return f"feature {name!r} is missing, and it never was in training"
         return f"feature {name!r} needs a number, got {value}"

@@ -13,9 +13,10 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.episodes import Episodes, PaperSplit, Schema, Split
+from ontarget.episodes import Behavior, Episodes, PaperSplit, Schema, Split, Translation
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._fingerprints import fingerprints, known_by
+from ontarget.episodes._history import state_schema
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (
     Argument,
@@ -99,6 +100,7 @@ def fit_monitor(
     named = _named(split)
     first = next(iter(named))
     _check_parts(named, recipe.reward_bounds)
+    _check_successors(recipe.model, named[first].behavior)
     # The dictionary comes from the first part alone: no other may add to it (M14).
     schema = learned_schema(named[first], _unseen(recipe))
     named = {name: part.recoded(schema) for name, part in named.items()}
@@ -236,6 +238,7 @@ def fit_monitor(
         rehearsal=rehearsal,
         runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
         path_maps=path_maps,
+        history=train.history,
     )
 
 
@@ -348,10 +351,22 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
             )
 
 
+def _check_successors(model: Any, behavior: Behavior) -> None:
+    """Refuse to imagine outcomes that are not what was earned in between and what follows (M23)."""
+    extreme = behavior.translation in (Translation.FLOOR, Translation.CEILING)
+    if getattr(model, "successors", False) and (extreme or behavior.scale(1) != 1.0):
+        raise InputError(
+            Argument("successors"),
+            f" needs a behavior that adds up without a discount, or none that does, got "
+            f"{behavior.spec}; fit with successors=False",
+        )
+
+
 def _check_alike(train: Episodes, other: Episodes) -> None:
     pairs = {
         "horizon": (train.horizon, other.horizon),
         "behavior": (train.behavior.spec, other.behavior.spec),
+        "history": (train.history, other.history),
         "list of features": (train.schema.names, other.schema.names),
         "kind of features": (_texts(train), _texts(other)),
     }
@@ -430,11 +445,12 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
 
 
 def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
-    """The features that are ever missing in training, so that a missing one is no surprise.
+    """The columns of states that ever miss a value in training, where one is no surprise.
 
     And those of which an unseen category is a missing value.
     """
-    found = np.array([one.unseen == "missing" for one in schema.features], dtype=np.bool_)
+    columns = state_schema(schema, train.history).features
+    found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)
     for t in range(train.horizon):
         found |= np.isnan(train.at(t).states).any(axis=0)
     return found
@@ -456,6 +472,7 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "seed": recipe.seed,
         "paths": recipe.paths,
         "features": train.schema.to_json(),
+        "history": train.history,
         "behavior": train.behavior.spec,
     }
     return digest_of(description, [fingerprints(train)])

@@ -173,7 +173,7 @@ def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> B
             seed=(recipe.seed, *block.seeds),
             n_steps=pooled if len(steps) > 1 else 1,
         ),
-        categorical=train.schema.categorical,
+        categorical=train.state_schema.categorical,
         train=learned,
         asked={},
     )

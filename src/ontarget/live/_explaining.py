@@ -121,7 +121,7 @@ def _contributions(
         return found
 
     shares = shapley(worth, n + earned + 1)
-    schema = asking.fitted.schema
+    schema = asking.fitted.state_schema
     told: list[tuple[str, float | str, float | str]] = [
         (schema.names[j], _shown(asking, j, before.state[j]), _shown(asking, j, now.state[j]))
         for j in differs.tolist()
@@ -143,7 +143,7 @@ def _differ(one: FloatArray, other: FloatArray) -> BoolArray:
 
 def _shown(asking: _Asking, feature: int, value: float) -> float | str:
     """A feature's value as a person knows it: a category by its name."""
-    categories = asking.fitted.schema.features[feature].categories
+    categories = asking.fitted.state_schema.features[feature].categories
     if categories is None:
         return float(value)
     return "missing" if np.isnan(value) else str(categories[int(value)])

@@ -17,6 +17,7 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
+from ontarget.episodes._history import measured
 from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
@@ -27,6 +28,7 @@ from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
 from ontarget.live import _run_kernel as k
+from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason
 from ontarget.live.batch import Answers
 from ontarget.live.rules import AlarmRule, Trigger
@@ -120,6 +122,10 @@ class Contract:
             read_only(np.concatenate(fitted.excess_weights)),
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
+        d, k_steps = len(fitted.schema), fitted.history
+        # What a run remembers: its last steps, and the sums and numbers of all it has seen.
+        self.memory = (k_steps + 2, d + 1) if k_steps else (0, 0)
+        self.measured: BoolArray = read_only(measured(fitted.schema))
         self.laws = _laws(fitted)
         self.weights = [read_only(np.array([w for w, _ in law])) for law in self.laws]
         # Asked at every step, so looked up once.
@@ -147,6 +153,27 @@ class Contract:
             return self.triggers[group]
         return self.rule.trigger(replace(self.backing[group], weight=weight))
 
+    def table(self, n: int) -> RunTable:
+        """Room for so many runs."""
+        return RunTable(self.behavior, n, self.memory)
+
+    def recall(
+        self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
+    ) -> None:
+        """Complete states by what the runs remember of earlier steps, and remember the states.
+
+        ``brought`` is what came with each: the reward of the last action, or the behavior as told;
+        nothing at the first step.
+        """
+        if self.memory[0]:
+            recall_rows(
+                table.memory,
+                at,
+                np.where(table.whole[at, k.T] > 0, brought, np.nan),
+                self.measured,
+                states,
+            )
+
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
         """(rows, numbers): what the models read of runs, each at a step of its own."""
         columns = [states]
@@ -158,7 +185,7 @@ class Contract:
 
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state that is not of this contract is refused."""
-        fitted, width = self.fitted, len(self.fitted.schema)
+        fitted, width = self.fitted, self.fitted.state_width
         if state.target != str(self.target):
             raise InputError(
                 f"these runs are for the target {self.target}, the state is for {state.target}"
@@ -166,7 +193,13 @@ class Contract:
         if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
             raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
         if state.row is not None and len(state.row) != width:
-            raise InputError(f"row needs the {width} features of a state, got {len(state.row)}")
+            raise InputError(f"row needs the {width} numbers of a state, got {len(state.row)}")
+        remembered = [len(one) for one in state.history]
+        if remembered != [self.memory[1]] * self.memory[0]:
+            raise InputError(
+                f"history needs {self.memory[0]} rows of {self.memory[1]} numbers, as a monitor "
+                f"with history={fitted.history} stores them, got rows of {remembered}"
+            )
         return fitted.group_of(state.group)
 
     def advancing(
@@ -297,10 +330,11 @@ class Contract:
 
     def _warm_up(self) -> None:
         """Compile every kernel that a step runs, on a run that is thrown away."""
-        table, at = RunTable(self.fitted.behavior, 1), np.zeros(1, dtype=np.intp)
+        table, at = self.table(1), np.zeros(1, dtype=np.intp)
         news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
         became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
         inputs = np.zeros((1, self.fitted.width))
+        self.recall(table, at, became.astype(np.float64), inputs)
         k.advance_rows(*self.advancing(table, at, (news, inputs), (ends, became)))
         for number in np.unique(self._law_numbers).tolist():
             t = int(np.argmax(self._law_numbers == number))

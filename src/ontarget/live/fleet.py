@@ -19,7 +19,7 @@ from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, RunTable
+from ontarget.live.runs import RunState
 from ontarget.live.watch import judge_own, words_of_run
 from ontarget.target import Target
 
@@ -52,11 +52,11 @@ class FleetWatch:
                 "alarm for all; make a watch for each run"
             )
         self._contract = contract
-        self._table = RunTable(contract.fitted.behavior, 0)
+        self._table = contract.table(0)
         self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined
         self._free: list[int] = []
         # The last state of each row, so that a run's state can be given away.
-        self._readings: FloatArray = np.zeros((0, len(contract.fitted.schema)))
+        self._readings: FloatArray = np.zeros((0, contract.fitted.state_width))
         self._everyone: IndexArray | None = None
         self._turn = Turn("fleet")
         if isinstance(agents, int | np.integer):
@@ -153,6 +153,7 @@ class FleetWatch:
             X, unread = self._read(states, rows.size)
             news = self._news(rows, rewards, behavior)
             news[list(unread), k.READING] = 1.0
+            X = self._recalled(rows, news, X)
             self._readings[rows] = X
             ends = np.empty((rows.size, self._contract.question.values.size))
             became = self._advance(rows, news, X, ends)
@@ -228,6 +229,19 @@ class FleetWatch:
         if len(X) != n:
             raise InputError(f"states need shape ({n}, {len(schema)}), got {len(X)} states")
         return np.ascontiguousarray(X), unread
+
+    def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
+        """The states with what the runs remember of earlier steps."""
+        contract = self._contract
+        if not contract.memory[0]:
+            return given
+        is_told = contract.is_told
+        known = (news[:, k.IS_TOLD] > 0.0) == is_told
+        came = np.where(known, news[:, k.TOLD if is_told else k.REWARD], np.nan)
+        states = np.empty((rows.size, contract.fitted.state_width))
+        states[:, : given.shape[1]] = given
+        contract.recall(self._table, rows, came, states)
+        return states
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
         """What this call brings to each run, as the run machine reads it."""
@@ -328,11 +342,11 @@ class FleetWatch:
     def _grow(self, more: int) -> None:
         if more <= 0:
             return
-        old, behavior = self._table, self._contract.fitted.behavior
+        old = self._table
         n = len(old.whole)
         more = max(more, n)  # at least twice the room, so that joining one by one costs little
-        table = RunTable(behavior, n + more)
-        table.whole[:n], table.real[:n] = old.whole, old.real
+        table = self._contract.table(n + more)
+        table.whole[:n], table.real[:n], table.memory[:n] = old.whole, old.real, old.memory
         table.behaviors[:n], table.texts = old.behaviors, old.texts
         self._table = table
         self._readings = np.concatenate([self._readings, np.zeros((more, self._readings.shape[1]))])

@@ -55,14 +55,15 @@ class RunState:
     regime
         What the run's promises rest on.
     row
-        The state that was last read, None before the first.
+        The state that was last read, with all its columns; None before the first.
     outlook
         What was last said: the step, how many episodes stand behind it, the status, the reason with
         its details, and the numbers.
     text
         The words of a reason that has no code.
     history
-        Earlier states, the latest last; empty unless the monitor reads them.
+        What a monitor with a history remembers: the last states with what came with each, the
+        latest first, then the sums of all so far and their numbers. Empty for other monitors.
     format
         The version of this form.
     """
@@ -121,17 +122,20 @@ class RunTable:
         What the runs are judged by.
     n
         How many rows.
+    memory
+        The shape of what each remembers of earlier steps.
     """
 
-    __slots__ = ("_initial", "_start", "behaviors", "real", "texts", "whole")
+    __slots__ = ("_initial", "_start", "behaviors", "memory", "real", "texts", "whole")
 
-    def __init__(self, behavior: Behavior, n: int) -> None:
+    def __init__(self, behavior: Behavior, n: int, memory: tuple[int, int] = (0, 0)) -> None:
         self._start, self._initial = behavior.start(), float(behavior.initial)
         self.whole: IndexArray = np.zeros((n, k.N_WHOLE), dtype=np.int64)
         self.real: FloatArray = np.zeros((n, k.N_REAL))
         # What a behavior keeps beyond its value; the value itself is a column.
         self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
         self.texts: dict[int, str] = {}
+        self.memory: FloatArray = np.zeros((n, *memory))
         self.begin(slice(None))
 
     def begin(self, rows: Any) -> None:
@@ -145,6 +149,7 @@ class RunTable:
         self.real[rows, :NUMBERS] = math.nan
         self.real[rows, k.SO_FAR] = self._initial
         self.real[rows, k.WEIGHT] = 1.0
+        self.memory[rows, :-2], self.memory[rows, -2:] = math.nan, 0.0
         for row in range(len(self.whole))[rows] if isinstance(rows, slice) else rows:
             self.texts.pop(int(row), None)
             if self.behaviors:
@@ -155,7 +160,7 @@ class RunTable:
     ) -> list[RunState]:
         """Some rows as values; ``groups`` and ``readings`` are theirs, one per row."""
         whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
-        read = numbers_or_none(readings)
+        read, past = numbers_or_none(readings), numbers_or_none(self.memory[rows])
         return [
             RunState(
                 step=counts[k.T],
@@ -180,6 +185,7 @@ class RunTable:
                 ),
                 text=self.texts.get(row, ""),
                 weight=numbers[k.WEIGHT],
+                history=tuple(map(tuple, past[i])),
             )
             for i, (row, counts, numbers) in enumerate(zip(rows.tolist(), whole, real, strict=True))
         ]
@@ -198,6 +204,8 @@ class RunTable:
         real[k.ONE], real[k.OTHER] = _float(one), _float(other)
         real[k.WEIGHT] = state.weight
         real[k.LOST_ONE], real[k.LOST_OTHER] = _float(state.lost[1]), _float(state.lost[2])
+        for place, seen in enumerate(state.history):
+            self.memory[row, place] = [_float(value) for value in seen]
         if self.behaviors:
             self.behaviors[row] = _tuples(_unplain(state.behavior))
         if state.text:
@@ -207,7 +215,7 @@ class RunTable:
 
 
 def numbers_or_none(values: FloatArray) -> list[list[Any]]:
-    """Rows of numbers, with None for NaN."""
+    """Arrays of numbers as lists, with None for NaN."""
     found = values.astype(np.object_)
     found[np.isnan(values)] = None
     rows: list[list[Any]] = found.tolist()

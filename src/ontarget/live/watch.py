@@ -59,6 +59,7 @@ class Watch:
         "_contract",
         "_ends",
         "_features",
+        "_given",
         "_group",
         "_limits",
         "_looking",
@@ -90,10 +91,11 @@ class Watch:
         self._contract = contract
         self._group = group
         self._raises = on_bad == "raise"
-        self._table = RunTable(contract.fitted.behavior, 1)
+        self._table = contract.table(1)
         self._table.whole[0, k.GROUP] = group
         self._row = np.zeros((1, contract.fitted.width))
-        self._features = self._row[0, : len(contract.fitted.schema)]
+        self._given = self._row[0, : len(contract.fitted.schema)]
+        self._features = self._row[0, : contract.fitted.state_width]
         self._news = np.zeros((1, k.N_NEWS))
         self._ends = np.zeros((1, contract.question.values.size))
         self._limits = np.empty_like(self._ends), np.empty_like(self._ends)
@@ -177,13 +179,19 @@ class Watch:
             The behavior so far, where it is read rather than computed from rewards; it also repairs
             a sum that a bad reward has lost.
         """
-        turn = self._turn
+        turn, contract = self._turn, self._contract
         try:
             turn.take()
         except IndexError:
             raise turn.refusal() from None
         try:
-            became = self._advance(reward, behavior, self._read(state), ending=False)
+            trouble = self._read(state)
+            if contract.memory[0]:
+                # Of a behavior that is told though rewards make it up, no reward is known.
+                known = (behavior is not None) == contract.is_told
+                came = number_or_nan(behavior if contract.is_told else reward) if known else _NAN
+                contract.recall(self._table, _FIRST, np.array([came]), self._row)
+            became = self._advance(reward, behavior, trouble, ending=False)
             if became == k.LOOK:
                 self._look()
                 so_far = float(self._table.real[0, k.SNAPPED])
@@ -370,7 +378,7 @@ class Watch:
 
     def _read(self, state: Any) -> str:
         """Take the state's features; what is wrong with them where they are none at all."""
-        features = self._features
+        features = self._given
         try:
             # Not a masked array, nor one of dates: NumPy would find numbers in those.
             if (

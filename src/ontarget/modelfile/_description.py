@@ -13,6 +13,7 @@ from ontarget._grid import scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Schema
+from ontarget.episodes._history import MOST_STEPS, state_width
 from ontarget.episodes._store import Roles
 from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
@@ -37,6 +38,7 @@ class Description:
     """
 
     schema: Schema
+    history: int
     behavior: str
     horizon: int
     horizon_declared: bool
@@ -60,6 +62,7 @@ class Description:
     def of(cls, header: Mapping[str, Any]) -> Self:
         """The description in a file's header; an error says which field is wrong."""
         schema = Schema.from_json(_list(header, "features"))
+        history = _whole("history", header["history"], most=MOST_STEPS)
         horizon = _whole("horizon", header["horizon"], least=1)
         blocks = tuple(_block(i, one, horizon) for i, one in enumerate(_list(header, "blocks")))
         kinds = tuple(_text("kinds", one, optional=True) for one in _list(header, "kinds"))
@@ -71,6 +74,7 @@ class Description:
         _text("policy", parameters["policy"])
         return cls(
             schema=schema,
+            history=history,
             behavior=str(_text("behavior", header["behavior"])),
             horizon=horizon,
             horizon_declared=_flag("horizon_declared", header["horizon_declared"]),
@@ -82,7 +86,7 @@ class Description:
             kinds=kinds,
             groups=None if header["groups"] is None else _groups(_list(header, "groups")),
             min_calibration=_whole("min_calibration", header["min_calibration"], least=1),
-            may_miss=_may_miss(_list(header, "may_miss"), len(schema)),
+            may_miss=_may_miss(_list(header, "may_miss"), state_width(schema, history)),
             parameters=parameters,
             seed=_whole("seed", header["seed"], least=-(2**63), most=None),
             sizes=_sizes(_object(header, "sizes")),
@@ -98,6 +102,7 @@ class Description:
         trained = fitted.trained
         return {
             "features": fitted.schema.to_json(),
+            "history": fitted.history,
             "behavior": fitted.behavior.spec,
             "horizon": fitted.horizon,
             "horizon_declared": fitted.horizon_declared,

@@ -249,6 +249,7 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
             ),
             runs=_runs(sections["learn"], behavior, learned),
             path_maps=_path_maps(sections["paths"], about.horizon),
+            history=about.history,
         )
         models = FiledModels(container, about.kinds, width=fitted.width, learned=learned)
         return replace(fitted, models=models)
@@ -357,6 +358,8 @@ def _assure(fitted: Fitted) -> dict[str, AnyArray]:
             "lengths": store.lengths,
             "groups": fitted.assure_groups,
         }
+        if store.history and store.rewards is not None:
+            arrays["rewards"] = store.rewards
         if store.weights is not None:
             arrays["weights"] = store.weights
         if store.ahead is not None:
@@ -430,6 +433,8 @@ def _episodes(
     shapes = {"states": (len(about.schema), rows), "before": (rows,), "outcomes": (n,)}
     if behavior.translation in (Translation.FLOOR, Translation.CEILING):
         shapes["ahead"] = (rows,)
+    if about.history and not behavior.told:
+        shapes["rewards"] = (rows,)
     for name, shape in shapes.items():
         if arrays[name].shape != shape or arrays[name].dtype != np.float64:
             raise ModelFileError(f"assure array {name!r} needs numbers of shape {shape}")
@@ -454,9 +459,10 @@ def _episodes(
         lengths=lengths.astype(np.intp),
         offsets=offsets,
         states=arrays["states"],
-        rewards=None,
+        rewards=arrays["rewards"] if "rewards" in shapes else None,
         before=before,
         ahead=arrays["ahead"] if "ahead" in shapes else None,
         outcomes=arrays["outcomes"],
+        history=about.history,
     )
     return Episodes(store, grid=about.grid)

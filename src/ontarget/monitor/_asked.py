@@ -501,7 +501,7 @@ class Asked:
         _check_target(target)
 
         def reading(step: int, given: Any, so_far: Any) -> StepReading:
-            X, b = self._runs(np.array([fitted.schema.encode(given)]), so_far)
+            X, b = self._runs(np.array([fitted.state_schema.encode(given)]), so_far)
             return StepReading(step, X[0], float(b[0]))
 
         if before is not None and t == 0:
@@ -992,9 +992,11 @@ class Asked:
 
     def _states(self, states: ArrayLike) -> FloatArray:
         X = np.asarray(states, dtype=np.float64)
-        width = len(self.schema)
+        fitted = self._shared
+        width, history = fitted.state_width, fitted.history
         if X.ndim != 2 or X.shape[1] != width:
-            raise InputError(f"states need shape (runs, {width}), got {X.shape}")
+            hint = f"; episodes.with_history({history}).at(t).states are such" if history else ""
+            raise InputError(f"states need shape (runs, {width}), got {X.shape}{hint}")
         return X
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -75,6 +75,10 @@ class GoalMonitor(Asked):
         How to treat a category of a text feature that no learning episode had. ``"missing"`` treats
         it as a missing value, in assure episodes and live, if the model can handle those.
         ``"error"`` refuses it in a file, and makes the step UNKNOWN live (M18).
+    history
+        How many earlier steps the models also read, for logs whose state does not tell enough by
+        itself: a position without a velocity, say. They see the features and rewards of so many
+        steps before, and the mean of each over the run so far, in the fit and live alike.
 
     Notes
     -----
@@ -113,6 +117,7 @@ class GoalMonitor(Asked):
         reward_bounds: Bounds | Mapping[str, Bounds] | None = None,
         policy: str = "",
         unseen: Unseen = "missing",
+        history: int = 0,
     ) -> None:
         if preset not in ("default", "paper"):
             raise InputError(f"preset needs 'default' or 'paper', got {preset!r}")
@@ -127,6 +132,7 @@ class GoalMonitor(Asked):
         self.reward_bounds = reward_bounds
         self.policy = policy
         self.unseen = unseen
+        self.history = history
         self._contracts: Contracts | GoalContracts | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -249,6 +255,8 @@ class GoalMonitor(Asked):
                 "preset='paper' needs the paper's parts, got learn and assure; split with "
                 "split(train=0.4, calibrate=0.4, assure=0.2)"
             )
+        recalling: list[Any] = [part and part.with_history(self.history) for part in split]
+        split = type(split)(*recalling)
         if split[0].names:
             return self._fit_several(
                 split,
@@ -350,6 +358,12 @@ class GoalMonitor(Asked):
         """The monitor itself, fitted to each of several behaviors over the same episodes (M21)."""
         if any(part is not None and part.weights is not None for part in split):
             raise InputError("weights need episodes with a single behavior; leave them out")
+        if split[0].history:
+            raise InputError(
+                Argument("history"),
+                f" needs episodes with a single behavior, got {', '.join(split[0].names)}; fit a "
+                "monitor for each: episodes.only(…)",
+            )
         parts = {}
         for name in split[0].names:
             alone = type(self)(**self.get_params(deep=False))

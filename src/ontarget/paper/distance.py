@@ -36,6 +36,7 @@ __all__ = [
     "UNIT",
     "Method",
     "Score",
+    "excess_over",
     "methods_of",
     "row_name",
     "score",
@@ -123,7 +124,7 @@ class Score:
         return cls(
             steps=steps,
             absolute=tuple(absolute_error(p, p_true) for p, p_true in pairs),
-            excess=tuple(_excess(p, p_true, case.rollouts) for p, p_true in pairs),
+            excess=tuple(excess_over(p, p_true, case.rollouts) for p, p_true in pairs),
             **cost,
         )
 
@@ -234,7 +235,8 @@ def _file_size(monitor: GoalMonitor) -> int:
         return path.stat().st_size
 
 
-def _excess(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:
+def excess_over(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:
+    """The Brier score in excess of the truth's, which is exact or comes from rollouts."""
     if rollouts is None:
         return float(np.square(p - p_true).mean())
     return excess_brier(p, p_true, rollouts=rollouts)

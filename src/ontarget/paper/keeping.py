@@ -28,6 +28,7 @@ __all__ = [
     "finish",
     "missing_weight",
     "plain",
+    "write_json",
 ]
 
 _PACKAGE = Path(ontarget.__file__).parent
@@ -171,6 +172,8 @@ _SHOWING = frozenset(
         "checks",
         "distance_run",
         "distance_tables",
+        "models/page",
+        "models/running",
         "page",
         "progress",
         "reproduction",
@@ -208,3 +211,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}") if np.isfinite(value) else None
     return value
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write plain values as JSON with sorted keys; the file appears complete or not at all."""
+    text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
+    write_whole(path, [text.encode(), b"\n"])

@@ -89,7 +89,7 @@ def rows_of(
     steps = [episodes.at(t, grid=grid) for t in range(int(episodes.lengths.max()))]
     index = np.concatenate([step.index for step in steps])
     X = np.concatenate([step.states for step in steps])
-    categorical = np.isin(np.arange(X.shape[1]), episodes.schema.categorical)
+    categorical = np.isin(np.arange(X.shape[1]), episodes.state_schema.categorical)
     if groups is not None and episodes.groups is not None:
         known = np.unique(groups).astype(episodes.groups.dtype)
         codes = np.searchsorted(known, episodes.groups)[index]

@@ -302,6 +302,7 @@ def _same_episodes(one: Fitted, other: Fitted) -> bool:
     """Whether two behaviors were fitted over the same episodes, as far as can be seen."""
     alike = (
         one.horizon == other.horizon
+        and one.history == other.history == 0
         and one.schema == other.schema
         and one.groups == other.groups
         and np.array_equal(one.assure_groups, other.assure_groups)

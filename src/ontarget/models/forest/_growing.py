@@ -17,6 +17,7 @@ from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._binning import bin_features, choose_bins
 from ontarget.models.forest._growing_kernel import grow_tree
+from ontarget.models.forest._imagined import column_of, imagined_ranks, with_imagined
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble, entry_type
 
@@ -32,6 +33,7 @@ class GrowthPlan:
     split: str
     max_bins: int
     smooth: bool
+    successors: bool = False
 
 
 def grow_forest(
@@ -58,6 +60,17 @@ def grow_forest(
     trees = _grow_trees(table, bags, episodes, plan.rules)
     atoms = find_atoms(ranks, episodes, rows.steps)
     support = Support.of(values, atoms, mass, smooth=plan.smooth)
+    grown = assemble(trees, bins, support, np.bincount(ranks))
+    if not plan.successors:
+        return grown, bags
+    # Splits are chosen by the mean of what was real and what was imagined (M23).
+    imagined = imagined_ranks(rows, values, grown, bags)
+    both = 0.5 * (scores[ranks] + scores[imagined].mean(axis=0))
+    trees = _grow_trees(table._replace(scores=read_only(both)), bags, episodes, plan.rules)
+    for t, tree in enumerate(trees):
+        column = column_of(t)
+        if column is not None:
+            trees[t] = with_imagined(tree, imagined[column], grown.row_start)
     return assemble(trees, bins, support, np.bincount(ranks)), bags
 
 

@@ -1,16 +1,20 @@
-"""Weighted training rows, as a forest's answer for each row that was asked."""
+"""The training rows behind a forest's answer: with their mass, all of them or some of each leaf."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._members_kernel import MOST_OF_LEAF
+from ontarget.models.forest._node_kernel import LOW31, LOW32
 
-__all__ = ["Members", "every_tree", "most_members"]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["Members", "by_outcome", "by_row", "every_tree", "most_members"]
 
 
 class Members(NamedTuple):
@@ -49,3 +53,37 @@ def every_tree(n_rows: int) -> BoolArray:
 def most_members(*forests: ForestTable) -> int:
     """How many members a row has at most, from all of these forests."""
     return MOST_OF_LEAF * sum(forest.roots.size for forest in forests)
+
+
+def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
+    """The mass on each training row, given the leaf of each row and tree: (rows, training rows)."""
+    from scipy.sparse import csr_array
+
+    n_rows, n_trees = leaves.shape
+    nodes = table.nodes[leaves.ravel()]
+    start, size = nodes & LOW32, (nodes >> 32) & LOW31
+    ends = np.cumsum(size)
+    first = np.repeat(ends - size, size)  # where each leaf's part of the output begins
+    entry = np.repeat(start, size) + np.arange(ends[-1] if ends.size else 0) - first
+    if table.shares.size == 0:
+        mass = np.repeat(1.0 / size, size)
+    else:
+        before = np.where(entry > np.repeat(start, size), table.shares[entry - 1], 0.0)
+        mass = table.shares[entry] - before
+    ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
+    columns = table.entries[entry].astype(np.int64)
+    shape = (n_rows, int(table.row_start[-1]))
+    weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
+    weights.sum_duplicates()
+    return weights
+
+
+def by_outcome(of_rows: csr_array, table: ForestTable) -> csr_array:
+    """The mass on each distinct outcome, given that on each training row."""
+    from scipy.sparse import csr_array
+
+    columns = np.searchsorted(table.row_start, of_rows.indices, side="right") - 1
+    shape = (of_rows.shape[0], table.support[0].size)
+    weights = csr_array((of_rows.data, columns, of_rows.indptr), shape=shape)
+    weights.sum_duplicates()
+    return weights

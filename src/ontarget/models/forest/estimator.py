@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from ontarget._arguments import seed_parts, share, whole_number
+from ontarget._readonly import read_only
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import InputError
@@ -39,14 +41,13 @@ from ontarget.models.forest._growing import (
     in_canonical_order,
 )
 from ontarget.models.forest._live import LiveForest
-from ontarget.models.forest._members import Members, most_members
+from ontarget.models.forest._members import Members, by_outcome, by_row, most_members
 from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
 from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest._sklearn_trees import table_of_sklearn
 from ontarget.models.forest._split_kernel import GrowthRules
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
-from ontarget.models.forest._weights import by_outcome, by_row
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -54,12 +55,19 @@ if TYPE_CHECKING:
 __all__ = ["QuantileForest", "SplitRule"]
 
 SplitRule: TypeAlias = Literal["distribution", "variance"]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Rows that one thread answers before it takes the next block.
 _BLOCK = 256
 _NO_LIMIT = 2**31 - 1
 # However small the budget of entries is, a tree may have this many leaves.
 _LEAST_LEAVES = 4
+
+
+# In a file, the sign of a forest that stores imagined outcomes.
+_IMAGINED = read_only(np.ones(1, dtype=np.bool_))
+# What rests on the very rows that leaves store is there only if these are real.
+_stores_real: Callable[[Method], Method] = available_if(lambda forest: not forest.successors)
 
 
 class QuantileForest(ForestEstimator):
@@ -101,6 +109,13 @@ class QuantileForest(ForestEstimator):
         How many bins a feature may have, at most 65,535. A feature with no more distinct values
         than that is cut exactly, any other at its quantiles. With 255 a fit on very many rows is
         faster and the store a little smaller.
+    successors
+        Whether every second tree stores imagined outcomes: drawn from the law of the state a few
+        steps later in the same run, with what was earned in between (M23). Where the state tells
+        all that matters for the rest of a run, that is less noisy than the outcomes themselves. It
+        needs rows of several steps with ids, an outcome that adds up or is the same at all steps,
+        and twice the time. There are then no precedents, no `members` and no out-of-bag answers:
+        what a tree stores of one episode may have been drawn from another.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number.
@@ -152,6 +167,7 @@ class QuantileForest(ForestEstimator):
         max_samples: float = 1.0,
         max_entries: int | None = None,
         max_bins: int = 65_535,
+        successors: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.n_trees = n_trees
@@ -165,6 +181,7 @@ class QuantileForest(ForestEstimator):
         self.max_samples = max_samples
         self.max_entries = max_entries
         self.max_bins = max_bins
+        self.successors = successors
         self.n_jobs = n_jobs
 
     def fit(
@@ -192,6 +209,8 @@ class QuantileForest(ForestEstimator):
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
+        if self.successors and rows.weight is not None:
+            raise InputError("successors=True takes no sample_weight; leave one of them out")
         columns = check_categorical(categorical, rows.X.shape[1])
         return self._grow(in_canonical_order(rows), plan, columns)
 
@@ -217,13 +236,15 @@ class QuantileForest(ForestEstimator):
         table = table_from_arrays(arrays)
         origins = RowOrigins.from_arrays(arrays, int(table.row_start[-1]))
         smooth = bool(table.support[2][3] > 0.0)
-        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table, origins)
+        found = cls(n_trees=table.roots.size, smooth=smooth, successors="imagined" in arrays)
+        return found._hold(table, origins)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted forest needs to answer, as flat read-only arrays."""
         self._check_fitted()
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
-        return {**table_to_arrays(self.table_), **origins.to_arrays()}
+        flag = {"imagined": _IMAGINED} if self.successors else {}
+        return {**table_to_arrays(self.table_), **origins.to_arrays(), **flag}
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
@@ -241,6 +262,7 @@ class QuantileForest(ForestEstimator):
         self._answer(answer, rows.shape[0])
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
+    @_stores_real
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
@@ -281,6 +303,7 @@ class QuantileForest(ForestEstimator):
         rows, bags = self._query_rows(X), self._learned()
         return self._out_of_bag(rows, y, bags.episodes_of(ids, rows.shape[0]))
 
+    @_stores_real
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, from trees that never saw them.
 
@@ -353,13 +376,16 @@ class QuantileForest(ForestEstimator):
         self._answer(answer, rows.shape[0])
         return means
 
+    members = _stores_real(ForestEstimator.members)
+
     def leaf_weights(self, X: ArrayLike) -> csr_array:
         """The mass on each distinct training outcome, (rows, outcomes), sparse; rows sum to 1.
 
         Column j belongs to ``forest.to_arrays()["support"][j]``.
         """
-        return by_outcome(self.row_weights(X), self.table_)
+        return by_outcome(self._row_weights(X), self.table_)
 
+    @_stores_real
     def row_weights(self, X: ArrayLike) -> csr_array:
         """The mass on each training row, (rows, training rows), sparse; rows sum to 1.
 
@@ -375,6 +401,9 @@ class QuantileForest(ForestEstimator):
         >>> print(np.bincount(forest.training_episodes_, weights=mass).argmax())
         0
         """
+        return self._row_weights(X)
+
+    def _row_weights(self, X: ArrayLike) -> csr_array:
         rows, table = self._query_rows(X), self.table_
         leaves = np.empty((rows.shape[0], table.roots.size), dtype=np.uint32)
         self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
@@ -432,6 +461,7 @@ class QuantileForest(ForestEstimator):
             split=self.split,
             max_bins=whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS),
             smooth=bool(self.smooth),
+            successors=bool(self.successors),
         )
 
     def __sklearn_is_fitted__(self) -> bool:

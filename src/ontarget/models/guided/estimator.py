@@ -256,6 +256,7 @@ class GuidedForest(ForestEstimator):
         n_features, n_guides = width_of(guides)
         whole = forest.n_features_in_ == n_features + n_guides
         require(whole, "the forest needs the features and their guides")
+        require(not forest.successors, "a guided forest stores no imagined outcomes")
         present = (guides.linear.terms.size > 0, guides.boosted.values.size > 0)
         model = cls(
             n_trees=forest.n_trees,
@@ -272,7 +273,8 @@ class GuidedForest(ForestEstimator):
 
     def _unfitted_forest(self) -> QuantileForest:
         mine = self.get_params(deep=False)
-        return QuantileForest(**{name: mine[name] for name in QuantileForest._get_param_names()})
+        names = set(QuantileForest._get_param_names()) & set(mine)
+        return QuantileForest(**{name: mine[name] for name in names})
 
     def _plan(self) -> GuidePlan:
         """The constructor's arguments about guides, checked."""

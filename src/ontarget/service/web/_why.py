@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -29,22 +30,40 @@ def why(service: Service, run: StoredRun) -> dict[str, Any]:
         raise Refusal(404, "nothing to explain", "no step of this run has a probability yet")
     now, earlier = told[-1], told[:-1]
     follows = bool(earlier) and earlier[-1].step == now.step - 1
+    seen = _states(service, held, run)
     found = held.monitor.explain(
         now.step,
-        _state(now),
+        seen(now),
         _so_far(now),
         Target.parse(run.target),
-        before=(_state(earlier[-1]), _so_far(earlier[-1])) if follows else None,
+        before=(seen(earlier[-1]), _so_far(earlier[-1])) if follows else None,
         calibration=held.spec.calibration,
     )
-    return {**found.to_dict(), "words": found.in_a_line, "path": _path(held, now)}
+    return {**found.to_dict(), "words": found.in_a_line, "path": _path(held, now, seen(now))}
 
 
-def _path(held: Held, now: StoredStep) -> dict[str, Any] | None:
+def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredStep], Any]:
+    """What gives the state of a step as the monitor reads it.
+
+    One that reads earlier steps, too, lives through the run again.
+    """
+    if not held.monitor.fitted.history:
+        return _state
+    watch = held.monitor.watch(Target.parse(run.target), alarm_below=0.0)
+    found = {}
+    for one in service.store.history(run):
+        sent = read_payload(bytes(one.payload))
+        if _state(one) is not None:
+            watch.step(_state(one), sent.get("reward", 0.0), behavior=sent.get("behavior"))
+            found[one.step] = watch.run_state.row
+    return lambda step: [math.nan if value is None else value for value in found[step.step] or ()]
+
+
+def _path(held: Held, now: StoredStep, seen: Any) -> dict[str, Any] | None:
     """Where the run will be at every later step, with a band; None if none can be given."""
     monitor, so_far = held.monitor, _so_far(now)
     try:
-        state = [monitor.fitted.schema.encode(_state(now))]
+        state = [monitor.fitted.state_schema.encode(seen)]
         band = monitor.path_band(now.step, state, so_far, _LEVEL)
     except OntargetError:
         return None

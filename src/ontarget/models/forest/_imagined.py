@@ -1,0 +1,101 @@
+"""Imagined outcomes: what a run might have come to from where it stood a little later (M23).
+
+In a Markov process the law of the state a few steps on is a less noisy thing to learn from than the
+one outcome that was drawn from it. Half of the trees store such outcomes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._bags import Bags
+from ontarget.models.forest._batch_kernel import leaves_of_rows
+from ontarget.models.forest._node_kernel import LOW31, LOW32
+from ontarget.models.forest._store import Tree
+
+__all__ = ["COLUMNS", "column_of", "imagined_ranks", "with_imagined"]
+
+COLUMNS: Final = 8  # imagined outcomes of a row
+_AHEAD: Final = 3  # so many rows later in its run a row's successor stands, if there are so many
+_BLOCK: Final = 4096
+
+
+def column_of(tree: int) -> int | None:
+    """Which imagined outcomes a tree stores; None for every second tree, which stores real ones."""
+    return None if tree % 2 == 0 else (tree // 2) % COLUMNS
+
+
+def imagined_ranks(
+    rows: TrainingRows, values: FloatArray, table: ForestTable, bags: Bags
+) -> IntArray:
+    """(columns, rows): the places among the distinct outcomes of what each row imagines.
+
+    Drawn from the law of its successor, by trees that never saw its episode; what was earned in
+    between is added, and the sum is the nearest outcome of the support, so that atoms stay atoms.
+    A row without a successor, or whose episode every tree saw, keeps its own outcome.
+    """
+    successor = successors_of(rows)
+    own = np.searchsorted(values, rows.y)
+    found = np.tile(own, (COLUMNS, 1))
+    outcomes = np.repeat(values, np.diff(table.row_start))
+    rng = np.random.default_rng([*bags.sampling.seed, 23])
+    everywhere: BoolArray = np.all(bags.held, axis=0)
+    able = np.flatnonzero((successor >= 0) & ~everywhere[rows.units])
+    for a in range(0, able.size, _BLOCK):
+        some = able[a : a + _BLOCK]
+        there = successor[some]
+        leaves = np.empty((some.size, table.roots.size), dtype=np.uint32)
+        leaves_of_rows(table, np.ascontiguousarray(rows.X[there]), leaves)
+        unseen = ~bags.held[:, rows.units[some]].T
+        earned = rows.y[some] - rows.y[there]
+        for column in range(COLUMNS):
+            drawn = outcomes[_entries(table, leaves, unseen, rng)]
+            found[column, some] = _nearest(values, drawn + earned)
+    return found
+
+
+def successors_of(rows: TrainingRows) -> IndexArray:
+    """The row a few steps later in each row's episode, its last one at the latest; −1 if none."""
+    order = np.lexsort([rows.steps, rows.units])
+    unit = rows.units[order]
+    place = np.arange(order.size)
+    last = np.searchsorted(unit, unit, side="right") - 1
+    ahead = np.minimum(place + _AHEAD, last)
+    found = np.full(order.size, -1, dtype=np.intp)
+    found[order] = np.where(ahead > place, order[ahead], -1)
+    return found
+
+
+def with_imagined(tree: Tree, ranks: IntArray, row_start: IntArray) -> Tree:
+    """The tree with a row of each entry's imagined outcome in the entry's place, leaves sorted."""
+    leaves = tree.nodes[tree.nodes < 0]
+    start, size = leaves & LOW32, (leaves >> 32) & LOW31
+    order = np.argsort(start)
+    leaf = np.repeat(np.arange(order.size), size[order])
+    rows = row_start[ranks[tree.entries]]
+    entries = rows[np.lexsort([rows, leaf])].astype(tree.entries.dtype)
+    return tree._replace(entries=entries)
+
+
+def _entries(
+    table: ForestTable, leaves: IntArray, unseen: BoolArray, rng: np.random.Generator
+) -> IntArray:
+    """One training row for each row: of the leaf of a tree that is drawn among the unseen ones."""
+    lots = np.where(unseen, rng.random(unseen.shape), -1.0)
+    node = table.nodes[leaves[np.arange(len(leaves)), lots.argmax(axis=1)]]
+    start, size = node & LOW32, (node >> 32) & LOW31
+    found: IntArray = table.entries[start + (rng.random(len(leaves)) * size).astype(np.int64)]
+    return found
+
+
+def _nearest(values: FloatArray, wanted: FloatArray) -> IndexArray:
+    """The place of the nearest value to each wanted one."""
+    upper = np.clip(np.searchsorted(values, wanted), 1, max(values.size - 1, 1))
+    upper = np.minimum(upper, values.size - 1)
+    lower = np.maximum(upper - 1, 0)
+    return np.where(wanted - values[lower] <= values[upper] - wanted, lower, upper)

@@ -1,0 +1,149 @@
+"""The study of models as tables, figures and one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from ontarget.evaluation.figures import dot_chart, svg_of
+from ontarget.paper.cases import CASES
+from ontarget.paper.models.study import FOREST, INTERVALS, PROBABILITIES
+from ontarget.report import Table, figure, page, paragraph, section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_models", "models_page", "overview_table", "process_table"]
+
+Study = Mapping[str, Any]
+
+_TITLE: Final = "Which model under PCQR and PCQR⁻¹?"
+# A chart tells four apart: the paper's, and those that people would take instead.
+_DRAWN: Final = {
+    FOREST: "forest (paper)",
+    "linear quantiles": "linear quantiles",
+    "boosted quantiles": "boosted",
+    "stacked forest (the default's)": "stacked",
+}
+_NETWORK: Final = "quantile network"
+
+
+def overview_table(processes: Study) -> Table:
+    """A table of every process and model: the excess Brier score of PCQR⁻¹ over the truth."""
+    models = list(next(iter(processes.values())))
+    rows = []
+    for case, found in processes.items():
+        each = [found[name]["forecasts"]["PCQR⁻¹"]["excess"]["mean"] for name in models]
+        best = min(each)
+        shown = [f"{1e4 * one:.1f}" + " *" * (one == best) for one in each]
+        rows.append((CASES[case].label, *shown))
+    return Table(
+        ("", *models), rows, "Excess Brier score · 10⁴ of PCQR⁻¹ over the truth; * marks the least"
+    )
+
+
+def process_table(case: str, found: Study, costs: Study) -> Table:
+    """A table of every model on one process, in every way of calibrating it."""
+    rows = []
+    for name, one in found.items():
+        intervals = [
+            f"{100 * one['intervals'][kind]['coverage']['mean']:.1f} / "
+            f"{one['intervals'][kind]['width']['mean']:.2f}"
+            for kind in INTERVALS
+        ]
+        forecasts = [_forecast(one["forecasts"][kind]) for kind in PROBABILITIES]
+        spent = costs[name]
+        times = (f"{1e3 * spent['fit_seconds']:.0f}", f"{spent['answer_us']:.0f}")
+        rows.append((name, *intervals, *forecasts, *times))
+    head = ("", *(f"{kind}: coverage, % / width" for kind in INTERVALS))
+    head += tuple(f"{kind}: ECE / Brier / |p − p_true| / excess · 10⁴" for kind in PROBABILITIES)
+    return Table((*head, "fit, ms", "answer, µs"), rows, CASES[case].label)
+
+
+def draw_models(processes: Study) -> dict[str, Figure]:
+    """Two charts: how far PCQR⁻¹ is from the truth, and how wide PCQR's intervals are."""
+    drawn = dict(_DRAWN)
+    if all(_NETWORK in found for found in processes.values()):
+        # The network takes the place of the model that is the furthest from the truth.
+        drawn.pop("linear quantiles")
+        drawn[_NETWORK] = "network"
+    rows = [CASES[case].label for case in processes]
+
+    def values(read: Any) -> dict[str, list[float]]:
+        return {
+            label: [max(read(found[name]), 1e-6) for found in processes.values()]
+            for name, label in drawn.items()
+        }
+
+    return {
+        "models-excess": dot_chart(
+            rows,
+            values(lambda one: one["forecasts"]["PCQR⁻¹"]["excess"]["mean"]),
+            label="Excess Brier score of PCQR⁻¹ over the truth on every process, by model",
+            measure="excess Brier score (smaller is nearer to the truth)",
+        ),
+        "models-width": dot_chart(
+            rows,
+            values(lambda one: one["intervals"]["PCQR"]["width"]["mean"]),
+            label="Width of PCQR's intervals on every process, by model",
+            measure="width of 80 % intervals, the paper's forest = 1 (smaller says more)",
+        ),
+    }
+
+
+def models_page(results: Study, timing: Study, figures: Mapping[str, Figure]) -> str:
+    """The page as HTML text; it loads nothing from elsewhere."""
+    drawn = {name: svg_of(one) for name, one in figures.items()}
+    return page(_TITLE, _parts(results, timing, drawn))
+
+
+def _parts(results: Study, timing: Study, drawn: Mapping[str, str]) -> Iterator[str]:
+    plan, processes = results["plan"], results["processes"]
+    yield f"<h1>{escape(_TITLE)}</h1>"
+    if plan["quick"]:
+        yield (
+            '<p class="warning"><strong>A quick run</strong> of few episodes and processes; its '
+            "figures only show that everything works. Run <code>ontarget paper --models</code> "
+            "without <code>--quick</code> for the real ones.</p>"
+        )
+    yield paragraph(
+        "The paper calibrates a quantile forest, and names linear quantile regression and implicit "
+        "quantile networks as the next models to study. Here each model takes the forest's place, "
+        "one model per step, with everything else as in the paper."
+    )
+    yield paragraph(
+        f"{plan['train']:,} episodes to train, {plan['calibrate']:,} to calibrate and up to 1,000 "
+        f"to test, in {plan['partitions']} random partitions, at eight steps of each process; "
+        "exact atoms. The truth is known exactly or by rollouts. "
+        + _left_out(results["left_out"])
+        + f"Made by ontarget {results['version']}, commit {results['commit']}, seed "
+        f"{plan['seed']}."
+    )
+    yield section(
+        "Distance to the truth", [figure(drawn["models-excess"]), overview_table(processes).html()]
+    )
+    yield section("Widths of intervals", [figure(drawn["models-width"])])
+    tables = (
+        process_table(case, one, timing["processes"][case]) for case, one in processes.items()
+    )
+    note = paragraph(
+        f"Coverage of {100 * plan['level']:.0f} % intervals, which atoms make larger, and their "
+        "width as a multiple of that of PCQR on the paper's forest. Raw is the model's own "
+        "probability. Fit: milliseconds of processor time for one step; answer: microseconds for "
+        "one row among many.",
+        "note",
+    )
+    yield section("Every process", [note, *(one.html() for one in tables)])
+
+
+def _left_out(names: list[str]) -> str:
+    return f"Left out here, for want of PyTorch: {', '.join(names)}. " if names else ""
+
+
+def _forecast(one: Study) -> str:
+    mean = {name: value["mean"] for name, value in one.items()}
+    return (
+        f"{mean['ece']:.3f} / {mean['brier']:.4f} / {mean['absolute']:.3f} / "
+        f"{1e4 * mean['excess']:.1f}"
+    )
