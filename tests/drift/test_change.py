@@ -55,6 +55,14 @@ def test_a_file_sorted_by_result_is_no_change_whatever_it_claims() -> None:
     assert MONITOR.drift_guard().observe(runs).alarm
 
 
+def test_a_day_whose_runs_are_sorted_by_result_is_no_change() -> None:
+    days = [walks(150, seed=seed) for seed in (7, 8)]
+    runs = Episodes.concat([day.take(np.argsort(day.outcomes, kind="stable")) for day in days])
+    found = MONITOR.drift(runs, GOAL, order=np.repeat([1, 2], 150))
+    assert found.judgement is DriftJudgement.NO_SIGN
+    assert found.order == ""
+
+
 def test_the_season_that_changed_is_named() -> None:
     runs = Episodes.concat([walks(200, seed=8), shifted(200, 9, -0.15)])
     seasons = np.repeat(["spring", "autumn"], 200)

@@ -131,6 +131,30 @@ def test_intervals_follow_a_process_that_a_fixed_level_loses() -> None:
     assert fixed / 240 - 0.2 > 2.0 * abs(follow.share - 0.2)
 
 
+def test_saved_intervals_go_on_where_they_were(tmp_path: Path) -> None:
+    path, asked = tmp_path / "interval.json", {"pace": 0.1, "window": 50}
+    follow, runs = MONITOR.follow_interval(0.8, **asked), shifted(80, 20, -0.2)
+    follow.observe(runs.take(range(40)))
+    follow.save(path)
+    again = MONITOR.follow_interval(0.8, **asked, resume=path)
+    rows = runs.at(0, grid=MONITOR.grid)
+    for one in (again, follow):
+        one.observe(runs.take(range(40, 80)))
+    assert (again.n, again.misses, again.depth) == (80, follow.misses, follow.depth)
+    said, same = (one.interval(rows.states, rows.behavior) for one in (again, follow))
+    assert np.array_equal(said.lower, same.lower)
+    assert again.depth == sorted(again._scores)[again._sorted.index(again.depth)]
+    with pytest.raises(InputError, match="the saved interval has the window 50, not 20"):
+        MONITOR.follow_interval(0.8, pace=0.1, window=20, resume=path)
+    with pytest.raises(InputError, match="the saved interval is for another level"):
+        MONITOR.follow_interval(0.9, **asked, resume=path)
+    kept = json.loads(path.read_text())
+    for spoilt in ({"scores": [7]}, {"n": -1}, {"delta": None}, {"scores": []}):
+        path.write_text(json.dumps(kept | spoilt))
+        with pytest.raises(ModelFileError, match="its interval is damaged"):
+            MONITOR.follow_interval(0.8, **asked, resume=path)
+
+
 @given(st.lists(st.booleans(), min_size=1, max_size=200), st.floats(0.02, 1))
 def test_the_share_missed_keeps_to_its_bound_whatever_happens(
     extreme: list[bool], pace: float

@@ -161,7 +161,7 @@ def test_a_guard_is_resumed_only_as_it_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda kept: [], "no file that a guard was saved to"),
+        (lambda kept: [], "no file that a guard or an interval was saved to"),
         (lambda kept: {**kept, "format": 2}, "of format 1 is needed, got 2"),
         (lambda kept: {**kept, "bet": {**kept["bet"], "bag": [[70_000], [1]]}}, "damaged: a bag"),
         (lambda kept: {**kept, "bet": {**kept["bet"], "jumpers": [[1, 1, 1, 0]] * 2}}, "sum to 1"),

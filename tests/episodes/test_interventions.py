@@ -62,6 +62,18 @@ def test_a_log_without_interventions_is_read_as_it_is() -> None:
     assert Episodes.from_frame(log({}), intervened="safe").to_frame().equals(plain.to_frame())
 
 
+def test_a_column_called_intervened_is_taken_for_what_it_says() -> None:
+    table = log({1: 2}).rename({"safe": "intervened"})
+    runs = Episodes.from_frame(table)
+    assert runs.ids.tolist() == [0, 2, 3, 4, 5]
+    assert runs.schema.names == ("speed",)
+    for options in ({"intervened": None}, {"features": ["speed", "intervened"]}):
+        whole = Episodes.from_frame(table, **options)
+        assert len(whole) == 6
+        assert whole.schema.names == ("speed", "intervened")
+    assert len(Episodes.from_frame(table, drop=["intervened"])) == 6
+
+
 def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(EpisodesError, match="intervened needs a column of the table, got 'taken'"):
         Episodes.from_frame(log({}), intervened="taken")

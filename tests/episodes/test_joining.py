@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -124,3 +126,9 @@ def test_several_behaviors_are_joined_row_by_row() -> None:
 def test_one_behavior_and_several_are_not_joined() -> None:
     with pytest.raises(EpisodesError, match="episodes with one list of behaviors"):
         Episodes.concat([several(5, 0, 1), several(3, 5, 2).only("gain")])
+
+
+def test_episodes_from_a_file_join_those_from_arrays(tmp_path: Path) -> None:
+    walks(3, seed=1).write(tmp_path / "old.parquet")
+    joined = Episodes.concat([Episodes.read(tmp_path / "old.parquet"), walks(2, seed=2)])
+    assert joined.ids.tolist() == ["run-1-0", "run-1-1", "run-1-2", "run-2-0", "run-2-1"]

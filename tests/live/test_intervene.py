@@ -75,3 +75,41 @@ def test_a_message_takes_a_run_over() -> None:
     both = sessions.answer({"agent": "b", "state": [-2.0, 0.0], "intervene": True})
     assert "taken over at step 0" in both["reason"]
     assert "has no run" in sessions.answer({"agent": "c", "intervene": True})["reason"]
+
+
+def test_every_answer_of_a_run_that_was_taken_over_says_so() -> None:
+    sessions = MONITOR.sessions(GOAL)
+    messages = [
+        {"state": [0.0, 0.0]},
+        {"state": [0.0, 0.0], "intervene": True},
+        {"state": [0.0, 0.0]},
+        {"end": True},
+        {"state": [0.0, 0.0]},
+    ]
+    said = [sessions.answer(one).get("intervened") for one in messages]
+    assert said == [None, True, True, True, None]
+
+
+@pytest.mark.parametrize("rule", [Below(0.5), Low()])
+def test_a_fleet_treats_runs_that_were_taken_over_as_a_watch_does(rule: AlarmRule) -> None:
+    watch = MONITOR.watch(GOAL, alarm=rule)
+    fleet = MONITOR.fleet(GOAL, ["a", "b", "c"], alarm=rule)
+    low, high = [-2.0, 0.0], [2.0, 0.0]
+    for one in (watch.step(low), fleet.step([low] * 3).of(1)):
+        assert one.alarm
+    assert fleet.intervene(["b"]).of(0) == watch.intervene()
+    assert fleet.intervened.tolist() == [False, True, False]
+    fleet.join(["d"])  # its table grows
+    many = fleet.step([high] * 3, 5.0, agents=["a", "b", "c"])
+    assert many.of(1) == watch.step(high, 5.0)
+    assert many.status.tolist() == [Status.OK, Status.ALARM, Status.OK]
+    assert fleet.run_state("b") == watch.run_state
+    other = MONITOR.fleet(GOAL, 1, alarm=rule)
+    other.resume(0, RunState.from_json(fleet.run_state("b").to_json()))
+    assert other.intervened.tolist() == [True]
+    assert fleet.end(0.0, agents=["b"]).of(0) == watch.end(0.0)
+    with pytest.raises(InputError, match="the run of agent 'b' is over; call reset"):
+        fleet.intervene(["a", "b"])
+    assert fleet.intervened.tolist() == [False, True, False, False]
+    fleet.reset(["b"])
+    assert not fleet.intervened.any()

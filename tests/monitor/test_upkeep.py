@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from ontarget import GoalMonitor, Target
-from ontarget.errors import InputError
+from ontarget.errors import InputError, ModelFileError
 from ontarget.models import Marginal
 from ontarget.monitor import Upkeep
 from tests.walks import shifted, walks
@@ -77,3 +80,62 @@ def test_all_runs_are_announced_or_none() -> None:
         upkeep.withdraw("other")
     with pytest.raises(InputError, match="never began"):
         upkeep.observe(walks(1, seed=9))
+
+
+def test_a_watch_made_before_the_alarm_says_that_its_promises_no_longer_hold() -> None:
+    upkeep, worse = Upkeep(MONITOR, episodes_needed=5), shifted(200, 3, -0.3)
+    watch = upkeep.watch(GOAL)
+    upkeep.observe(worse.take([0]))
+    assert watch.regime == "exchangeable"
+    last = next(i for i in range(1, 200) if upkeep.observe(worse.take([i])) == "restart")
+    assert watch.regime == "restart"
+    watch.reset()
+    assert watch.run_state.regime == "restart"
+    assert upkeep.observe(worse.take(range(last + 1, last + 6))) == "exchangeable"
+    assert watch.regime == "restart"  # it is the old monitor's
+    assert upkeep.watch(GOAL).regime == "exchangeable"
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_saved_upkeep_goes_on_where_it_was(tmp_path: Path, announced: bool) -> None:
+    """Saved and loaded after every run, it does the same as one that lives on."""
+    runs = [*map(shifted(45, 3, -0.3).take, ([i] for i in range(45)))]
+    one = again = Upkeep(MONITOR, episodes_needed=12, level="0.9")
+    found = []
+    for part in runs:
+        for upkeep in {id(one): one, id(again): again}.values():
+            if announced:
+                upkeep.begin(part.ids[0].item())
+            upkeep.observe(part)
+        again.save(tmp_path)
+        again = Upkeep.load(tmp_path)
+        kept, lived = (
+            (upkeep.regime, upkeep.missing, upkeep.guard.reading.n, upkeep.guard.reading.evidence)
+            for upkeep in (again, one)
+        )
+        assert kept == lived
+        found.append(one.regime)
+    assert "restart" in found
+    assert one.monitor.sizes == again.monitor.sizes
+    assert again.monitor.sizes["assure"] == 12  # it was recalibrated on the way
+    assert len(list(tmp_path.glob("monitor-*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda kept: [], "no file that an upkeep was saved to"),
+        (lambda kept: {**kept, "format": 9}, "format 1 is needed, got 9"),
+        (lambda kept: {**kept, "guard": {}}, "its upkeep is damaged: 'bet'"),
+        (lambda kept: {**kept, "monitor": "none.ontarget"}, "none.ontarget"),
+        (lambda kept: {**kept, "fresh": 7}, "its upkeep is damaged"),
+    ],
+)
+def test_a_damaged_upkeep_is_refused(tmp_path: Path, spoil, message: str) -> None:
+    Upkeep(MONITOR).save(tmp_path)
+    path = tmp_path / "upkeep.json"
+    path.write_text(json.dumps(spoil(json.loads(path.read_text()))))
+    with pytest.raises(ModelFileError, match=message):
+        Upkeep.load(tmp_path)
+    with pytest.raises(ModelFileError, match="cannot be read: No such file"):
+        Upkeep.load(tmp_path / "elsewhere")

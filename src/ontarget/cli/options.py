@@ -241,8 +241,9 @@ _READING: Final = (
     _reading(
         "intervened",
         str,
-        "Column that is true where somebody acted in the policy's place; such runs are left out, "
-        "or treated as --censored says.",
+        "Column that is true where somebody acted in the policy's place, or none; such runs are "
+        "left out, or treated as --censored says.",
+        show_default="intervened, if there is one",
     ),
     _reading(
         "cutoff", str, "For horizon: column with the number of steps at which a run is cut off."
@@ -279,7 +280,7 @@ def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = [part.strip() for part in found[name].split(",")]
     if "behavior" in found:
         found["behavior"] = _judged(found["behavior"])
-    for name in ("step", "reward", "group", "truncated", "terminated"):
+    for name in ("step", "reward", "group", "truncated", "terminated", "intervened"):
         if name in found and found[name].lower() == "none":
             found[name] = None
     return found

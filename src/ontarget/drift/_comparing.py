@@ -151,7 +151,8 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     They then come by lot, keyed on their ids: a file that is sorted by result must not look like a
     change.
     """
-    by_lot = np.argsort(keyed_hash(new.keys, seed, "drift order"), kind="stable")
+    lots = keyed_hash(new.keys, seed, "drift order")
+    by_lot = np.argsort(lots, kind="stable")
     if order is None:
         return by_lot, (
             "unknown, so the runs were taken by lot and nothing is said about when; pass a column "
@@ -174,7 +175,7 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
             f"it sorts the runs by their outcome (rank correlation {alike:.2f}), so it was not "
             "taken for time, and the runs were taken by lot"
         )
-    return np.argsort(places, kind="stable"), ""
+    return np.lexsort((lots, places)), ""  # a day's runs by lot, however the file sorts them
 
 
 def _rank_correlation(one: AnyArray, other: AnyArray) -> float:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ontarget._keyed import keyed_hash, keyed_uniform
-from ontarget._typing import ArrayLike, FloatArray, KeyArray
+from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.drift._bag import Bag
@@ -17,6 +17,7 @@ from ontarget.drift._bag import Bag
 __all__ = ["DriftBet", "DriftReading", "HarmBet"]
 
 _JUMP = 0.01
+_DRAWN = 256  # NumPy takes as long for this many draws as for one
 
 
 class DriftReading(NamedTuple):
@@ -92,32 +93,30 @@ class _Bet:
         self._log_limit = -math.log(missed)
         self._jumpers = [_Jumper(slopes) for slopes in self.slopes]
         self._n = 0
+        self._draws: list[float] = []
         self._alarm = False
-
-    def observe(self, score: float) -> DriftReading:
-        """The evidence after one more finished episode; pass them in the order they started."""
-        return self._observe(score, float(self._ties(1)[0]))
 
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
         """The evidence after each of several episodes; one row holds what was noted of one."""
-        rows = np.asarray(noted, dtype=np.float64)
-        scores, ties = self._scores(rows), self._ties(len(rows))
-        pairs = zip(scores.tolist(), ties.tolist(), strict=True)
-        return [self._observe(score, tie) for score, tie in pairs]
+        scores = self._scores(np.asarray(noted, dtype=np.float64))
+        return [self.observe(score) for score in scores.tolist()]
 
-    def _ties(self, n: int) -> FloatArray:
-        """Draws for the next n episodes.
+    def _tie(self) -> float:
+        """The draw of the next episode; many are drawn at a time.
 
         Keyed on a running count: a repeated id would repeat a draw, and look like drift (M10).
         """
-        return keyed_uniform(self._counts(n), self._seed, "drift")
+        place = self._n % _DRAWN
+        if not (place and self._draws):
+            first = self._n - place
+            keys = np.arange(first, first + _DRAWN, dtype=np.uint64)
+            self._draws = keyed_uniform(keys, self._seed, "drift").tolist()
+        return self._draws[place]
 
-    def _counts(self, n: int) -> KeyArray:
-        return np.arange(self._n, self._n + n, dtype=np.uint64)
-
-    def _observe(self, score: float, tie: float) -> DriftReading:
+    def observe(self, score: float) -> DriftReading:
+        """The evidence after one more finished episode; pass them in the order they started."""
         place = self._bag.place(score)
-        p = (place.below + tie * (place.same + 1)) / (place.total + 1)
+        p = (place.below + self._tie() * (place.same + 1)) / (place.total + 1)
         self._bag.add(score)  # a bag that does not grow raises false alarms (M10)
         self._n += 1
         logs = [jumper.bet(one) for jumper, one in zip(self._jumpers, self._bets(p), strict=True)]
@@ -150,6 +149,7 @@ class _Bet:
         for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
             jumper.restore(own)
         self._bag, self._n, self._alarm = bag, int(kept["n"]), bool(kept["alarm"])
+        self._draws = []
 
 
 class DriftBet(_Bet):
@@ -178,7 +178,8 @@ class DriftBet(_Bet):
         return self.observe_noted([[left, right]])[0]
 
     def _scores(self, noted: FloatArray) -> FloatArray:
-        keys = keyed_hash(self._counts(len(noted)), self._seed, "drift rank")
+        counts = np.arange(self._n, self._n + len(noted), dtype=np.uint64)
+        keys = keyed_hash(counts, self._seed, "drift rank")
         return draw_ranks(noted[:, 0], noted[:, 1], keys, seed=self._seed, step=self._t)
 
     def _bets(self, p: float) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left, insort
 from collections import deque
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -16,6 +17,7 @@ from ontarget._typing import FloatArray
 from ontarget._whole_file import write_whole
 from ontarget.conformal._levels import Level, exact_level, exact_rate
 from ontarget.conformal.results import Interval
+from ontarget.drift._kept import KeptFor, damage_named, read_kept, write_kept
 from ontarget.drift.guard import NotedStep, check_guarded
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, InputError, ModelFileError
@@ -149,7 +151,8 @@ class FollowingInterval:
     An outcome outside its interval widens the next ones, one inside narrows them a little:
     δ ← δ + pace · (missed share asked for − missed). So the share of outcomes that are missed comes
     to what was asked for, whatever the process does: in the long run, and for no one run. The
-    widths come from the last runs, at first from the assure episodes.
+    widths come from the last runs, at first from the assure episodes. `save` writes where it stands
+    to a small file, from which ``monitor.follow_interval(…, resume=path)`` goes on.
 
     Parameters
     ----------
@@ -163,7 +166,11 @@ class FollowingInterval:
         How far one miss moves the level.
     window
         From how many of the last runs the widths come.
+    resume
+        A file that `save` wrote, to go on from there.
     """
+
+    regime: ClassVar[str] = "follow"
 
     def __init__(
         self,
@@ -174,6 +181,7 @@ class FollowingInterval:
         group: int = 0,
         pace: float = 0.02,
         window: int = 200,
+        resume: str | Path | None = None,
     ) -> None:
         check_guarded(fitted, t, group)
         self._noted = NotedStep(fitted, t, group)
@@ -182,9 +190,18 @@ class FollowingInterval:
         ranks = fitted.at(t, group).ranks.values
         most = whole_number("window", window, least=1)
         some = np.unique(np.linspace(0, ranks.size - 1, min(most, ranks.size)).round())
-        self._scores = deque(np.abs(0.5 - ranks[some.astype(np.intp)]).tolist(), maxlen=most)
+        self._about = KeptFor.of("interval", fitted, t, level, group)
+        self._window = most
+        self._take(np.abs(0.5 - ranks[some.astype(np.intp)]).tolist())
         self.n = 0
         self.misses = 0
+        if resume is not None:
+            self._resume(resume)
+
+    def _take(self, scores: list[float]) -> None:
+        """Let the widths come from these scores, the oldest first."""
+        self._scores = deque(scores)
+        self._sorted = sorted(scores)
 
     @property
     def share(self) -> float:
@@ -207,9 +224,9 @@ class FollowingInterval:
         """
         if not 0.0 < self._delta < 1.0:
             return math.inf if self._delta <= 0.0 else -1.0
-        n = len(self._scores)
+        n = len(self._sorted)
         k = math.ceil((1.0 - self._delta) * (n + 1))
-        return math.inf if k > n else sorted(self._scores)[k - 1]
+        return math.inf if k > n else self._sorted[k - 1]
 
     def interval(self, states: FloatArray, behavior: FloatArray) -> Interval:
         """One interval per run at the step, at the level that stands now."""
@@ -236,8 +253,41 @@ class FollowingInterval:
                 self.n += 1
                 self.misses += missed
                 self._delta += self._pace * (self._missed - missed)
-                self._scores.append(abs(0.5 - (left + right) / 2.0))
+                self._note(abs(0.5 - (left + right) / 2.0))
         return self.share
+
+    def _note(self, score: float) -> None:
+        """Let one more run count for the widths, and no longer the oldest of a full window."""
+        if len(self._scores) == self._window:
+            del self._sorted[bisect_left(self._sorted, self._scores.popleft())]
+        self._scores.append(score)
+        insort(self._sorted, score)
+
+    def save(self, path: str | Path) -> None:
+        """Write where it stands to a small JSON file; it appears whole or not at all."""
+        state = {name: getattr(self, f"_{name}") for name in ("delta", "pace", "window")}
+        scores = list(self._scores)
+        write_kept(
+            path, self._about, {**state, "scores": scores, "n": self.n, "misses": self.misses}
+        )
+
+    def _resume(self, path: str | Path) -> None:
+        """Go on from where the file that `save` wrote leaves off; all is checked."""
+        kept = read_kept(path, self._about)
+        for name in ("pace", "window"):
+            if kept.get(name) != getattr(self, f"_{name}"):
+                raise InputError(
+                    f"{path}: the saved interval has the {name} {kept.get(name)!r}, not "
+                    f"{getattr(self, f'_{name}')!r}; ask for it as it was first asked for"
+                )
+        with damage_named(path, self._about.noun):
+            scores = [float(one) for one in kept["scores"]]
+            delta, n, misses = float(kept["delta"]), int(kept["n"]), int(kept["misses"])
+            sound = math.isfinite(delta) and all(0.0 <= one <= 0.5 for one in scores)
+            if not (sound and 0 < len(scores) <= self._window and 0 <= misses <= n):
+                raise ValueError(f"{misses} misses in {n} runs, {len(scores)} scores")
+            self._take(scores)
+            self._delta, self.n, self.misses = delta, n, misses
 
 
 def _checked_pace(pace: float) -> float:

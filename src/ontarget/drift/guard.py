@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from hashlib import blake2b
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ontarget._whole_file import write_whole
 from ontarget.conformal._levels import Level
+from ontarget.drift._kept import KeptFor, check_ids, damage_named, read_kept, write_kept
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes
 from ontarget.errors import (
@@ -22,7 +21,6 @@ from ontarget.errors import (
     FewEpisodesError,
     GroupError,
     InputError,
-    ModelFileError,
 )
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
@@ -30,37 +28,13 @@ from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import Calibrated
 from ontarget.target import Target
 
-__all__ = [
-    "DriftGuard",
-    "GuardedOn",
-    "NotedStep",
-    "check_guarded",
-    "guard_of",
-    "harm_guard_of",
-]
+__all__ = ["DriftGuard", "NotedStep", "check_guarded", "guard_of", "harm_guard_of"]
 
 # What is noted of each episode that reaches the guarded step with a good reading, by id.
 Noted: TypeAlias = Callable[[Episodes], dict[object, tuple[float, ...]]]
 
-GUARD_FORMAT: Final = 1
 # An id is known again for so many later episodes; memory stays the same however long it watches.
 _REMEMBERED = 100_000
-
-
-@dataclass(frozen=True)
-class GuardedOn:
-    """What a guard is about; a stored guard goes on only where all of it is the same.
-
-    ``monitor`` is a hash of what the guard compares with, ``target`` is empty unless the guard is
-    about one target.
-    """
-
-    kind: str
-    monitor: str
-    t: int
-    level: str
-    group: str
-    target: str = ""
 
 
 class DriftGuard:
@@ -91,11 +65,12 @@ class DriftGuard:
     1
     """
 
-    def __init__(self, bet: DriftBet | HarmBet, noted: Noted, about: GuardedOn) -> None:
+    def __init__(self, bet: DriftBet | HarmBet, noted: Noted, about: KeptFor) -> None:
         self._bet = bet
         self._noted = noted
         self._about = about
-        self._seen: dict[object, None] = {}  # begun, observed or withdrawn, the oldest first
+        # Begun, observed or withdrawn, the oldest first; a plain dict is slow to lose its first.
+        self._seen: OrderedDict[object, None] = OrderedDict()
         self._order: dict[object, None] = {}  # announced and not yet counted, by start
         self._announced = False
         self._held: dict[object, tuple[float, ...] | None] = {}
@@ -174,16 +149,19 @@ class DriftGuard:
     def _remember(self, episode_id: object) -> None:
         self._seen[episode_id] = None
         if len(self._seen) > _REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+            self._seen.popitem(last=False)
 
     def save(self, path: str | Path) -> None:
         """Write the guard to a small JSON file; it appears whole or not at all.
 
         Ids need to be texts or whole numbers.
         """
-        kept = {
-            "format": GUARD_FORMAT,
-            "about": asdict(self._about),
+        write_kept(path, self._about, self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """All that changes from episode to episode, as plain values."""
+        check_ids(self._seen, self._about.noun)
+        return {
             "bet": self._bet.to_json(),
             "reading": [None if one != one else one for one in self.reading],
             "announced": self._announced,
@@ -191,48 +169,27 @@ class DriftGuard:
             "order": list(self._order),
             "held": [[name, values] for name, values in self._held.items()],
         }
-        strange = [one for one in self._seen if not isinstance(one, str | int)]
-        if strange:
-            raise InputError(
-                f"a guard is saved with ids that are texts or whole numbers, got {strange[0]!r}; "
-                "name the episodes by texts"
-            )
-        write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `to_json` gave; an error of a plain kind if it is not that."""
+        self._bet.restore(kept["bet"])
+        n, p, evidence, alarm = kept["reading"]
+        self.reading = DriftReading(
+            int(n), math.nan if p is None else float(p), float(evidence), bool(alarm)
+        )
+        self._announced = bool(kept["announced"])
+        self._seen = OrderedDict.fromkeys(kept["seen"])
+        self._order = dict.fromkeys(kept["order"])
+        self._held = {
+            name: None if values is None else tuple(map(float, values))
+            for name, values in kept["held"]
+        }
 
     def _resume(self, path: str | Path) -> DriftGuard:
         """The guard itself, from where the file that `save` wrote leaves off; all is checked."""
-        try:
-            kept: dict[str, Any] = json.loads(Path(path).read_bytes())
-            version, about = kept["format"], dict(kept["about"])
-        except OSError as error:
-            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
-        except (KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path}: it is no file that a guard was saved to") from error
-        if version != GUARD_FORMAT:
-            raise ModelFileError(
-                f"{path}: a guard of format {GUARD_FORMAT} is needed, got {version!r}; start a new "
-                "one"
-            )
-        for name, own in asdict(self._about).items():
-            if about.get(name) != own:
-                raise InputError(
-                    f"{path}: the saved guard is for another {name}, {about.get(name)!r}, not "
-                    f"{own!r}; ask for the guard as it was first asked for, of the same model file"
-                )
-        try:
-            self._bet.restore(kept["bet"])
-            n, p, evidence, alarm = kept["reading"]
-            self.reading = DriftReading(
-                int(n), math.nan if p is None else float(p), float(evidence), bool(alarm)
-            )
-            self._announced = bool(kept["announced"])
-            self._seen, self._order = dict.fromkeys(kept["seen"]), dict.fromkeys(kept["order"])
-            self._held = {
-                name: None if values is None else tuple(map(float, values))
-                for name, values in kept["held"]
-            }
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path}: its guard is damaged: {error}") from error
+        kept = read_kept(path, self._about)
+        with damage_named(path, self._about.noun):
+            self.restore(kept)
         return self
 
 
@@ -279,8 +236,9 @@ def guard_of(
     check_guarded(fitted, t, group)
     ranks = fitted.at(t, group).ranks
     bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
-    about = GuardedOn("drift", _digest(fitted), t, str(level), _name(fitted, group))
-    guard = DriftGuard(bet, NotedStep(fitted, t, group), about)
+    guard = DriftGuard(
+        bet, NotedStep(fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
+    )
     return guard if resume is None else guard._resume(resume)
 
 
@@ -300,8 +258,7 @@ def harm_guard_of(
     assert fitted.observed is not None  # there are ranks at the step
     own = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == group)
     bet = HarmBet([one for (one,) in noted(own).values()], seed=fitted.trained.seed, level=level)
-    name = _name(fitted, group)
-    about = GuardedOn("harm", _digest(fitted), t, str(level), name, str(target))
+    about = replace(KeptFor.of("harm", fitted, t, level, group), target=str(target))
     guard = DriftGuard(bet, noted, about)
     return guard if resume is None else guard._resume(resume)
 
@@ -321,14 +278,3 @@ def check_guarded(fitted: Fitted, t: int, group: int) -> None:
             f"a drift guard needs assure episodes that reach step {t}, and this monitor has none; "
             "fit with a split that has some"
         )
-
-
-def _digest(fitted: Fitted) -> str:
-    """A hash of what guards compare with."""
-    parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
-    text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
-    return blake2b(text, digest_size=16).hexdigest()
-
-
-def _name(fitted: Fitted, group: int) -> str:
-    return "" if fitted.groups is None else str(fitted.groups[group])

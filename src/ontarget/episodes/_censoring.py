@@ -12,10 +12,36 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes._store import Store
 from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
 
-__all__ = ["CENSORED", "Censored", "chosen_by_lot", "needs", "run_products", "settle_censored"]
+__all__ = [
+    "CENSORED",
+    "Censored",
+    "all_taken_over",
+    "chosen_by_lot",
+    "needs",
+    "run_products",
+    "settle_censored",
+    "some_left_out",
+]
 
 Censored: TypeAlias = Literal["refuse", "drop", "worst-case", "weights", "horizon"]
 CENSORED: Final = get_args(Censored)
+
+
+def all_taken_over(n: int, column: str = "") -> str:
+    """Why nothing is left of runs that somebody took over."""
+    where = f" (column {column!r})" if column else ""
+    return (
+        f"somebody took over all {n:,} runs{where}, so none is left; record runs that are left "
+        "alone"
+    )
+
+
+def some_left_out(n: int, whole: int) -> str:
+    """What to say where n of the runs were taken over, and left out."""
+    return (
+        f"somebody took over {n:,} of {whole:,} runs, which are left out, so the others are a "
+        "selection: the option censored has ways to make up for it"
+    )
 
 
 def needs(censored: Censored, given: bool, *arguments: Argument) -> None:

@@ -125,7 +125,7 @@ def _signals(store: Store) -> list[str]:
 
 def _check_ids(stores: Sequence[Store]) -> None:
     """Refuse an id that stands for two episodes."""
-    kinds = {"text" if store.ids.dtype.kind in "OUS" else "number" for store in stores}
+    kinds = {"text" if store.ids.dtype.kind in "OUST" else "number" for store in stores}
     if len(kinds) > 1:
         raise EpisodesError(
             "concat needs ids of one kind, got numbers and texts; record all of them with "

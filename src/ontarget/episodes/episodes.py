@@ -202,8 +202,9 @@ class Episodes(Recorded):
         stop_probability, cutoff
             The names of the columns with what `from_arrays` takes by these names.
         intervened
-            The name of a column that is true where somebody acted in the policy's place. By default
-            such runs are left out, so the others are a selection, and `remarks` says so. With
+            The name of a column that is true where somebody acted in the policy's place; None for
+            no column. By default it is a column of that very name, if there is one. Such runs are
+            left out, so the others are a selection, and `remarks` says so. With
             ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off where that
             began (M24).
         target

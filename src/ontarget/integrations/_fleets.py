@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Unpack
 
 import numpy as np
@@ -116,6 +117,15 @@ class FleetRuns:
         if going.any():
             self._look(going, states, rewards[going])
         self._over |= moved & (terminated | truncated)
+
+    def intervene(self, slots: Iterable[int]) -> None:
+        """Mark the runs in these slots as taken over; see `Watch.intervene`."""
+        which = np.array(sorted(slots), dtype=np.intp)
+        mask = np.zeros_like(self._over)
+        mask[which] = True
+        found = self._fleet.intervene(which.tolist())
+        if not self._too_short:
+            self._note(mask, found)
 
     def _look(self, mask: BoolArray, states: FloatArray, rewards: FloatArray | float) -> None:
         found = self._fleet.step(states[mask], rewards, agents=np.flatnonzero(mask))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,10 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.episodes import Episodes
-from ontarget.episodes._censoring import Censored
+from ontarget.episodes._censoring import Censored, all_taken_over, some_left_out
 from ontarget.episodes._judged import JudgedBy, reading_of
 from ontarget.episodes._observations import ObservationLayout
-from ontarget.errors import EpisodesError, InputError
+from ontarget.errors import CensoredError, EpisodesError, InputError
 
 __all__ = ["Recorder", "signals_in"]
 
@@ -28,6 +29,7 @@ class _Finished(NamedTuple):
     values: FloatArray | None
     signals: dict[str, FloatArray]
     truncated: bool
+    intervened: bool
 
 
 class _Run:
@@ -40,6 +42,7 @@ class _Run:
         self.rewards: list[float] = []
         self.values: list[float] = []
         self.signals: dict[str, list[float]] = {}
+        self.intervened = False
 
 
 class Recorder:
@@ -117,10 +120,21 @@ class Recorder:
             run.signals.setdefault(name, []).append(one)
         run.now = row
         complete = len(run.states) == self.horizon
-        if terminated or truncated or complete:
-            self._close(slot, truncated=not terminated)
+        if terminated or truncated or complete or run.intervened:
+            self._close(slot, truncated=run.intervened or not terminated)
             return True
         return False
+
+    def intervene(self, slot: int) -> None:
+        """Let the slot's run end here, because somebody takes it over; nothing if none goes on.
+
+        One that was taken over at once keeps its first step, so that it counts as stopped.
+        """
+        run = self._runs[slot]
+        if run is not None:
+            run.intervened = True
+            if run.states:
+                self._close(slot, truncated=True)
 
     def in_progress(self, slot: int) -> bool:
         """Whether a run is going on in this slot."""
@@ -136,7 +150,8 @@ class Recorder:
         """The finished runs, in the order in which they began."""
         if not self._finished:
             raise EpisodesError("no run is over yet; play at least one to its end")
-        runs = sorted(self._finished, key=lambda run: run.number)
+        runs, note = _left_alone(self._finished, censored)
+        runs.sort(key=lambda run: run.number)
         rewards: Any = [run.rewards for run in runs]
         told = not isinstance(behavior, Mapping) and reading_of(behavior).behavior.told
         values = [run.values for run in runs if run.values is not None]
@@ -148,7 +163,7 @@ class Recorder:
         if runs[0].signals:
             named = {name: [run.signals[name] for run in runs] for name in runs[0].signals}
             rewards = {"reward": rewards, **named}
-        return Episodes.from_arrays(
+        found = Episodes.from_arrays(
             [run.states for run in runs],
             rewards,
             ids=[f"{label}{run.number}" if label else run.number for run in runs],
@@ -160,6 +175,7 @@ class Recorder:
             categorical=self._categorical,
             censored=censored,
         )
+        return Episodes(replace(found._store, remarks=(note,))) if note else found
 
     def _close(self, slot: int, *, truncated: bool) -> None:
         run, self._runs[slot] = self._runs[slot], None
@@ -175,8 +191,19 @@ class Recorder:
                 values=values,
                 signals={name: np.array(own) for name, own in run.signals.items()},
                 truncated=truncated,
+                intervened=run.intervened,
             )
         )
+
+
+def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Finished], str]:
+    """The runs without those that were taken over, unless they count as cut off; what to say."""
+    n, kept = len(runs), [run for run in runs if not run.intervened]
+    if censored != "refuse" or len(kept) == n:
+        return list(runs), ""
+    if not kept:
+        raise CensoredError(all_taken_over(n))
+    return kept, some_left_out(n - len(kept), n)
 
 
 def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:

@@ -23,6 +23,7 @@ from ontarget.integrations._horizons import (
     warn_of_limit,
 )
 from ontarget.integrations._observations import layout_of
+from ontarget.integrations._takeovers import tell_inside
 from ontarget.integrations.recording import BehaviorValue
 from ontarget.live._reasons import OVER
 from ontarget.live.goals.watch import GoalWatch
@@ -69,7 +70,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         signals are taken from the ``info`` of each step.
     on_alarm
         A function that is called with the outlook and this environment when an alarm is raised;
-        then not again until the alarm has cleared.
+        then not again until the alarm has cleared. It may call `intervene`.
     behavior_value
         For a monitor whose behavior is not computed from rewards: a function that gives its value
         after each step, from the observation and ``info``.
@@ -182,6 +183,16 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._over = self._over or bool(terminated) or bool(truncated)
         return observation, reward, terminated, truncated, self._told(info, outlook)
 
+    def intervene(self) -> Outlook:
+        """The outlook after somebody took the run over: an operator, or a safe policy.
+
+        What that means is said at `Watch.intervene`. A recorder inside this wrapper is told, too,
+        and so is the service of ``client``, at the next step.
+        """
+        found = self.watch.intervene()
+        tell_inside(self.env)
+        return found
+
     def _brought(self, reward: float, info: dict[str, Any]) -> Any:
         """The reward, with the signals that several behaviors read."""
         if self._signals is None:
@@ -206,6 +217,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._client is None:
             return
         more: dict[str, Any] = {} if behavior is None else {"behavior": behavior}
+        if self.watch.intervened_at is not None:
+            more["intervened"] = True
         agent, run, t = self._agent, self._run, self._t
         if state is None:
             self._client.end(agent, run, t, reward, **more)
@@ -218,6 +231,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._alarmed = outlook.alarm
         if raised and self._on_alarm is not None:
             self._on_alarm(outlook, self)
+            if self.watch.intervened_at is not None:
+                outlook = self.watch.peek()
         return {**info, self._key: outlook}
 
 

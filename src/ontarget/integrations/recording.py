@@ -17,6 +17,7 @@ from ontarget.errors import InputError
 from ontarget.integrations._horizons import time_limit, warn_of_no_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations._recorder import Recorder, signals_in
+from ontarget.integrations._takeovers import tell_inside
 from ontarget.integrations.policies import Actor, actor_of
 
 require("gymnasium", extra="gym")
@@ -116,6 +117,15 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             )
         return observation, reward, terminated, truncated, info
 
+    def intervene(self) -> None:
+        """Say that somebody takes the run over now, so that it is recorded up to here.
+
+        Such runs are left out of `episodes`, or count as cut off: see there. Wrappers inside this
+        one are told, too.
+        """
+        self._recorder.intervene(0)
+        tell_inside(self.env)
+
     @property
     def recording(self) -> bool:
         """Whether a run is being recorded."""
@@ -129,6 +139,9 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         label: str = "",
     ) -> Episodes:
         """The runs so far, in the order in which they began.
+
+        Runs that somebody took over are left out, and `Episodes.remarks` says so: the others are a
+        selection. With ``censored="worst-case"`` or ``"drop"`` they count as cut off.
 
         Parameters
         ----------

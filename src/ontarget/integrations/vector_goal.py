@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, Unpack
 
 import numpy as np
@@ -14,6 +14,7 @@ from ontarget.integrations._features import MonitorView
 from ontarget.integrations._fleets import FleetOptions, FleetRuns
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
+from ontarget.integrations._takeovers import tell_inside
 from ontarget.live.outlook import Outlook
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
@@ -47,7 +48,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         The outcomes that every run should end in.
     on_alarm
         A function that is called with the outlook, this vector and the environment's number when an
-        alarm is raised.
+        alarm is raised. It may call `intervene`.
     key
         The key of the outlooks in ``infos``.
     **fleet
@@ -129,6 +130,15 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         self._tell_alarms()
         told[self._key] = self._runs.outlook
         return observations, rewards, terminated, truncated, told
+
+    def intervene(self, environments: Iterable[int]) -> None:
+        """Say that somebody takes over the runs of these environments, by their numbers.
+
+        What that means is said at `Watch.intervene`. Recorders inside this wrapper are told, too.
+        """
+        chosen = list(environments)
+        self._runs.intervene(chosen)
+        tell_inside(self.env, chosen)
 
     def _states(self, observations: Any) -> FloatArray:
         return self._view.rows(observations, self.num_envs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ontarget.integrations._autoreset import Autoreset
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations._recorder import Recorder
+from ontarget.integrations._takeovers import tell_inside
 from ontarget.integrations.policies import Actor
 
 require("gymnasium", extra="gym")
@@ -101,6 +102,13 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
             )
         self._begin(rows.began, states)
         return observations, rewards, terminated, truncated, infos
+
+    def intervene(self, environments: Iterable[int]) -> None:
+        """Say that somebody takes over the runs of these environments; see `RecordEpisodes`."""
+        chosen = list(environments)
+        for i in chosen:
+            self._recorder.intervene(i)
+        tell_inside(self.env, chosen)
 
     @property
     def complete(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
-from ontarget._typing import ArrayLike, FloatArray, IndexArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, SPREAD_HIGH, SPREAD_LOW, P
 from ontarget.live import _run_kernel as k
@@ -20,10 +20,12 @@ from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState
-from ontarget.live.watch import judge_own, words_of_run
+from ontarget.live.watch import judge_own, said_of_taken, words_of_run
 from ontarget.target import Target
 
 __all__ = ["FleetWatch"]
+
+_T = TypeVar("_T")
 
 
 class FleetWatch:
@@ -95,6 +97,12 @@ class FleetWatch:
         found: IndexArray = self._table.whole[self._which(None), k.T]
         return found
 
+    @property
+    def intervened(self) -> BoolArray:
+        """Which of the agents' runs somebody took over."""
+        taken = self._table.taken
+        return np.array([row in taken for row in self._rows.values()], dtype=np.bool_)
+
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
         """New agents, each at the beginning of a run."""
         names = list(agents)
@@ -162,11 +170,13 @@ class FleetWatch:
                     self._table.texts[int(rows[i])] = text
             looking = np.flatnonzero(became == k.LOOK)
             if looking.size:
-                at = rows[looking]
-                self._contract.look_at_many(self._table, at, X[looking], ends[looking])
+                at, table = rows[looking], self._table
+                held = table.held(at.tolist()) if table.taken else []
+                self._contract.look_at_many(table, at, X[looking], ends[looking])
                 if self._contract.own_rule:
                     for row in at.tolist():
-                        judge_own(self._contract, self._table, row)
+                        judge_own(self._contract, table, row)
+                table.hold(held)
             return self._outlooks(rows)
 
     def end(
@@ -183,6 +193,22 @@ class FleetWatch:
             news[:, k.ENDING] = 1.0
             nothing = np.empty((rows.size, self._contract.question.values.size))
             self._advance(rows, news, self._readings[rows], nothing)
+            return self._outlooks(rows)
+
+    def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
+        """The outlooks of these agents after somebody took their runs over; see `Watch.intervene`.
+
+        None of them is marked if any one's run is over.
+        """
+        names = list(agents)
+        with self._turn:
+            rows = self._which(names)
+            over = np.flatnonzero(self._table.whole[rows, k.ENDED])
+            if over.size:
+                raise InputError(
+                    f"the run of agent {names[over[0]]!r} is over; call reset to begin the next"
+                )
+            self._table.take_over(rows)
             return self._outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
@@ -287,18 +313,16 @@ class FleetWatch:
         return became
 
     def _outlooks(self, rows: IndexArray) -> Outlooks:
-        contract, texts = self._contract, self._table.texts
-        whole, real = self._table.whole[rows], self._table.real[rows]
-        said = (
-            {i: texts[row] for i, row in enumerate(rows.tolist()) if row in texts} if texts else {}
-        )
+        contract, table = self._contract, self._table
+        whole, real = table.whole[rows], table.real[rows]
+        said, taken = _of_rows(table.texts, rows), _of_rows(table.taken, rows)
 
         def words(run: int) -> str:
-            if not whole[run, k.CODE]:
-                return ""
-            return words_of_run(
-                contract, whole[run].tolist(), real[run].tolist(), said.get(run, "")
-            )
+            own = whole[run].tolist()
+            reason = ""
+            if own[k.CODE]:
+                reason = words_of_run(contract, own, real[run].tolist(), said.get(run, ""))
+            return said_of_taken(reason, taken[run], own[k.STATUS]) if run in taken else reason
 
         return Outlooks(
             t=whole[:, k.LAST_T],
@@ -347,7 +371,7 @@ class FleetWatch:
         more = max(more, n)  # at least twice the room, so that joining one by one costs little
         table = self._contract.table(n + more)
         table.whole[:n], table.real[:n], table.memory[:n] = old.whole, old.real, old.memory
-        table.behaviors[:n], table.texts = old.behaviors, old.texts
+        table.behaviors[:n], table.texts, table.taken = old.behaviors, old.texts, old.taken
         self._table = table
         self._readings = np.concatenate([self._readings, np.zeros((more, self._readings.shape[1]))])
         self._free = [*range(n + more - 1, n - 1, -1), *self._free]
@@ -361,6 +385,13 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
     if array.shape not in ((), (n,)):
         raise InputError(f"{what} need one number or one for each of {n} agents, got {array.shape}")
     return np.broadcast_to(array, (n,))
+
+
+def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
+    """What is kept of some of these rows, by their place among them."""
+    if not kept:
+        return {}
+    return {i: kept[row] for i, row in enumerate(rows.tolist()) if row in kept}
 
 
 def _by_value(times: IndexArray) -> Iterator[tuple[int, IndexArray]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -126,7 +126,7 @@ class RunTable:
         The shape of what each remembers of earlier steps.
     """
 
-    __slots__ = ("_initial", "_start", "behaviors", "memory", "real", "texts", "whole")
+    __slots__ = ("_initial", "_start", "behaviors", "memory", "real", "taken", "texts", "whole")
 
     def __init__(self, behavior: Behavior, n: int, memory: tuple[int, int] = (0, 0)) -> None:
         self._start, self._initial = behavior.start(), float(behavior.initial)
@@ -136,6 +136,7 @@ class RunTable:
         self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
         self.texts: dict[int, str] = {}
         self.memory: FloatArray = np.zeros((n, *memory))
+        self.taken: dict[int, int] = {}  # the step at which somebody took a run over
         self.begin(slice(None))
 
     def begin(self, rows: Any) -> None:
@@ -152,6 +153,7 @@ class RunTable:
         self.memory[rows, :-2], self.memory[rows, -2:] = math.nan, 0.0
         for row in range(len(self.whole))[rows] if isinstance(rows, slice) else rows:
             self.texts.pop(int(row), None)
+            self.taken.pop(int(row), None)
             if self.behaviors:
                 self.behaviors[row] = self._start
 
@@ -186,6 +188,7 @@ class RunTable:
                 text=self.texts.get(row, ""),
                 weight=numbers[k.WEIGHT],
                 history=tuple(map(tuple, past[i])),
+                intervened_at=self.taken.get(row),
             )
             for i, (row, counts, numbers) in enumerate(zip(rows.tolist(), whole, real, strict=True))
         ]
@@ -208,10 +211,26 @@ class RunTable:
             self.memory[row, place] = [_float(value) for value in seen]
         if self.behaviors:
             self.behaviors[row] = _tuples(_unplain(state.behavior))
+        self.texts.pop(row, None)
+        self.taken.pop(row, None)
         if state.text:
             self.texts[row] = state.text
-        else:
-            self.texts.pop(row, None)
+        if state.intervened_at is not None:
+            self.taken[row] = state.intervened_at
+
+    def take_over(self, rows: IndexArray) -> None:
+        """Note that somebody takes these runs over now, unless somebody did before."""
+        for row, t in zip(rows.tolist(), self.whole[rows, k.LAST_T].tolist(), strict=True):
+            self.taken.setdefault(row, t)
+
+    def held(self, rows: Iterable[int]) -> list[int]:
+        """Those of the rows that were taken over in alarm, so that their alarm is to stay on."""
+        return [row for row in rows if row in self.taken and self.whole[row, k.ALARMED]]
+
+    def hold(self, rows: list[int]) -> None:
+        """Let these runs be in alarm, whatever p does."""
+        for row in rows:
+            self.whole[row, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
 
 
 def numbers_or_none(values: FloatArray) -> list[list[Any]]:

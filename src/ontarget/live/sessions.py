@@ -105,7 +105,7 @@ class Sessions:
 
     def intervene(self, agent: Hashable) -> Outlook:
         """An agent's outlook after somebody took its run over; see `Watch.intervene`."""
-        return self._single(agent, "marked as taken over").intervene()
+        return self._known(agent).intervene()
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
@@ -128,11 +128,12 @@ class Sessions:
         A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
         or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
         When the run is over it has ``"end": true`` instead of a state. ``"intervene": true``, with
-        a state or alone, says that somebody takes the run over. The answer has the agent and the
-        fields of its `Outlook`, with null where a number is unknown. docs/live-protocol.md
-        describes every field.
+        a state or alone, says that somebody takes the run over; from then on answers have
+        ``"intervened": true``. The answer has the agent and the fields of its `Outlook`, with null
+        where a number is unknown. docs/live-protocol.md describes every field.
         """
         agent = str(message.get("agent", ""))
+        before = self._watches.get(agent)  # it is forgotten when its run ends
         try:
             outlook = self._outlook(agent, message)
         except OntargetError as error:
@@ -141,8 +142,11 @@ class Sessions:
             status = Status.ALARM if stands else Status.UNKNOWN
             return {"agent": agent, "status": status.name, "reason": str(error)}
         closed = bool(message.get("end")) or outlook.status is Status.DONE
-        parts = self._parts(agent)
-        return {"agent": agent, **_json(outlook), **parts, **({"end": True} if closed else {})}
+        watched = self._watches.get(agent, before)
+        taken = watched is not None and watched[0].intervened_at is not None
+        marks = {"intervened": taken, "end": closed}
+        true = {name: True for name, one in marks.items() if one}
+        return {"agent": agent, **_json(outlook), **self._parts(agent), **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
         """P of each behavior by itself, where a run is held to a goal over several."""

@@ -34,7 +34,7 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
 from ontarget.target import Target
 
-__all__ = ["OnBad", "Watch", "judge_own", "outlook_of", "words_of_run"]
+__all__ = ["OnBad", "Watch", "judge_own", "outlook_of", "said_of_taken", "words_of_run"]
 
 OnBad = Literal["unknown", "raise"]
 _NAN = math.nan
@@ -54,6 +54,7 @@ class Watch:
     """
 
     __slots__ = (
+        "__weakref__",
         "_advancing",
         "_became",
         "_contract",
@@ -74,7 +75,6 @@ class Watch:
         "_turn",
         "_whole",
         "changes",
-        "intervened_at",
         "regime",
     )
 
@@ -112,7 +112,6 @@ class Watch:
         self._real: list[float]
         self._seen: tuple[Reading | None, Reading | None]  # the last two that were answered
         self.changes: list[Change]
-        self.intervened_at: int | None = None
         # What the run's promises rest on: "exchangeable", "follow" or, after drift, "restart".
         self.regime = contract.rule.regime
         self.reset(weight=weight)
@@ -127,7 +126,6 @@ class Watch:
         heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
         trigger = self._contract.trigger_of(self._group, heavy)
         with self._turn:
-            self.intervened_at = None
             self._table.begin(_ONLY)
             self._weigh(heavy, trigger)
             self._note()
@@ -158,6 +156,11 @@ class Watch:
     def status(self) -> Status:
         """The run's status now."""
         return _STATUSES[self._whole[k.STATUS]]
+
+    @property
+    def intervened_at(self) -> int | None:
+        """The step at which somebody took the run over; None if nobody did."""
+        return self._table.taken.get(0)
 
     def step(
         self,
@@ -217,21 +220,18 @@ class Watch:
             if self._whole[k.ENDED]:
                 raise InputError("the run is over; call reset to begin the next")
             if self.intervened_at is None:
-                self.intervened_at = self._whole[k.LAST_T]
-                self._latch()
+                self._table.take_over(_FIRST)
                 now = self.peek()
                 self.changes.append(Change(now.t, now.status, now.reason))
             return self.peek()
 
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
-        found = outlook_of(self._contract, self._whole, self._real, self._table.texts.get(0, ""))
-        if self.intervened_at is None:
+        table = self._table
+        found = outlook_of(self._contract, self._whole, self._real, table.texts.get(0, ""))
+        if not table.taken:
             return found
-        taken = f"taken over at step {self.intervened_at}"
-        if found.status is not Status.DONE:
-            taken += ": the numbers are those of a run that is left alone"
-        return found._replace(reason="; ".join(filter(None, [found.reason, taken])))
+        return found._replace(reason=said_of_taken(found.reason, table.taken[0], found.status))
 
     def explain(self) -> Explanation:
         """Why p is what it is: what moved it since the step before, and the runs it rests on.
@@ -263,7 +263,7 @@ class Watch:
             target=str(self.target),
             readings=self._features[None, :],
         )[0]
-        return replace(state, intervened_at=self.intervened_at, regime=self.regime)
+        return replace(state, regime=self.regime)
 
     def resume(self, state: RunState) -> Watch:
         """The watch itself, continuing a run from a stored state."""
@@ -274,9 +274,7 @@ class Watch:
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
             self._weigh(state.weight, trigger)
-            self.intervened_at, self.regime = state.intervened_at, state.regime
-            if self.intervened_at is not None:
-                self._latch()
+            self.regime = state.regime
             self._features[:] = state.reading(self._features.size)
             self._note()
             self._seen = (None, None)
@@ -337,25 +335,20 @@ class Watch:
 
     def _look(self) -> None:
         """Ask the model of the present step, and judge the answer."""
-        contract, row = self._contract, self._row
-        t = self._whole[k.T]
+        contract, row, table = self._contract, self._row, self._table
+        t, held = self._whole[k.T], table.held(_ONLY) if table.taken else []
         if contract.reads_so_far:
-            row[0, self._features.size] = self._table.real[0, k.SNAPPED]
+            row[0, self._features.size] = table.real[0, k.SNAPPED]
         if contract.reads_step:
             row[0, -1] = t
         if contract.own_translation:
-            contract.look_at_own(self._table, 0, row, self._numbers)
+            contract.look_at_own(table, 0, row, self._numbers)
         else:
             contract.ask(t, row, self._ends, self._limits)
             k.look_rows(*self._looking)
         if contract.own_rule:
-            judge_own(contract, self._table, 0)
-            if self.intervened_at is not None and self._whole[k.ALARMED]:
-                self._table.whole[0, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
-
-    def _latch(self) -> None:
-        """Let an alarm that is on stay on, whatever p does."""
-        self._weigh(float(self._table.real[0, k.WEIGHT]), self._trigger._replace(clear_at=math.inf))
+            judge_own(contract, table, 0)
+        table.hold(held)
 
     def _weigh(self, weight: float, trigger: Trigger) -> None:
         """Take the run's own weight, and the alarm that is set for it (M25)."""
@@ -440,6 +433,14 @@ def words_of_run(contract: Contract, whole: list[int], real: list[float], text: 
     if whole[k.STATUS] == Status.ALARM and real[P] != real[P]:
         return f"in alarm since step {whole[k.SINCE]}; {said}"
     return said
+
+
+def said_of_taken(reason: str, t: int, status: int) -> str:
+    """The reason of a run that somebody took over at step t."""
+    taken = f"taken over at step {t}"
+    if status != Status.DONE:
+        taken += ": the numbers are those of a run that is left alone"
+    return f"{reason}; {taken}" if reason else taken
 
 
 def judge_own(contract: Contract, table: RunTable, row: int) -> None:

@@ -755,11 +755,17 @@ class Asked:
         pace: float = 0.02,
         window: int = 200,
         group: Any = None,
+        resume: str | Path | None = None,
     ) -> FollowingInterval:
-        """Intervals at step t for a process that keeps changing; see `FollowingInterval` (M26)."""
+        """Intervals at step t for a process that keeps changing; see `FollowingInterval` (M26).
+
+        ``resume`` goes on from a file that `FollowingInterval.save` wrote.
+        """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
-        return FollowingInterval(self.fitted, level, t=t, group=found, pace=pace, window=window)
+        return FollowingInterval(
+            self.fitted, level, t=t, group=found, pace=pace, window=window, resume=resume
+        )
 
     def _refuse_weighted_guard(self) -> None:
         self.fitted.refuse_weights(

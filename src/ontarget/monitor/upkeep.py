@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, Unpack
+from weakref import WeakSet
 
 from ontarget._arguments import whole_number
+from ontarget._whole_file import write_whole
 from ontarget.conformal._levels import Level
+from ontarget.drift._kept import check_ids, damage_named, digest_of
 from ontarget.drift.guard import DriftGuard
 from ontarget.episodes import Episodes
-from ontarget.errors import InputError
+from ontarget.errors import InputError, ModelFileError
 from ontarget.live.watch import Watch
 from ontarget.monitor._asked import AlarmOptions
 from ontarget.monitor.monitor import GoalMonitor
@@ -18,6 +25,8 @@ from ontarget.target import Target
 __all__ = ["Upkeep"]
 
 RESTART: Final = "restart"
+UPKEEP_FORMAT: Final = 1
+_FILE: Final = "upkeep.json"
 
 
 class Upkeep:
@@ -27,7 +36,10 @@ class Upkeep:
     **started** after the alarm are collected, and those that were under way are left out: using
     runs from before the alarm would break every promise. Once the first of them, by their start,
     are all over, `monitor` is the recalibrated one, with a new guard. In between, watches say that
-    they are in the regime ``"restart"``: they still work, and promise nothing.
+    they are in the regime ``"restart"``: they still work, and promise nothing. Those of the old
+    monitor go on saying so; make new ones.
+
+    An upkeep outlives the process: `save` writes it to a folder, from which `load` goes on.
 
     Parameters
     ----------
@@ -68,6 +80,7 @@ class Upkeep:
     ) -> None:
         self._needed = whole_number("episodes_needed", episodes_needed, least=1)
         self._options: dict[str, Any] = {"level": level, "t": t}
+        self._watches: WeakSet[Watch] = WeakSet()  # those of the present monitor
         self._renew_p = renew_p
         self._announced = False
         self._under_way: set[object] = set()  # begun while nothing had alarmed, not yet over
@@ -95,8 +108,15 @@ class Upkeep:
     def watch(self, target: Target, **options: Unpack[AlarmOptions]) -> Watch:
         """A watch of the present monitor, which says what regime it is in."""
         found = self.monitor.watch(target, **options)
-        found.regime = found.regime if self.regime != RESTART else RESTART
+        self._watches.add(found)
+        self._tell_watches()
         return found
+
+    def _tell_watches(self) -> None:
+        """Let the watches say so, once the promises of their monitor no longer hold."""
+        if self.regime == RESTART:
+            for watch in self._watches:
+                watch.regime = RESTART
 
     def begin(self, episode_id: object) -> None:
         """Announce a run that starts now; needed where runs overlap in time."""
@@ -134,6 +154,7 @@ class Upkeep:
         self._under_way.discard(name)
         if self.regime != RESTART:
             self.guard.observe(one)
+            self._tell_watches()
         elif not started_before:
             if self._announced and name not in self._fresh:
                 raise InputError(f"episode {name!r} never began; announce all with begin, or none")
@@ -148,9 +169,80 @@ class Upkeep:
         together = Episodes.concat([one for one in first if one is not None])
         self.monitor = self.monitor.recalibrate(together, renew_p=self._renew_p)
         self.guard = self.monitor.drift_guard(**self._options)
-        self._fresh = {}
+        self._fresh, self._watches = {}, WeakSet()
         for name, _ in later:
             self.begin(name)
         for _, one in later:
             if one is not None:
                 self._observe(one)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the monitor, the guard and the runs collected so far to a folder.
+
+        The file ``upkeep.json`` comes last and appears whole: if the process dies before, the
+        folder stands as it was saved last. Ids need to be texts or whole numbers.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        check_ids([*self._under_way, *self._fresh], "upkeep")
+        guard = self.guard.to_json()
+        model = f"monitor-{digest_of(self.monitor.fitted)}.ontarget"
+        if not (place / model).exists():
+            self.monitor.save(place / model)
+        over = {name: one for name, one in self._fresh.items() if one is not None}
+        runs = ""
+        if over:
+            text = json.dumps(list(over)).encode()
+            runs = f"runs-{blake2b(text, digest_size=16).hexdigest()}.parquet"
+            Episodes.concat(list(over.values())).write(place / runs)
+        kept = {
+            "format": UPKEEP_FORMAT,
+            "monitor": model,
+            "runs": runs,
+            "level": str(self._options["level"]),
+            "t": self._options["t"],
+            "episodes_needed": self._needed,
+            "renew_p": self._renew_p,
+            "announced": self._announced,
+            "under_way": list(self._under_way),
+            "fresh": list(self._fresh),
+            "guard": guard,
+        }
+        write_whole(place / _FILE, [json.dumps(kept).encode()])
+        for stale in {*place.glob("monitor-*.ontarget"), *place.glob("runs-*.parquet")}:
+            if stale.name not in (model, runs):
+                with suppress(OSError):  # a process that still reads it may hold it
+                    stale.unlink()
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Upkeep:
+        """The upkeep that `save` wrote, as it stood; watches are made anew."""
+        path = Path(folder) / _FILE
+        try:
+            kept: dict[str, Any] = json.loads(path.read_bytes())
+            version = kept["format"]
+        except OSError as error:
+            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: it is no file that an upkeep was saved to") from error
+        if version != UPKEEP_FORMAT:
+            raise ModelFileError(
+                f"{path}: an upkeep of format {UPKEEP_FORMAT} is needed, got {version!r}; start a "
+                "new one"
+            )
+        with damage_named(path, "upkeep"):
+            # A file's name alone, so that a forged one cannot point elsewhere.
+            monitor = GoalMonitor.load(path.with_name(Path(kept["monitor"]).name))
+            options = {one: kept[one] for one in ("episodes_needed", "level", "t", "renew_p")}
+            found = cls(monitor, **options)
+            found.guard.restore(kept["guard"])
+            found._announced = bool(kept["announced"])
+            found._under_way = set(kept["under_way"])
+            found._fresh = dict.fromkeys(kept["fresh"])
+            if kept["runs"]:
+                runs = Episodes.read(path.with_name(Path(kept["runs"]).name))
+                for i, name in enumerate(runs.ids.tolist()):
+                    found._fresh[name] = runs.take([i])
+            if len(found._fresh) != len(kept["fresh"]):
+                raise ValueError("it has runs that it does not name")
+        return found

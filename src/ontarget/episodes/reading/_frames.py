@@ -27,7 +27,7 @@ from ontarget.episodes.reading._columns import (
     number_feature,
     numbers,
 )
-from ontarget.episodes.reading._interventions import left_alone
+from ontarget.episodes.reading._interventions import left_alone, named_column
 from ontarget.episodes.reading._layout import (
     AN_OUTCOME,
     ON_CLOCK,
@@ -83,7 +83,9 @@ def record_frame(
 
     ``notes`` are what a user should know about how the table itself was read.
     """
-    if layout.intervened is not None:
+    taken_over = named_column(layout, table.collect_schema().names())
+    if taken_over is not None:
+        layout = replace(layout, intervened=taken_over)
         whole = table.lazy().collect()
         table, layout, note = left_alone(whole, layout, lambda rest: _ids_and_steps(whole, rest))
         notes = (*notes, note) if note else notes

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, IndexArray
+from ontarget.episodes._censoring import all_taken_over, some_left_out
 from ontarget.episodes.reading._columns import flags
 from ontarget.episodes.reading._layout import Layout
 from ontarget.errors import Argument, CensoredError, EpisodesError
 
-__all__ = ["LeftAlone", "left_alone"]
+__all__ = ["LeftAlone", "left_alone", "named_column"]
 
 _CUT = "truncated"
+_USUAL = "intervened"
+
+
+def named_column(layout: Layout, columns: Collection[str]) -> str | None:
+    """The column of interventions: as passed, or one of that very name that has no other use."""
+    if not isinstance(layout.intervened, EllipsisType):
+        return layout.intervened
+    known = () if layout.schema is None else layout.schema.names
+    used = {*known, *(layout.features or ()), *layout.drop}
+    used |= {one for one in vars(layout).values() if isinstance(one, str)}
+    return _USUAL if _USUAL in columns and _USUAL not in used else None
 
 
 class LeftAlone(NamedTuple):
@@ -37,7 +50,7 @@ def left_alone(
     which somebody acted in the policy's place.
     """
     name = layout.intervened
-    assert name is not None
+    assert isinstance(name, str)
     if name not in table.columns:
         raise EpisodesError(
             Argument("intervened"), f" needs a column of the table, got {name!r} among "
@@ -54,16 +67,10 @@ def left_alone(
     if not n:
         return LeftAlone(table, rest, "")
     if n == whole and layout.censored in ("refuse", "drop"):
-        raise CensoredError(
-            f"somebody took over all {whole:,} runs (column {name!r}), so none is left; record "
-            "runs that are left alone"
-        )
+        raise CensoredError(all_taken_over(whole, name))
     if layout.censored == "refuse":
-        note = (
-            f"somebody took over {n:,} of {whole:,} runs, which are left out, so the others are a "
-            "selection: the option censored has ways to make up for it"
-        )
-        return LeftAlone(table.filter(pl.Series(~taken[codes])), rest, note)
+        kept = table.filter(pl.Series(~taken[codes]))
+        return LeftAlone(kept, rest, some_left_out(n, whole))
     # A run that was taken over at once keeps a row, so that it counts as stopped.
     upto = np.maximum(first, 1)[codes]
     if rest.horizon is None:

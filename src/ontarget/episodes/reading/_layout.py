@@ -128,7 +128,7 @@ class Layout:
     stop_probability: str | None = None
     stop_bound: float | None = None
     cutoff: str | None = None
-    intervened: str | None = None
+    intervened: _Part = ...
     target: str | None = None
     # Features known beforehand, with their dictionaries: from the file, or from `like`.
     schema: Schema | None = None

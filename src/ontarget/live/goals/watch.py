@@ -23,7 +23,7 @@ from ontarget.live.goals.contract import GoalContract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunTable
-from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of
+from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of, said_of_taken
 
 __all__ = ["GoalFleet", "GoalWatch", "SignalWatch"]
 
@@ -122,6 +122,11 @@ class GoalWatch:
         return Status(int(self._table.whole[0, k.STATUS]))
 
     @property
+    def intervened_at(self) -> int | None:
+        """The step at which somebody took the run over; None if nobody did."""
+        return self._table.taken.get(0)
+
+    @property
     def parts(self) -> dict[str, Outlook]:
         """The outlook on each behavior by itself: the one with the lowest p is the likely culprit.
 
@@ -168,6 +173,17 @@ class GoalWatch:
                 watch.end(**news_of(name, reading, reward, behavior, begun=True))
             return self._told()
 
+    def intervene(self) -> Outlook:
+        """The outlook after somebody took the run over; see `Watch.intervene`."""
+        with self._turn:
+            if self._table.whole[0, k.ENDED]:
+                raise InputError("the run is over; call reset to begin the next")
+            if self.intervened_at is None:
+                self._table.take_over(_FIRST)
+                now = self.peek()
+                self.changes.append(Change(now.t, now.status, now.reason))
+            return self.peek()
+
     def __getstate__(self) -> object:
         raise InputError(
             "a watch over several behaviors cannot be copied or sent; make one where it is used, "
@@ -178,7 +194,11 @@ class GoalWatch:
         """The present outlook, without a step."""
         whole, real = self._table.whole[0].tolist(), self._table.real[0].tolist()
         contract: Any = self._contract  # it has what an outlook is put into words with
-        return outlook_of(contract, whole, real, self._table.texts.get(0, ""))
+        found = outlook_of(contract, whole, real, self._table.texts.get(0, ""))
+        t = self.intervened_at
+        if t is None:
+            return found
+        return found._replace(reason=said_of_taken(found.reason, t, found.status))
 
     def _told(self) -> Outlook:
         """Join what the behaviors' own watches know."""
@@ -204,6 +224,7 @@ class GoalWatch:
 
     def _look(self) -> None:
         contract, table = self._contract, self._table
+        held = table.held((0,))
         for c, watch in enumerate(self._watches):
             self._had[c, 0] = watch._real[k.SNAPPED]
         t = int(table.whole[0, k.LAST_T])
@@ -212,10 +233,11 @@ class GoalWatch:
         if contract.own_rule:
             judging: Any = contract
             judge_own(judging, table, 0)
-            return
-        k.judge_rows((table.whole, table.real), _FIRST, contract.numbers)
-        if table.whole[0, k.CODE] == Reason.DECIDED:
-            self._say(Status.ALARM, "the goal is out of reach")
+        else:
+            k.judge_rows((table.whole, table.real), _FIRST, contract.numbers)
+            if table.whole[0, k.CODE] == Reason.DECIDED:
+                self._say(Status.ALARM, "the goal is out of reach")
+        table.hold(held)
 
     def _close(self) -> None:
         """A run that has ended: exactly 0 or 1."""
@@ -400,6 +422,10 @@ class GoalFleet:
     def end(self, rewards: Mapping[Hashable, Any]) -> dict[Hashable, Outlook]:
         """Close runs that ended before the horizon, each with its last signals."""
         return {name: self[name].end(one) for name, one in rewards.items()}
+
+    def intervene(self, agents: Iterable[Hashable]) -> dict[Hashable, Outlook]:
+        """The outlooks of these agents after somebody took their runs over."""
+        return {name: self[name].intervene() for name in agents}
 
     def peek(self) -> dict[Hashable, Outlook]:
         """The present outlook of each agent, without a step."""
