@@ -102,9 +102,14 @@ class GoalEvaluation(Evaluation):
 
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
-        """The same measures of each behavior by itself, for what the goal asks of it."""
+        """The same measures of each behavior by itself, for what the goal asks of it.
+
+        A goal that is a function asks nothing of a behavior by itself, so it has no parts.
+        """
         assert isinstance(self.target, Goal)
         assert isinstance(self.contracts, GoalContracts)
+        if self.target.is_function:
+            return {}
         return {
             name: evaluate(
                 self.contracts.parts[name],
