@@ -17,7 +17,6 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
-from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._spread import spread_table
@@ -30,7 +29,7 @@ from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.batch import Answers
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, RunTable
+from ontarget.live.runs import RunState, RunTable, admitted
 from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
@@ -158,16 +157,7 @@ class Contract:
 
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state that is not of this contract is refused."""
-        fitted, width = self.fitted, len(self.fitted.schema)
-        if state.target != str(self.target):
-            raise InputError(
-                f"these runs are for the target {self.target}, the state is for {state.target}"
-            )
-        if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
-            raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
-        if state.row is not None and len(state.row) != width:
-            raise InputError(f"row needs the {width} features of a state, got {len(state.row)}")
-        return fitted.group_of(state.group)
+        return admitted(state, self.fitted, self.target)
 
     def advancing(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +13,12 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Behavior
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted.fitted import Fitted
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.outlook import Status
 
-__all__ = ["RUN_FORMAT", "RunState", "RunTable", "numbers_or_none"]
+__all__ = ["RUN_FORMAT", "RunState", "RunTable", "admitted", "numbers_or_none"]
 
 RUN_FORMAT: Final = 1
 _TEXTS: Final = ("group", "target", "text", "regime")
@@ -63,6 +64,8 @@ class RunState:
         The words of a reason that has no code.
     history
         Earlier states, the latest last; empty unless the monitor reads them.
+    parts
+        Of a run that is held to a goal: where each of its behaviors stands, by name in order.
     format
         The version of this form.
     """
@@ -84,6 +87,7 @@ class RunState:
     intervened_at: int | None = None
     regime: str = "exchangeable"
     history: tuple[tuple[float | None, ...], ...] = ()
+    parts: tuple[RunState, ...] = ()
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
@@ -92,7 +96,8 @@ class RunState:
 
     def to_json(self) -> dict[str, Any]:
         """The state as plain JSON values: lists, numbers, None for NaN."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        found = {name: _plain(value) for name, value in vars(self).items() if name != "parts"}
+        return found | ({"parts": [one.to_json() for one in self.parts]} if self.parts else {})
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
@@ -101,12 +106,15 @@ class RunState:
             raise InputError(
                 f"a run's state needs format {RUN_FORMAT}, got {found.get('format')!r}"
             )
+        parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
         try:
             return cls(
                 **{
                     str(name): value if name in _TEXTS else _tuples(value)
                     for name, value in found.items()
-                }
+                    if name != "parts"
+                },
+                parts=parts,
             )
         except TypeError as error:
             raise InputError(f"this is no run's state: {error}") from error
@@ -204,6 +212,18 @@ class RunTable:
             self.texts[row] = state.text
         else:
             self.texts.pop(row, None)
+
+
+def admitted(state: RunState, fitted: Fitted, target: object) -> int:
+    """The number of a stored run's group; a state that is not of this target is refused."""
+    width = len(fitted.schema)
+    if state.target != str(target):
+        raise InputError(f"these runs are for the target {target}, the state is for {state.target}")
+    if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
+        raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
+    if state.row is not None and len(state.row) != width:
+        raise InputError(f"row needs the {width} features of a state, got {len(state.row)}")
+    return fitted.group_of(state.group)
 
 
 def numbers_or_none(values: FloatArray) -> list[list[Any]]:

@@ -34,7 +34,7 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
 from ontarget.target import Target
 
-__all__ = ["OnBad", "Watch", "judge_own", "outlook_of", "words_of_run"]
+__all__ = ["OnBad", "Watch", "judge_own", "outlook_of", "taken_over", "words_of_run"]
 
 OnBad = Literal["unknown", "raise"]
 _NAN = math.nan
@@ -218,12 +218,7 @@ class Watch:
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
         found = outlook_of(self._contract, self._whole, self._real, self._table.texts.get(0, ""))
-        if self.intervened_at is None:
-            return found
-        taken = f"taken over at step {self.intervened_at}"
-        if found.status is not Status.DONE:
-            taken += ": the numbers are those of a run that is left alone"
-        return found._replace(reason="; ".join(filter(None, [found.reason, taken])))
+        return found if self.intervened_at is None else taken_over(found, self.intervened_at)
 
     def explain(self) -> Explanation:
         """Why p is what it is: what moved it since the step before, and the runs it rests on.
@@ -292,7 +287,7 @@ class Watch:
         self.changes = kept["changes"]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Watch:
-        twin = Watch.__new__(Watch)
+        twin = type(self).__new__(type(self))
         twin.__setstate__({**self.__getstate__(), "changes": list(self.changes)})
         return twin
 
@@ -329,21 +324,29 @@ class Watch:
 
     def _look(self) -> None:
         """Ask the model of the present step, and judge the answer."""
-        contract, row = self._contract, self._row
-        t = self._whole[k.T]
-        if contract.reads_so_far:
-            row[0, self._features.size] = self._table.real[0, k.SNAPPED]
-        if contract.reads_step:
-            row[0, -1] = t
+        contract = self._contract
         if contract.own_translation:
-            contract.look_at_own(self._table, 0, row, self._numbers)
+            contract.look_at_own(self._table, 0, self._filled_row(), self._numbers)
         else:
-            contract.ask(t, row, self._ends, self._limits)
+            self._ask()
             k.look_rows(*self._looking)
         if contract.own_rule:
             judge_own(contract, self._table, 0)
             if self.intervened_at is not None and self._whole[k.ALARMED]:
                 self._table.whole[0, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
+
+    def _ask(self) -> None:
+        """Write both limits of the present step's law at the target's ends."""
+        self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
+
+    def _filled_row(self) -> FloatArray:
+        """What the models read of the present step: the features are there already."""
+        contract, row = self._contract, self._row
+        if contract.reads_so_far:
+            row[0, self._features.size] = self._table.real[0, k.SNAPPED]
+        if contract.reads_step:
+            row[0, -1] = self._whole[k.T]
+        return row
 
     def _latch(self) -> None:
         """Let an alarm that is on stay on, whatever p does."""
@@ -418,6 +421,14 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
         _STATUSES[whole[k.STATUS]],
         words_of_run(contract, whole, real, text) if whole[k.CODE] else "",
     )
+
+
+def taken_over(outlook: Outlook, at: int) -> Outlook:
+    """The outlook of a run that somebody took over at a step, which its reason says."""
+    taken = f"taken over at step {at}"
+    if outlook.status is not Status.DONE:
+        taken += ": the numbers are those of a run that is left alone"
+    return outlook._replace(reason="; ".join(filter(None, [outlook.reason, taken])))
 
 
 def words_of_run(contract: Contract, whole: list[int], real: list[float], text: str) -> str:

@@ -42,8 +42,10 @@ from ontarget.live.batch import outlooks_at
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
 from ontarget.live.fleet import FleetWatch
+from ontarget.live.goals._signals import SignalWatch
 from ontarget.live.goals.contract import GoalContract, GoalContracts
-from ontarget.live.goals.watch import GoalFleet, GoalWatch, SignalWatch
+from ontarget.live.goals.fleet import GoalFleet
+from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
@@ -808,8 +810,8 @@ class Asked:
         >>> str(found.judgement), found.bias.too_high > 0.2
         ('changed for the worse', True)
         """
-        _check_target(target)
         self._refuse_weighted_guard()
+        _check_target(target)
         return drift_of(
             self.fitted,
             new_episodes,
