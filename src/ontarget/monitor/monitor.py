@@ -236,6 +236,8 @@ class GoalMonitor(Asked):
                 progress=progress,
                 checkpoint=checkpoint,
                 steps=steps,
+                precedents=precedents,
+                paths=paths,
             )
         horizon = split[0].horizon
         blocks, law = plan_blocks(
