@@ -120,3 +120,33 @@ def test_a_goal_is_a_value() -> None:
         goal.boxes = ()  # type: ignore[misc]
     with pytest.raises(TargetError, match="needs a Target for 'a'"):
         Goal(a=3)  # type: ignore[arg-type]
+
+
+def rich(gain: np.ndarray, spent: np.ndarray) -> np.ndarray:
+    return np.asarray(gain > 2 * spent)
+
+
+def test_functions_combine_like_the_sets_they_stand_for() -> None:
+    goal, box = Goal.where(rich), Goal.parse("spent <= 1")
+    outcomes = {"gain": np.array([3.0, 3.0, 9.0]), "spent": np.array([1.0, 2.0, 2.0])}
+    assert goal.contains(outcomes).tolist() == [True, False, True]
+    assert (goal & box).contains(outcomes).tolist() == [True, False, False]
+    assert (box | goal).contains(outcomes).tolist() == [True, False, True]
+    assert (~goal).contains(outcomes).tolist() == [False, True, False]
+    assert (goal & box).names == ("gain", "spent")
+    assert str(~(goal & box)) == "~((rich(gain, spent)) & (spent <= 1))"
+    assert goal == Goal.where(rich) == pickle.loads(pickle.dumps(goal)) != ~goal
+    assert len({goal, Goal.where(rich), goal & box}) == 2
+    with pytest.raises(TargetError, match="outcomes of 'spent'"):
+        goal.contains({"gain": [1.0]})
+
+
+def test_a_function_that_cannot_be_a_goal_is_refused_in_words() -> None:
+    with pytest.raises(TargetError, match="parameters are names of behaviors"):
+        Goal.where(lambda *outcomes: outcomes)
+    with pytest.raises(TargetError, match="parameters are names of behaviors"):
+        Goal.where(lambda: True)
+    with pytest.raises(TargetError, match="True or False for each of 2 runs, got float64"):
+        Goal.where(lambda gain: gain).contains({"gain": [1.0, 2.0]})
+    with pytest.raises(TargetError, match="True or False for each of 2 runs"):
+        Goal.where(lambda gain: True).contains({"gain": [1.0, 2.0]})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, signature
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from ontarget._grid import snap
 from ontarget._typing import ArrayLike, BoolArray
 from ontarget.errors import TargetError
 from ontarget.target import Target
@@ -78,6 +80,37 @@ class Goal:
         return _Parser(text).parse()
 
     @classmethod
+    def where(cls, function: Callable[..., Any]) -> Goal:
+        """The goal that a function of the outcomes says is met.
+
+        Parameters
+        ----------
+        function
+            Its parameters are names of behaviors, with an underscore after a name that Python keeps
+            for itself. It gets one array of outcomes for each, one value per run, and says of each
+            run whether it meets the goal.
+
+        Notes
+        -----
+        p and alarms are as for any goal that was fixed beforehand. Plausibility, assurance and
+        bounds say nothing: they are 1, 0 and [0, 1].
+
+        Examples
+        --------
+        >>> goal = Goal.where(lambda return_, energy: return_ >= 10 * energy)
+        >>> goal
+        Goal('function(energy, return)')
+        >>> goal.contains({"return": [210.0, 210.0], "energy": [20.0, 60.0]}).tolist()
+        [True, False]
+        """
+        return _Function("where", (function,), _parameters(function))
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is given by a function, alone or with other goals."""
+        return False
+
+    @classmethod
     def is_one(cls, text: str) -> bool:
         """Whether a text names behaviors, so that it is a goal and not a plain target."""
         return re.search(r"[^\W\d]\w*\s*(?:[<>=]|in\b)|[<>=]\s*[^\W\d]", text) is not None
@@ -119,11 +152,7 @@ class Goal:
         self, outcomes: Mapping[str, ArrayLike], grids: Mapping[str, float] | None = None
     ) -> BoolArray:
         """Whether each run's outcomes, by the behaviors' names, meet the goal."""
-        missing = [name for name in self.names if name not in outcomes]
-        if missing:
-            raise TargetError(
-                f"goal needs the outcomes of {missing[0]!r}, got {', '.join(outcomes)}"
-            )
+        self._check(outcomes)
         grid = grids or {}
         inside = [
             [target.contains(outcomes[name], grid.get(name)) for name, target in box]
@@ -132,15 +161,26 @@ class Goal:
         found: BoolArray = np.any([np.all(one, axis=0) for one in inside], axis=0)
         return found
 
+    def _check(self, outcomes: Mapping[str, ArrayLike]) -> None:
+        missing = [name for name in self.names if name not in outcomes]
+        if missing:
+            raise TargetError(
+                f"goal needs the outcomes of {missing[0]!r}, got {', '.join(outcomes)}"
+            )
+
     def __and__(self, other: Goal) -> Goal:
         if not isinstance(other, Goal):
             return NotImplemented
+        if self.is_function or other.is_function:
+            return _joined("&", self, other)
         pairs = product(self.boxes, other.boxes)
         return Goal._of((_both(one, two) for one, two in pairs), f"{self} & {other}")
 
     def __or__(self, other: Goal) -> Goal:
         if not isinstance(other, Goal):
             return NotImplemented
+        if self.is_function or other.is_function:
+            return _joined("|", self, other)
         return Goal._of(self.boxes + other.boxes, f"{self} | {other}")
 
     def __invert__(self) -> Goal:
@@ -167,6 +207,103 @@ class Goal:
 
     def __repr__(self) -> str:
         return f"Goal('{self}')"
+
+
+class _Function(Goal):
+    """A goal given by a function of the outcomes, alone or joined with others; see `Goal.where`."""
+
+    __slots__ = ("_kind", "_names", "_parts")
+
+    _kind: str
+    _names: tuple[str, ...]
+    _parts: tuple[Any, ...]
+
+    def __init__(self, kind: str, parts: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        object.__setattr__(self, "boxes", ())
+        object.__setattr__(self, "_kind", kind)
+        object.__setattr__(self, "_parts", parts)
+        object.__setattr__(self, "_names", names)
+
+    @property
+    def is_function(self) -> bool:
+        return True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._names))
+
+    @property
+    def only(self) -> None:
+        return None
+
+    def projection(self, name: str) -> Target:
+        return Target()
+
+    def contains(
+        self, outcomes: Mapping[str, ArrayLike], grids: Mapping[str, float] | None = None
+    ) -> BoolArray:
+        self._check(outcomes)
+        if self._kind != "where":
+            each: list[BoolArray] = [one.contains(outcomes, grids) for one in self._parts]
+            if self._kind == "~":
+                return ~each[0]
+            return each[0] & each[1] if self._kind == "&" else each[0] | each[1]
+        grid = grids or {}
+        values = [np.asarray(outcomes[name], dtype=np.float64) for name in self._names]
+        on_grid = [
+            snap(one, grid[name]) if name in grid else one
+            for name, one in zip(self._names, values, strict=True)
+        ]
+        said = np.asarray(self._parts[0](*on_grid))
+        if said.shape != values[0].shape or said.dtype.kind != "b":
+            raise TargetError(
+                f"the goal's {self} needs to answer True or False for each of {values[0].size} "
+                f"runs, got {said.dtype} of shape {said.shape}; write it with array operations, "
+                "such as & instead of and"
+            )
+        return said
+
+    def __invert__(self) -> Goal:
+        return _Function("~", (self,), self._names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Function) and (self._kind, self._parts) == (
+            other._kind,
+            other._parts,
+        )
+
+    def __hash__(self) -> int:
+        return hash((_Function, self._kind, self._parts))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_Function, (self._kind, self._parts, self._names))
+
+    def __str__(self) -> str:
+        if self._kind == "~":
+            return f"~({self._parts[0]})"
+        if self._kind != "where":
+            return f" {self._kind} ".join(f"({one})" for one in self._parts)
+        name = self._parts[0].__name__
+        return f"{name if name.isidentifier() else 'function'}({', '.join(self.names)})"
+
+
+def _joined(kind: str, one: Goal, other: Goal) -> Goal:
+    return _Function(kind, (one, other), tuple({*one.names, *other.names}))
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The behaviors that a function's parameters name."""
+    named = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        found = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        found = {}.values()
+    if not found or any(one.kind not in named for one in found):
+        raise TargetError(
+            "where needs a function whose parameters are names of behaviors, such as "
+            f"lambda return_, energy: return_ >= 10 * energy; got {function!r}"
+        )
+    return tuple(one.name.removesuffix("_") for one in found)
 
 
 def _rebuild(boxes: tuple[Box, ...]) -> Goal:

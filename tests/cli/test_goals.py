@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ontarget import Episodes
+from ontarget import Episodes, GoalMonitor
 
 from .river import call, told
 
@@ -112,3 +112,40 @@ def test_behaviors_that_cannot_be_read_are_refused(options: list[str], said: str
 def test_an_unknown_behavior_in_a_goal_is_told_with_the_known_ones() -> None:
     result = call(["evaluate", files().model, files().new, "--target", "speed >= 1"])
     assert "behaviors among gain, spent, got 'speed'" in result.stderr
+
+
+BEHAVIORS = ["--behavior", "gain=sum", "--behavior", "spent=sum:energy"]
+
+
+def test_look_counts_a_goal_and_looks_at_each_behavior() -> None:
+    arguments = ["look", files().runs, *BEHAVIORS, "--target", GOAL]
+    text = told(arguments)
+    assert "gain >= -1 & spent <= 3: met by" in text
+    assert "behavior   gain" in text
+    assert "behavior   spent" in text
+    found = json.loads(told([*arguments, "--json"]))
+    assert set(found["behaviors"]) == {"gain", "spent"}
+    assert found["met"] <= found["behaviors"]["gain"]["met"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["look", *BEHAVIORS, "--target", "60:"], "so --target needs a goal such as 'gain >= 60'"),
+        (["look", "--target", GOAL], "a goal needs behaviors with names"),
+        (["study", "--target", GOAL], "judges one behavior, so --target needs LO:HI"),
+        (["fit", "-o", "x.ontarget", *BEHAVIORS, "--reward-bounds", "0:"], "a mapping from their"),
+        (["fit", "-o", "x.ontarget", "--reward-bounds", "gain=0"], "or NAME=LO:HI"),
+    ],
+)
+def test_what_several_behaviors_cannot_do_is_told(arguments: list[str], said: str) -> None:
+    result = call([arguments[0], files().runs, *arguments[1:]])
+    assert result.exit_code != 0
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_bounds_are_declared_by_name() -> None:
+    path = files().model.with_name("bounded.ontarget")
+    bounds = ["--reward-bounds", "gain=-9:,spent=-9:9"]
+    told(["fit", files().runs, "-o", path, *BEHAVIORS, *bounds, "--json"])
+    assert GoalMonitor.load(path).only("spent").reward_bounds == (-9.0, 9.0)

@@ -114,7 +114,7 @@ def test_signals_that_do_not_fit_are_refused_by_name() -> None:
     states = np.zeros((2, 3, 1))
     with pytest.raises(EpisodesError, match=r"needs the signal 'energy'.*'reward'"):
         Episodes.from_arrays(states, {"reward": np.ones((2, 3))}, behavior={"e": "sum:energy"})
-    with pytest.raises(EpisodesError, match="signal of behavior 'e' need shape"):
+    with pytest.raises(EpisodesError, match="the signals of behavior 'e' need shape"):
         Episodes.from_arrays(states, {"energy": np.ones((2, 4))}, behavior={"e": "sum:energy"})
     broken = {"energy": [[1.0, np.nan, 1.0], [1.0, 1.0, 1.0]]}
     with pytest.raises(EpisodesError, match=r"'e' .column 'energy'.*episode 0, step 1"):

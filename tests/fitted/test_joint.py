@@ -39,7 +39,7 @@ class Case:
         self.pieces = np.zeros((K, 1, TARGETS, PIECES, N_SIDES))
         self.pieces[:, 0, :, :, :2] = self.pieces[:, 0, :, :, 2:] = ends
         self.away = 0.5 * rng.random((K, 1, TARGETS, 2))
-        self.learned = np.stack([rng.permutation(MEMBERS) for _ in range(K)], axis=1)
+        self.learned = np.stack([rng.permutation(MEMBERS) for _ in range(K)])
         self.assured, self.excess = rng.random((ASSURED, K)), np.sort(0.5 * rng.random(ASSURED))
 
     def found(self, boxes: np.ndarray, own: int = -1) -> np.ndarray:
@@ -49,7 +49,7 @@ class Case:
         goals_of_rows(
             (self.numbers, self.pieces, self.away),
             (places, places),
-            (read_only(self.learned.astype(np.intp)), who, read_only(self.assured)),
+            (read_only(self.learned.astype(np.float64)), who, read_only(self.assured)),
             (read_only(self.excess), share_bounds(ASSURED), NO_CURVE),
             out,
         )
@@ -66,7 +66,7 @@ class Case:
 def test_p_is_the_covered_part_of_the_episodes_cells(seed: int) -> None:
     case = Case(seed)
     for own in (-1, 3):
-        others = [ranks for i, ranks in enumerate(case.learned.tolist()) if i != own]
+        others = [ranks for i, ranks in enumerate(case.learned.T.tolist()) if i != own]
         weights = [case.inside(0, 0, a) * case.inside(1, 1, b) for a, b in others]
         assert case.found(BOXES[:1], own)[P] == pytest.approx(np.mean(weights), abs=2e-6)
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import gymnasium.vector
 import numpy as np
 import pytest
 
 from ontarget import Goal, GoalMonitor, QuantileForest, Status
 from ontarget.errors import InputError
-from ontarget.integrations import GoalWrapper, RecordEpisodes, record
+from ontarget.integrations import GoalWrapper, RecordEpisodes, VectorGoalWrapper, record
 
 JUDGED = {"return": "sum", "energy": "sum:energy", "clearance": "min:distance"}
 
@@ -81,3 +82,38 @@ def test_a_signal_that_info_lacks_is_unknown_by_name(monitor: GoalMonitor) -> No
     assert "no signal 'energy'" in found[2].reason
     with pytest.raises(InputError, match="got 'energy', and info has distance"):
         record(Glider(silent=True), lambda seen: 0, 2, horizon=4, behavior=JUDGED, progress=False)
+
+
+VECTORS = [mode for mode in gymnasium.vector.AutoresetMode if mode.name != "DISABLED"]
+
+
+def vector(mode: Any, n: int = 2) -> gymnasium.vector.SyncVectorEnv:
+    return gymnasium.vector.SyncVectorEnv([Glider] * n, autoreset_mode=mode)
+
+
+@pytest.mark.parametrize("mode", VECTORS, ids=lambda mode: mode.name)
+def test_a_vector_brings_each_run_its_own_signals(mode: Any) -> None:
+    def still(seen: np.ndarray) -> np.ndarray:
+        return np.zeros(len(seen), dtype=int)
+
+    runs = record(vector(mode), still, 12, horizon=4, behavior=JUDGED, progress=False)
+    alike = record(vector(mode), still, 12, horizon=4, progress=False)
+    # Each move is a reward, and its size the energy: so signals belong to their own rewards.
+    moved = [np.abs(alike.rewards_at(t)) for t in range(4)]
+    assert runs.only("energy").outcomes == pytest.approx(np.sum(moved, axis=0), abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", VECTORS, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("text", ["return >= -2 & energy <= 6", "energy <= 4"])
+def test_a_vector_watches_a_goal_as_single_environments_do(
+    monitor: GoalMonitor, mode: Any, text: str
+) -> None:
+    goal = Goal.parse(text)
+    watched = VectorGoalWrapper(vector(mode, 1), monitor, goal, alarm_below=0.1)
+    _, infos = watched.reset(seed=3)
+    found = [infos["goal"].of(0)]
+    for _ in range(4):
+        *_, infos = watched.step(np.zeros(1, dtype=int))
+        found.append(infos.get("final_goal", infos["goal"]).of(0))
+    alone = play(GoalWrapper(Glider(), monitor, goal, alarm_below=0.1), 3)
+    assert [one[:9] for one in found] == [one[:9] for one in alone]

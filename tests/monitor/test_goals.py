@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import json
 import math
 import pickle
 from pathlib import Path
@@ -8,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ontarget import Episodes, Goal, GoalMonitor, QuantileForest, Status, Target
+from ontarget import (
+    Episodes,
+    Goal,
+    GoalMonitor,
+    QuantileForest,
+    RuledOut,
+    RunState,
+    Status,
+    Target,
+)
 from ontarget.errors import InputError
 
 STEPS = 4
@@ -53,9 +64,7 @@ def test_a_goal_over_one_behavior_is_its_target_bit_for_bit(monitor: GoalMonitor
     one = monitor.watch(goal, false_alarm_rate=0.1)
     other = alone.watch(target, false_alarm_rate=0.1)
     assert one.trigger == other.trigger
-    one = pickle.loads(pickle.dumps(one))
-    with pytest.raises(InputError, match="cannot be copied or sent"):
-        pickle.dumps(monitor.watch(GOAL, alarm_below=0.1))
+    one = copy.deepcopy(pickle.loads(pickle.dumps(one)))
     for reward in (0.0, 0.4, -0.2):
         brought = {"reward": 1.0, "energy": reward} if reward else 0.0
         assert one.step(X[0], brought) == other.step(X[0], reward)
@@ -166,6 +175,107 @@ def test_an_alarm_counts_steps_and_clears_as_any_other(monitor: GoalMonitor) -> 
     ]
 
 
+BROUGHT: list[Any] = [
+    0.0,
+    {"reward": 0.3, "energy": 0.2},
+    {"reward": -0.4},  # a signal is lost
+    {"reward": 0.1, "energy": 0.3},
+]
+
+
+def test_a_stored_run_goes_on_bit_for_bit(monitor: GoalMonitor) -> None:
+    watch = monitor.watch(GOAL, alarm_below=0.9, clear_above=0.95)
+    sessions = monitor.sessions(GOAL, alarm_below=0.9, clear_above=0.95)
+    fleet = monitor.fleet(GOAL, (), alarm_below=0.9, clear_above=0.95)
+    for brought in BROUGHT:
+        state = RunState.from_json(json.loads(json.dumps(watch.run_state.to_json())))
+        assert state == watch.run_state
+        stored = monitor.watch(GOAL, alarm_below=0.9, clear_above=0.95).resume(state)
+        sessions.resume("a", state)
+        fleet.resume("a", state)
+        sent = pickle.loads(pickle.dumps(watch))
+        said = repr(watch.step([0.1, 0.2], brought))  # NaN equals NaN in words
+        assert repr(stored.step([0.1, 0.2], brought)) == said
+        assert repr(sent.step([0.1, 0.2], brought)) == said
+        assert repr(sessions.step("a", [0.1, 0.2], brought)) == said
+        assert repr(fleet.step({"a": [0.1, 0.2]}, {"a": brought})["a"]) == said
+        assert repr(stored.parts) == repr(sent.parts) == repr(watch.parts)
+        assert stored.run_state == watch.run_state == fleet.run_state("a")
+    assert sent.changes == watch.changes
+    other = monitor.watch(Goal.parse("gain >= 0 & low >= -2"), alarm_below=0.9)
+    with pytest.raises(InputError, match="needs a state with 2 parts, got 3"):
+        other.resume(watch.run_state)
+
+
+def test_an_alarm_stays_on_once_somebody_took_over(monitor: GoalMonitor) -> None:
+    left, taken = (monitor.watch(GOAL, alarm_below=0.6) for _ in range(2))
+    for watch in (left, taken):
+        assert watch.step([0.0, 0.0]).alarm
+    assert "taken over at step 0" in taken.intervene().reason
+    again = monitor.watch(GOAL, alarm_below=0.6).resume(taken.run_state)
+    brought = {"reward": 3.0, "energy": -0.5}  # all is well again
+    assert not left.step([3.0, -0.5], brought).alarm
+    assert taken.step([3.0, -0.5], brought).alarm
+    assert again.step([3.0, -0.5], brought).alarm
+    taken.reset()
+    assert taken.intervened_at is None
+
+
+def both(gain: Any, spent: Any) -> Any:
+    return (gain >= 0) & (spent <= 2.2)
+
+
+def test_a_function_says_what_its_box_would(monitor: GoalMonitor) -> None:
+    X, so_far = some_runs()
+    goal = Goal.where(both)
+    for calibration in ("common", "target"):
+        found = monitor.outlook(2, X, so_far, goal, calibration=calibration)
+        boxed = monitor.outlook(
+            2, X, so_far, Goal.parse("gain >= 0 & spent <= 2.2"), calibration=calibration
+        )
+        assert np.abs(found.p - boxed.p).mean() < 0.02
+        assert np.all((found.spread[:, 0] <= found.p) & (found.p <= found.spread[:, 1]))
+    assert found.plausibility.tolist() == [1.0] * len(X)
+    assert found.assurance.tolist() == [0.0] * len(X)
+    rest = monitor.outlook(2, X, so_far, ~goal).p
+    assert rest == pytest.approx(1 - monitor.outlook(2, X, so_far, goal).p, abs=1e-9)
+
+
+def test_a_function_is_watched_and_evaluated_like_any_goal(
+    monitor: GoalMonitor, tmp_path: Path
+) -> None:
+    goal = Goal.where(lambda spent, gain: gain >= spent) & Goal.parse("low >= -2")
+    watch, runs = monitor.watch(goal, false_alarm_rate=0.2), recorded(3, seed=4)
+    assert watch.parts == {}
+    steps = {name: runs.only(name).at(0) for name in runs.names}
+    so_far = {name: one.behavior for name, one in steps.items()}
+    batch = monitor.outlook(0, steps["gain"].states, so_far, goal, calibration="target")
+    assert watch.step(steps["gain"].states[0])[:8] == batch.of(0)[:8]
+    brought = {"reward": 0.3, "energy": 0.2}
+    again = monitor.watch(goal, false_alarm_rate=0.2).resume(watch.run_state)
+    assert again.step([0.1, 0.2], brought) == watch.step([0.1, 0.2], brought)
+    ended = watch.end({"reward": 3.0, "energy": 0.1})
+    assert ended.p == 1.0
+    assert ended.reason == "ended inside the goal at gain = 3.3, low = 0.3, spent = 0.3"
+    found = monitor.evaluate(recorded(200, seed=5), goal, resamples=20)
+    assert found.ece().value < 0.12
+    assert not found.parts
+    found.report(tmp_path / "goal.html", false_alarm_rate=0.2)
+    with pytest.raises(InputError, match="a goal that is a function has p alone"):
+        monitor.watch(goal, alarm=RuledOut(0.05))
+
+
+def test_a_goal_is_recalibrated_on_new_episodes(monitor: GoalMonitor) -> None:
+    again = monitor.recalibrate(recorded(100, seed=7))
+    assert again.sizes["assure"] == 100
+    X, so_far = some_runs()
+    found, before = (one.outlook(2, X, so_far, GOAL) for one in (again, monitor))
+    assert np.array_equal(found.p, before.p)
+    assert np.any(found.plausibility != before.plausibility)
+    with pytest.raises(InputError, match="need the monitor's behaviors gain, spent, low, got gain"):
+        monitor.recalibrate(Episodes.from_arrays(X[:, None], X[:, :1], behavior={"gain": "sum"}))
+
+
 def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor) -> None:
     fleet = monitor.fleet(GOAL, ["left", "right"], alarm_below=0.2)
     watch = monitor.watch(GOAL, alarm_below=0.2)
@@ -250,6 +360,8 @@ def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
         monitor.only("speed")
     with pytest.raises(InputError, match="single behavior without a name"):
         monitor.only("gain").watch(GOAL)
+    with pytest.raises(InputError, match=r"ask one of them: monitor.only\('gain'\)"):
+        monitor.drift(recorded(50, seed=8), GOAL)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="needs several behaviors"):
         monitor.only("gain").box(0, X, {}, 0.9)
 

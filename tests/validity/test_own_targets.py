@@ -93,6 +93,25 @@ def test_the_model_file_keeps_the_targets(tmp_path: Path) -> None:
     assert one.step(state) == other.step(state)
 
 
+def test_an_evaluation_judges_each_run_by_its_own_target() -> None:
+    both, new = (runs(160, np.random.default_rng(k), atoms=False) for k in (5, 6))
+    aimed = both.aimed([EASY, HARD] * 80)
+    monitor = GoalMonitor(QuantileForest(n_trees=10)).fit(aimed, progress=False)
+    targets = [EASY, HARD, None, EASY] * 40
+    found = monitor.evaluate_own(new.aimed(targets), resamples=20)
+    judged = [one.contains(new.outcomes[[i]])[0] for i, one in enumerate(targets) if one]
+    assert found.met.tolist() == judged
+    raised = found.alarms(false_alarm_rate=RATE)
+    watch = monitor.watch_own(false_alarm_rate=RATE)
+    assert raised.triggers[0] == watch.trigger
+    run = new.take([0])
+    watch.reset(EASY)
+    assert watch.step(run.at(0).states[0]).p == found.p[0, 0]
+    assert found.ece().value < 0.2
+    with pytest.raises(InputError, match=r"episodes\.aimed"):
+        monitor.evaluate_own(new)
+
+
 def test_a_column_holds_the_targets() -> None:
     frame = pl.DataFrame(
         {

@@ -19,6 +19,7 @@ from ontarget.cli.options import (
     TargetOption,
     bounds_of,
     reads_runs,
+    single_target,
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
@@ -64,10 +65,10 @@ def study(
     the others at every step: a monitor, boosted trees, and a logistic regression. The last lines
     say who is better, by how much, and what to do if it is a classifier.
     """
-    from ontarget import Episodes, Target
+    from ontarget import Episodes
     from ontarget.study.running import check_episodes, expected_seconds, run_study
 
-    wanted = Target.parse(target)
+    wanted = single_target(target)
     if figure is not None:
         check_output(figure, _FIGURES)
     monitor = _monitor(model, columns.get("group"), reward_bounds)

@@ -25,6 +25,7 @@ from ontarget.cli.options import (
     calibration_of,
     reads_runs,
     remark_lines,
+    single_target,
 )
 from ontarget.cli.printing import print_facts
 
@@ -50,10 +51,10 @@ def compare(
     Differences are paired: both models answer for the same steps of the same episodes, and whole
     episodes are resampled for the intervals. The last line is the verdict.
     """
-    from ontarget import Episodes, GoalMonitor, Target
+    from ontarget import Episodes, GoalMonitor
     from ontarget.report import compare as beside
 
-    chosen, wanted = calibration_of(calibration), Target.parse(target)
+    chosen, wanted = calibration_of(calibration), single_target(target)
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,

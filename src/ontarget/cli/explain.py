@@ -18,6 +18,7 @@ from ontarget.cli.options import (
     TargetOption,
     calibration_of,
     reads_runs,
+    single_target,
 )
 from ontarget.cli.output import check_output
 from ontarget.errors import EpisodesError
@@ -51,11 +52,11 @@ def explain(
     passing of time. Precedents are the recorded runs that the model weighs most; a model that was
     fitted with --no-precedents does not know them.
     """
-    from ontarget import Episodes, GoalMonitor, Target
+    from ontarget import Episodes, GoalMonitor
 
     if figure is not None:
         check_output(figure, _PICTURES)
-    wanted, chosen = Target.parse(target), calibration_of(calibration)
+    wanted, chosen = single_target(target), calibration_of(calibration)
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
     with working(f"reading {runs.name}"):

@@ -20,6 +20,7 @@ from ontarget.cli.options import (
     calibration_of,
     reads_runs,
     remark_lines,
+    single_target,
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
@@ -63,9 +64,9 @@ def drift(
     It compares them with the episodes that the model's promises rest on. Pass only runs in which
     nobody acted on an alarm.
     """
-    from ontarget import Episodes, GoalMonitor, Target
+    from ontarget import Episodes, GoalMonitor
 
-    chosen, wanted = calibration_of(calibration), Target.parse(target)
+    chosen, wanted = calibration_of(calibration), single_target(target)
     monitor = GoalMonitor.load(model)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from ontarget._progress import working
 from ontarget.cli.mistakes import as_option
-from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs
+from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs, target_of
 from ontarget.cli.printing import print_facts
+from ontarget.errors import InputError
+from ontarget.goal import Goal
+from ontarget.target import Target
+
+if TYPE_CHECKING:
+    from ontarget import Episodes
 
 __all__ = ["look"]
 
@@ -23,7 +30,7 @@ def look(
         str | None,
         typer.Option(
             help="Also count the episodes inside LO:HI, LO: or :HI, and look for columns that "
-            "tell it.",
+            "tell it; of several behaviors a goal, such as 'return>=200 & energy<=50'.",
             metavar="LO:HI",
         ),
     ] = None,
@@ -34,11 +41,19 @@ def look(
     A leak is a column that holds what nobody can know yet, such as the outcome or the reward of its
     own row. With a leak, a monitor looks perfect on the log and fails on new runs.
     """
-    from ontarget import Episodes, Target
+    from ontarget import Episodes
 
-    wanted = None if target is None else Target.parse(target)
+    wanted = None if target is None else target_of(target)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, **columns)
+    if recorded.names:
+        _look_at_each(recorded, wanted, as_json)
+        return
+    if isinstance(wanted, Goal):
+        raise InputError(
+            f"a goal needs behaviors with names, got {wanted}; name them with --behavior "
+            f"{wanted.names[0]}=sum, or pass a target such as 60:"
+        )
     with working("looking"):
         found = recorded.look(wanted)
     if as_json:
@@ -46,4 +61,37 @@ def look(
         return
     described = recorded.describe()
     told = found.told(as_option).removeprefix(described)
-    print_facts(described + f"\n{NOT_SO}" * bool(recorded.remarks) + told)
+    print_facts(described + _remarks(recorded) + told)
+
+
+def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool) -> None:
+    """What is found of each behavior, and how many episodes met the goal."""
+    if isinstance(goal, Target):
+        raise InputError(
+            f"these episodes have the behaviors {', '.join(recorded.names)}, so --target needs a "
+            f"goal such as '{recorded.names[0]} >= 60', got {goal}"
+        )
+    with working("looking"):
+        found = {
+            name: recorded.only(name).look(
+                goal.projection(name) if goal is not None and name in goal.names else None
+            )
+            for name in recorded.names
+        }
+    outcomes = {name: recorded.only(name).outcomes for name in recorded.names}
+    met = None if goal is None else int(np.count_nonzero(goal.contains(outcomes)))
+    if as_json:
+        asked = {} if goal is None else {"target": str(goal), "met": met}
+        each = {name: one.to_json() for name, one in found.items()}
+        typer.echo(json.dumps({"behaviors": each, **asked}, sort_keys=True))
+        return
+    print_facts(recorded.describe() + _remarks(recorded))
+    if goal is not None:
+        print_facts(f"target     {goal}: met by {met:,} of {len(recorded):,} episodes")
+    for name, one in found.items():
+        told = one.told(as_option).removeprefix(recorded.only(name).describe())
+        print_facts(f"\nbehavior   {name}{told}")
+
+
+def _remarks(recorded: Episodes) -> str:
+    return f"\n{NOT_SO}" * bool(recorded.remarks)

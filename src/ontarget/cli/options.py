@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from ontarget import AlarmRule, Episodes, Goal, Target
+    from ontarget.episodes.behavior import Bounds
 
 __all__ = [
     "NOT_SO",
@@ -33,6 +34,7 @@ __all__ = [
     "calibration_of",
     "reads_runs",
     "remark_lines",
+    "single_target",
     "target_of",
 ]
 
@@ -94,7 +96,11 @@ CalibrationOption: TypeAlias = Annotated[
 ]
 RewardBounds: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="The least and most that one step can ever earn.", metavar="LO:HI"),
+    typer.Option(
+        help="The least and most that one step can ever earn; of several behaviors "
+        "NAME=LO:HI,NAME=LO:HI.",
+        metavar="LO:HI",
+    ),
 ]
 RuledOutRate: TypeAlias = Annotated[
     str | None,
@@ -154,15 +160,23 @@ def calibration_of(name: str) -> Literal["target", "common"]:
     return name  # type: ignore[return-value]  # checked above
 
 
-def bounds_of(text: str | None) -> tuple[float | None, float | None] | None:
-    """The bounds of a reward that LO:HI, LO: or :HI names."""
+def bounds_of(text: str | None) -> Bounds | dict[str, Bounds] | None:
+    """The bounds of a reward that LO:HI, LO: or :HI names; NAME=LO:HI of several behaviors."""
     if text is None:
         return None
+    if "=" in text:
+        named = [one.partition("=") for one in text.split(",")]
+        return {name.strip(): _one_bound(bounds, text) for name, _, bounds in named}
+    return _one_bound(text, text)
+
+
+def _one_bound(bounds: str, text: str) -> Bounds:
     try:
-        low, high = (float(end) if end.strip() else None for end in text.split(":"))
+        low, high = (float(end) if end.strip() else None for end in bounds.split(":"))
     except ValueError as error:
         raise typer.BadParameter(
-            f"--reward-bounds needs LO:HI, LO: or :HI, got {text!r}"
+            "--reward-bounds needs LO:HI, LO: or :HI, or NAME=LO:HI,… for several behaviors, got "
+            f"{text!r}"
         ) from error
     return low, high
 
@@ -306,6 +320,18 @@ def target_of(text: str) -> Target | Goal:
     from ontarget import Goal, Target
 
     return Goal.parse(text) if Goal.is_one(text) else Target.parse(text)
+
+
+def single_target(text: str) -> Target:
+    """The target that a text names, for a command that judges one behavior."""
+    from ontarget import Goal, Target
+
+    if Goal.is_one(text):
+        raise typer.BadParameter(
+            f"this command judges one behavior, so --target needs LO:HI, LO: or :HI, got {text!r}; "
+            "fit that behavior by itself, with --behavior sum or --behavior sum:COLUMN"
+        )
+    return Target.parse(text)
 
 
 def remark_lines(episodes: Episodes) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
 
-from ontarget._typing import BoolArray, FloatArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget.episodes._judged import Judged
 from ontarget.errors import InputError
+from ontarget.goal import Goal
 from ontarget.integrations._horizons import cut_off, gone_past, too_short, warn_of_limit
 from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
@@ -26,6 +28,38 @@ class FleetOptions(AlarmOptions, total=False):
     groups: Any
 
 
+class GoalSlots:
+    """A watch over a goal for each slot, asked like a `FleetWatch` whose agents are the slots."""
+
+    def __init__(
+        self,
+        monitor: GoalMonitor,
+        goal: Goal,
+        slots: int,
+        *,
+        groups: Any = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> None:
+        own = [groups] * slots if groups is None or np.ndim(groups) == 0 else list(groups)
+        self._watches = [monitor.watch(goal, group=group, **alarm) for group in own]
+
+    def reset(self, agents: IndexArray) -> None:
+        """Begin new runs in these slots."""
+        for i in agents.tolist():
+            self._watches[i].reset()
+
+    def step(self, states: FloatArray, rewards: Any, *, agents: IndexArray) -> Outlooks:
+        """The outlooks of these slots; ``rewards`` are their signals, 0 at the beginning."""
+        brought = rewards if isinstance(rewards, list) else [0.0] * agents.size
+        each = zip(agents.tolist(), states, brought, strict=True)
+        return Outlooks.of_each([self._watches[i].step(row, one) for i, row, one in each])
+
+    def end(self, rewards: Any, *, agents: IndexArray) -> Outlooks:
+        """Close the runs in these slots."""
+        each = zip(agents.tolist(), rewards, strict=True)
+        return Outlooks.of_each([self._watches[i].end(one) for i, one in each])
+
+
 class FleetRuns:
     """Watched runs, one for each slot of a vector; `outlook` holds the latest outlook of each.
 
@@ -34,7 +68,7 @@ class FleetRuns:
     monitor
         A fitted monitor.
     target
-        The target of every run.
+        The target of every run, or its goal.
     slots
         How many runs go on at the same time.
     limit
@@ -46,20 +80,27 @@ class FleetRuns:
     def __init__(
         self,
         monitor: GoalMonitor,
-        target: Target,
+        target: Target | Goal,
         slots: int,
         *,
         limit: int | None,
         **options: Unpack[FleetOptions],
     ) -> None:
-        fitted = monitor.fitted
-        if fitted.behavior.told:
+        fitted, readings = monitor.contracts.fitted, monitor.readings
+        self.signals: tuple[str, ...] = Judged(readings).columns if readings else ()
+        if fitted.behavior.told and not readings:
             raise InputError(
                 f"this monitor's behavior {fitted.behavior.spec!r} is not computed from rewards; "
                 "watch each environment with its own GoalWrapper, and pass behavior_value"
             )
         self._fitted = fitted
-        self._fleet = monitor.fleet(target, slots, **options)
+        # The signals of a run come by name, so each slot has a watch of its own.
+        self._by_name = bool(readings)
+        self._fleet: Any = (
+            GoalSlots(monitor, target, slots, **options)
+            if isinstance(target, Goal)
+            else monitor.fleet(target, slots, **options)
+        )
         self._too_short = too_short(limit, fitted.horizon)
         warn_of_limit(limit, fitted.horizon, declared=fitted.horizon_declared, stacklevel=3)
         self._t = np.zeros(slots, dtype=np.intp)
@@ -93,8 +134,12 @@ class FleetRuns:
         *,
         terminated: BoolArray,
         truncated: BoolArray,
+        infos: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Advance the runs in the slots of ``moved`` by one step; other rows are ignored."""
+        """Advance the runs in the slots of ``moved`` by one step; other rows are ignored.
+
+        ``infos`` hold the `signals` of each slot.
+        """
         horizon, declared = self._fitted.horizon, self._fitted.horizon_declared
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
@@ -113,9 +158,10 @@ class FleetRuns:
             self._forget(np.arange(cut.size) == i, cut_off(int(t[i]), horizon))
         if closing.any():
             which = np.flatnonzero(closing)
-            self._note(closing, self._fleet.end(rewards[closing], agents=which))
+            earned = self._brought(closing, rewards, infos)
+            self._note(closing, self._fleet.end(earned, agents=which))
         if going.any():
-            self._look(going, states, rewards[going])
+            self._look(going, states, self._brought(going, rewards, infos))
         self._over |= moved & (terminated | truncated)
 
     def intervene(self, slots: Iterable[int]) -> None:
@@ -127,7 +173,19 @@ class FleetRuns:
         if not self._too_short:
             self._note(mask, found)
 
-    def _look(self, mask: BoolArray, states: FloatArray, rewards: FloatArray | float) -> None:
+    def _brought(
+        self, mask: BoolArray, rewards: FloatArray, infos: Sequence[Mapping[str, Any]]
+    ) -> Any:
+        """The rewards of these slots, with their signals if there are several behaviors."""
+        if not self._by_name:
+            return rewards[mask]
+        return [
+            {"reward": float(rewards[i])}
+            | {name: infos[i][name] for name in self.signals if name in infos[i]}
+            for i in np.flatnonzero(mask).tolist()
+        ]
+
+    def _look(self, mask: BoolArray, states: FloatArray, rewards: Any) -> None:
         found = self._fleet.step(states[mask], rewards, agents=np.flatnonzero(mask))
         if self._too_short:
             self._forget(mask, self._too_short)

@@ -215,14 +215,17 @@ def record(
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ontarget.integrations.vector_recording import play_vector
 
-        for what, given in (
-            ("behavior_value", behavior_value),
-            ("a signal in info", _signals_of(behavior)),
-        ):
-            if given:
-                raise InputError(f"{what} needs a single environment, got a vector of them")
+        if behavior_value is not None:
+            raise InputError("behavior_value needs a single environment, got a vector of them")
         vector = play_vector(
-            env, actor, count, seed=seed, horizon=horizon, features=features, progress=progress
+            env,
+            actor,
+            count,
+            seed=seed,
+            progress=progress,
+            horizon=horizon,
+            features=features,
+            signals=_signals_of(behavior),
         )
         return vector.episodes(behavior=behavior, censored=censored, label=label)
     recorder = RecordEpisodes(

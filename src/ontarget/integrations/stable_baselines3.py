@@ -14,6 +14,7 @@ import numpy as np
 from ontarget._extras import require
 from ontarget._typing import FloatArray
 from ontarget.errors import MissingExtraError
+from ontarget.goal import Goal
 from ontarget.integrations._features import MonitorView
 from ontarget.integrations._fleets import FleetOptions, FleetRuns
 from ontarget.integrations._horizons import time_limit
@@ -66,7 +67,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     def __init__(
         self,
         monitor: GoalMonitor,
-        target: Target,
+        target: Target | Goal,
         *,
         verbose: int = 0,
         **fleet: Unpack[FleetOptions],
@@ -87,7 +88,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     def _on_training_start(self) -> None:
         env = self.training_env
         layout = layout_of(self._raw_space(env))
-        self._view = MonitorView(layout, self._monitor.fitted.schema)
+        self._view = MonitorView(layout, self._monitor.schema)
         self._runs = FleetRuns(
             self._monitor, self._target, env.num_envs, limit=_limit(env), **self._options
         )
@@ -109,6 +110,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
             self._rewards(),
             terminated=dones & ~truncated,
             truncated=truncated,
+            infos=self.locals["infos"],
         )
         ended = runs.outlook
         runs.begin(dones, states)

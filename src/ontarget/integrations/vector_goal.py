@@ -9,10 +9,12 @@ import numpy as np
 
 from ontarget._extras import require
 from ontarget._typing import FloatArray
+from ontarget.goal import Goal
 from ontarget.integrations._autoreset import Autoreset
 from ontarget.integrations._features import MonitorView
 from ontarget.integrations._fleets import FleetOptions, FleetRuns
 from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._infos import infos_of_rows
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations._takeovers import tell_inside
 from ontarget.live.outlook import Outlook
@@ -45,7 +47,8 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     monitor
         A fitted monitor.
     target
-        The outcomes that every run should end in.
+        The outcomes that every run should end in; for a monitor of several behaviors a goal, whose
+        signals are taken from ``infos``.
     on_alarm
         A function that is called with the outlook, this vector and the environment's number when an
         alarm is raised. It may call `intervene`.
@@ -76,7 +79,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         self,
         env: gymnasium.vector.VectorEnv[Any, Any, Any],
         monitor: GoalMonitor,
-        target: Target,
+        target: Target | Goal,
         *,
         on_alarm: OnVectorAlarm | None = None,
         key: str = "goal",
@@ -94,7 +97,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         )
         gymnasium.vector.VectorWrapper.__init__(self, env)
         self._autoreset = Autoreset(env)
-        self._view = MonitorView(layout_of(env.single_observation_space), monitor.fitted.schema)
+        self._view = MonitorView(layout_of(env.single_observation_space), monitor.schema)
         self._runs = FleetRuns(monitor, target, env.num_envs, limit=time_limit(env), **fleet)
         self._on_alarm = on_alarm
         self._key = key
@@ -120,6 +123,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
             np.asarray(rewards, dtype=np.float64),
             terminated=terminated,
             truncated=truncated,
+            infos=infos_of_rows(infos, self._runs.signals, rows.ended & self._autoreset.same_step),
         )
         self._tell_alarms()
         told = dict(infos)

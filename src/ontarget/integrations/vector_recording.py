@@ -15,8 +15,9 @@ from ontarget.episodes._censoring import Censored
 from ontarget.episodes._judged import JudgedBy
 from ontarget.integrations._autoreset import Autoreset
 from ontarget.integrations._horizons import time_limit
+from ontarget.integrations._infos import infos_of_rows
 from ontarget.integrations._observations import layout_of
-from ontarget.integrations._recorder import Recorder
+from ontarget.integrations._recorder import Recorder, signals_in
 from ontarget.integrations._takeovers import tell_inside
 from ontarget.integrations.policies import Actor
 
@@ -44,6 +45,8 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         As for `RecordEpisodes`.
     share
         How many runs to keep from each environment; all of them by default.
+    signals
+        As for `RecordEpisodes`: keys of ``infos``.
 
     Examples
     --------
@@ -62,8 +65,11 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         horizon: int | None = None,
         features: Sequence[str] | None = None,
         share: Sequence[int] | IndexArray | None = None,
+        signals: Sequence[str] = (),
     ) -> None:
-        RecordConstructorArgs.__init__(self, horizon=horizon, features=features, share=share)
+        RecordConstructorArgs.__init__(
+            self, horizon=horizon, features=features, share=share, signals=tuple(signals)
+        )
         gymnasium.vector.VectorWrapper.__init__(self, env)
         self._autoreset = Autoreset(env)
         self._recorder = Recorder(
@@ -72,6 +78,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
             horizon=time_limit(env) if horizon is None else horizon,
             features=features,
         )
+        self._signals = tuple(signals)
         self._left = None if share is None else np.array(share, dtype=np.intp)
         self.began: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
 
@@ -92,6 +99,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         rows = self._autoreset.step(terminated, truncated)
         states = self._rows(observations)
+        told = infos_of_rows(infos, self._signals, rows.ended & self._autoreset.same_step)
         for i in np.flatnonzero(rows.moved).tolist():
             self._recorder.step(
                 i,
@@ -99,6 +107,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
                 float(rewards[i]),
                 terminated=bool(terminated[i]),
                 truncated=bool(truncated[i]),
+                signals=signals_in(told[i], self._signals),
             )
         self._begin(rows.began, states)
         return observations, rewards, terminated, truncated, infos
@@ -154,14 +163,16 @@ def play_vector(
     count: int,
     *,
     seed: int | None,
-    horizon: int | None,
-    features: Sequence[str] | None,
     progress: bool,
+    **recording: Any,
 ) -> RecordVectorEpisodes:
-    """The recorded vector environment, after each environment has played its share of runs."""
+    """The recorded vector environment, after each environment has played its share of runs.
+
+    ``recording`` are further arguments of `RecordVectorEpisodes`.
+    """
     n = env.num_envs
     share = np.full(n, count // n) + (np.arange(n) < count % n)
-    recorder = RecordVectorEpisodes(env, horizon=horizon, features=features, share=share)
+    recorder = RecordVectorEpisodes(env, share=share, **recording)
     waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED
     observations, _ = recorder.reset(seed=seed)
     actor.begin(recorder.began)

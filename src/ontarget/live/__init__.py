@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ontarget.live.explanation import Contribution, Explanation, Precedent
     from ontarget.live.fleet import FleetWatch
     from ontarget.live.goals.contract import GoalContract, GoalContracts
-    from ontarget.live.goals.watch import GoalFleet, GoalWatch
+    from ontarget.live.goals.fleet import GoalFleet
+    from ontarget.live.goals.watch import GoalWatch
     from ontarget.live.outlook import Change, Outlook, Outlooks, Status
     from ontarget.live.own_targets import OwnTargets, OwnWatch
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
@@ -63,7 +64,7 @@ __getattr__, __dir__ = lazy_names(
         "FleetWatch": "ontarget.live.fleet",
         "GoalContract": "ontarget.live.goals.contract",
         "GoalContracts": "ontarget.live.goals.contract",
-        "GoalFleet": "ontarget.live.goals.watch",
+        "GoalFleet": "ontarget.live.goals.fleet",
         "GoalWatch": "ontarget.live.goals.watch",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",

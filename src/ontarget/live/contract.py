@@ -32,7 +32,7 @@ from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason
 from ontarget.live.batch import Answers
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, RunTable
+from ontarget.live.runs import RunState, RunTable, admitted
 from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
@@ -185,22 +185,13 @@ class Contract:
 
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state that is not of this contract is refused."""
-        fitted, width = self.fitted, self.fitted.state_width
-        if state.target != str(self.target):
-            raise InputError(
-                f"these runs are for the target {self.target}, the state is for {state.target}"
-            )
-        if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
-            raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
-        if state.row is not None and len(state.row) != width:
-            raise InputError(f"row needs the {width} numbers of a state, got {len(state.row)}")
         remembered = [len(one) for one in state.history]
         if remembered != [self.memory[1]] * self.memory[0]:
             raise InputError(
                 f"history needs {self.memory[0]} rows of {self.memory[1]} numbers, as a monitor "
-                f"with history={fitted.history} stores them, got rows of {remembered}"
+                f"with history={self.fitted.history} stores them, got rows of {remembered}"
             )
-        return fitted.group_of(state.group)
+        return admitted(state, self.fitted, self.target)
 
     def advancing(
         self,

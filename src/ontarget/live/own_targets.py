@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from threading import RLock
-from typing import Any
 
 import numpy as np
 
-from ontarget._typing import ArrayLike
+from ontarget._typing import ArrayLike, BoolArray
+from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
@@ -27,7 +27,7 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.watch import OnBad, Watch
 from ontarget.target import Target
 
-__all__ = ["OwnTargets", "OwnWatch"]
+__all__ = ["OwnTargets", "OwnWatch", "answer_own"]
 
 _MOST_CONTRACTS = 64
 
@@ -67,7 +67,7 @@ class OwnTargets:
         return replace(found.take(own), stopped=fitted.stopped[group])
 
     @cached_property
-    def _answers(self) -> tuple[Answers, Any]:
+    def _answers(self) -> tuple[Answers, BoolArray]:
         observed = self.fitted.observed
         targets = None if observed is None else observed.targets
         if observed is None or targets is None:
@@ -75,20 +75,7 @@ class OwnTargets:
                 "targets that differ from run to run need assure episodes with a target each; fit "
                 "on episodes.aimed(targets), or read the log with target=COLUMN"
             )
-        n = len(observed)
-        shape = (self.fitted.horizon, n)
-        numbers, met = np.full((NUMBERS, *shape), np.nan), np.zeros(n, dtype=np.bool_)
-        broken, count = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
-        places: dict[Target, list[int]] = {}
-        for i, target in enumerate(targets):
-            if target is not None:
-                places.setdefault(target, []).append(i)
-        for target, own in places.items():
-            found = answer_episodes(self.fitted, observed.take(own), target)
-            numbers[:, :, own], met[own] = found.numbers, found.met
-            broken[:, own], count[:, own] = found.broken, found.n
-        aimed = np.array([target is not None for target in targets])
-        return Answers(numbers, broken, count, met, observed.lengths), aimed
+        return answer_own(self.fitted, observed)
 
     def contract(self, target: Target) -> Contract:
         """What a run with this target is held to; the last few are kept."""
@@ -104,6 +91,25 @@ class OwnTargets:
                     self._contracts.popitem(last=False)
             self._contracts.move_to_end(target)
             return self._contracts[target]
+
+
+def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
+    """What the monitor says of episodes, each about its own target, and which of them have one."""
+    n, targets = len(episodes), episodes.targets
+    assert targets is not None  # whoever asks has looked
+    shape = (fitted.horizon, n)
+    numbers, met = np.full((NUMBERS, *shape), np.nan), np.zeros(n, dtype=np.bool_)
+    broken, count = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
+    places: dict[Target, list[int]] = {}
+    for i, target in enumerate(targets):
+        if target is not None:
+            places.setdefault(target, []).append(i)
+    for target, own in places.items():
+        found = answer_episodes(fitted, episodes.take(own), target)
+        numbers[:, :, own], met[own] = found.numbers, found.met
+        broken[:, own], count[:, own] = found.broken, found.n
+    aimed = np.array([target is not None for target in targets])
+    return Answers(numbers, broken, count, met, episodes.lengths), aimed
 
 
 class OwnWatch:

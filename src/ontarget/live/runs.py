@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +13,12 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Behavior
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted.fitted import Fitted
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live.outlook import Status
 
-__all__ = ["RUN_FORMAT", "RunState", "RunTable", "numbers_or_none"]
+__all__ = ["RUN_FORMAT", "RunState", "RunTable", "admitted", "numbers_or_none"]
 
 RUN_FORMAT: Final = 1
 _TEXTS: Final = ("group", "target", "text", "regime")
@@ -64,6 +65,8 @@ class RunState:
     history
         What a monitor with a history remembers: the last states with what came with each, the
         latest first, then the sums of all so far and their numbers. Empty for other monitors.
+    parts
+        Of a run that is held to a goal: where each of its behaviors stands, by name in order.
     format
         The version of this form.
     """
@@ -85,6 +88,7 @@ class RunState:
     intervened_at: int | None = None
     regime: str = "exchangeable"
     history: tuple[tuple[float | None, ...], ...] = ()
+    parts: tuple[RunState, ...] = ()
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
@@ -93,7 +97,8 @@ class RunState:
 
     def to_json(self) -> dict[str, Any]:
         """The state as plain JSON values: lists, numbers, None for NaN."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        found = {name: _plain(value) for name, value in vars(self).items() if name != "parts"}
+        return found | ({"parts": [one.to_json() for one in self.parts]} if self.parts else {})
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
@@ -102,12 +107,15 @@ class RunState:
             raise InputError(
                 f"a run's state needs format {RUN_FORMAT}, got {found.get('format')!r}"
             )
+        parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
         try:
             return cls(
                 **{
                     str(name): value if name in _TEXTS else _tuples(value)
                     for name, value in found.items()
-                }
+                    if name != "parts"
+                },
+                parts=parts,
             )
         except TypeError as error:
             raise InputError(f"this is no run's state: {error}") from error
@@ -231,6 +239,18 @@ class RunTable:
         """Let these runs be in alarm, whatever p does."""
         for row in rows:
             self.whole[row, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
+
+
+def admitted(state: RunState, fitted: Fitted, target: object) -> int:
+    """The number of a stored run's group; a state that is not of this target is refused."""
+    width = fitted.state_width
+    if state.target != str(target):
+        raise InputError(f"these runs are for the target {target}, the state is for {state.target}")
+    if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
+        raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
+    if state.row is not None and len(state.row) != width:
+        raise InputError(f"row needs the {width} numbers of a state, got {len(state.row)}")
+    return fitted.group_of(state.group)
 
 
 def numbers_or_none(values: FloatArray) -> list[list[Any]]:

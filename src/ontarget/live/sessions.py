@@ -53,7 +53,8 @@ class Sessions:
         make: Callable[[int], Watch | GoalWatch] | None = None,
     ) -> None:
         self.contract = contract
-        self._make = make or (lambda group: Watch(_single(contract), group=group))
+        single: Any = contract  # over a goal, what makes a watch is given
+        self._make = make or (lambda group: Watch(single, group=group))
         self._most = whole_number("max_agents", max_agents, least=1)
         if idle_seconds is not None and not idle_seconds > 0.0:
             raise InputError(f"idle_seconds needs a number above 0, got {idle_seconds!r}")
@@ -101,7 +102,13 @@ class Sessions:
 
     def explain(self, agent: Hashable) -> Explanation:
         """Why an agent's p is what it is; see `Watch.explain`."""
-        return self._single(agent, "explained").explain()
+        watch = self._known(agent)
+        if isinstance(watch, GoalWatch):
+            raise InputError(
+                "explain needs a run that is held to one target; of a goal over several behaviors, "
+                "parts has p of each"
+            )
+        return watch.explain()
 
     def intervene(self, agent: Hashable) -> Outlook:
         """An agent's outlook after somebody took its run over; see `Watch.intervene`."""
@@ -109,11 +116,11 @@ class Sessions:
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
-        return self._single(agent, "stored").run_state
+        return self._known(agent).run_state
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state."""
-        watch = Watch(_single(self.contract)).resume(state)
+        watch = self._make(self.contract.admit(state)).resume(state)
         self._watches[agent] = watch, self._clock()
         self._watches.move_to_end(agent)
         self._forget_some()
@@ -182,15 +189,6 @@ class Sessions:
             )
         return self.intervene(agent) if taken else found
 
-    def _single(self, agent: Hashable, done: str) -> Watch:
-        """The watch of an agent whose run is held to a single target."""
-        watch = self._known(agent)
-        if isinstance(watch, GoalWatch):
-            raise InputError(
-                f"a run that is held to a goal over several behaviors cannot be {done}"
-            )
-        return watch
-
     def _watch_of(self, agent: Hashable, group: Any) -> Watch | GoalWatch:
         self._forget_some()
         found = self._watches.get(agent)
@@ -218,12 +216,6 @@ class Sessions:
             if len(self._watches) <= self._most and now - since <= self._idle:
                 return
             del self._watches[agent]
-
-
-def _single(contract: Contract | GoalContract) -> Contract:
-    if isinstance(contract, GoalContract):
-        raise InputError("a run that is held to a goal over several behaviors cannot be resumed")
-    return contract
 
 
 def _reading(state: Any) -> Any:

@@ -298,7 +298,7 @@ class Watch:
         self.changes = kept["changes"]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Watch:
-        twin = Watch.__new__(Watch)
+        twin = type(self).__new__(type(self))
         twin.__setstate__({**self.__getstate__(), "changes": list(self.changes)})
         return twin
 
@@ -335,20 +335,29 @@ class Watch:
 
     def _look(self) -> None:
         """Ask the model of the present step, and judge the answer."""
-        contract, row, table = self._contract, self._row, self._table
-        t, held = self._whole[k.T], table.held(_ONLY) if table.taken else []
-        if contract.reads_so_far:
-            row[0, self._features.size] = table.real[0, k.SNAPPED]
-        if contract.reads_step:
-            row[0, -1] = t
+        contract, table = self._contract, self._table
+        held = table.held(_ONLY) if table.taken else []
         if contract.own_translation:
-            contract.look_at_own(table, 0, row, self._numbers)
+            contract.look_at_own(table, 0, self._filled_row(), self._numbers)
         else:
-            contract.ask(t, row, self._ends, self._limits)
+            self._ask()
             k.look_rows(*self._looking)
         if contract.own_rule:
             judge_own(contract, table, 0)
         table.hold(held)
+
+    def _ask(self) -> None:
+        """Write both limits of the present step's law at the target's ends."""
+        self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
+
+    def _filled_row(self) -> FloatArray:
+        """What the models read of the present step: the features are there already."""
+        contract, row = self._contract, self._row
+        if contract.reads_so_far:
+            row[0, self._features.size] = self._table.real[0, k.SNAPPED]
+        if contract.reads_step:
+            row[0, -1] = self._whole[k.T]
+        return row
 
     def _weigh(self, weight: float, trigger: Trigger) -> None:
         """Take the run's own weight, and the alarm that is set for it (M25)."""
@@ -419,6 +428,14 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
         _STATUSES[whole[k.STATUS]],
         words_of_run(contract, whole, real, text) if whole[k.CODE] else "",
     )
+
+
+def taken_over(outlook: Outlook, at: int) -> Outlook:
+    """The outlook of a run that somebody took over at a step, which its reason says."""
+    taken = f"taken over at step {at}"
+    if outlook.status is not Status.DONE:
+        taken += ": the numbers are those of a run that is left alone"
+    return outlook._replace(reason="; ".join(filter(None, [outlook.reason, taken])))
 
 
 def words_of_run(contract: Contract, whole: list[int], real: list[float], text: str) -> str:

@@ -42,15 +42,23 @@ from ontarget.live.batch import outlooks_at
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
 from ontarget.live.fleet import FleetWatch
+from ontarget.live.goals._signals import SignalWatch
 from ontarget.live.goals.contract import GoalContract, GoalContracts
-from ontarget.live.goals.watch import GoalFleet, GoalWatch, SignalWatch
+from ontarget.live.goals.fleet import GoalFleet
+from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
-from ontarget.report.evaluation import Evaluation, evaluate, evaluate_goal
+from ontarget.report.evaluation import (
+    Evaluation,
+    OwnEvaluation,
+    evaluate,
+    evaluate_goal,
+    evaluate_own,
+)
 from ontarget.target import Target
 
 __all__ = ["AlarmOptions", "Asked", "Calibration"]
@@ -411,7 +419,8 @@ class Asked:
         level
             The probability, such as 0.9.
         all_steps
-            Whether to promise it for all steps at once. The first such call takes some seconds.
+            Whether to promise it for all steps at once. After a recalibration, the first such call
+            takes some seconds.
         confidence
             As for `interval`.
 
@@ -815,8 +824,8 @@ class Asked:
         >>> str(found.judgement), found.bias.too_high > 0.2
         ('changed for the worse', True)
         """
-        _check_target(target)
         self._refuse_weighted_guard()
+        _check_target(target)
         return drift_of(
             self.fitted,
             new_episodes,
@@ -931,6 +940,18 @@ class Asked:
                 calibration=self._calibration(target, calibration),
                 reached=reached,
             )
+
+    def evaluate_own(
+        self, episodes: Episodes, *, resamples: int = 200, seed: int = 0
+    ) -> OwnEvaluation:
+        """Measures on episodes that it has never seen, each judged by its own target (M21).
+
+        The episodes need targets, as for `watch_own`; those without one are left out. The result
+        has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. The rate of an
+        alarm is promised on average over pairs of a run and its target.
+        """
+        self.fitted.refuse_weights("evaluation of its promises", "leave them out")
+        return evaluate_own(self._kept, episodes, resampling=Resampling(resamples, seed=seed))
 
     def _contract(self, target: Target | Goal, options: AlarmOptions) -> Contract:
         if isinstance(target, Goal):

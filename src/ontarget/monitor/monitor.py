@@ -265,6 +265,8 @@ class GoalMonitor(Asked):
                 progress=progress,
                 checkpoint=checkpoint,
                 steps=steps,
+                precedents=precedents,
+                paths=paths,
             )
         horizon = split[0].horizon
         blocks, law = plan_blocks(
@@ -338,10 +340,19 @@ class GoalMonitor(Asked):
         from ontarget.fitting._recalibrating import recalibrated
 
         whole = whole_number("seed", seed, least=0)
-        fitted = recalibrated(self.fitted, new_episodes, seed=whole, renew_p=renew_p)
-        _refuse_unknown(fitted)
+
+        def anew(fitted: Fitted, episodes: Episodes) -> Fitted:
+            found = recalibrated(fitted, episodes, seed=whole, renew_p=renew_p)
+            _refuse_unknown(found)
+            return found
+
         twin = type(self)(**self.get_params(deep=False))
-        twin._contracts = Contracts(fitted)
+        if self._goals is None:
+            twin._contracts = Contracts(anew(self.fitted, new_episodes))
+        else:
+            joint, each = self._goals.joint, self._goals.alike(new_episodes)
+            parts = {name: anew(one, each[name]) for name, one in joint.parts.items()}
+            twin._contracts = GoalContracts(Joint(parts, joint.signals))
         return twin
 
     def _unfitted(self) -> Any:

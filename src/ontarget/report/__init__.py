@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ontarget._whole_file import write_whole
     from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
     from ontarget.report.comparison import Comparison, compare
-    from ontarget.report.evaluation import Evaluation, GoalEvaluation
+    from ontarget.report.evaluation import Evaluation, GoalEvaluation, OwnEvaluation
     from ontarget.report.measured import Measured, RaisedAlarms
     from ontarget.report.parts import Part
     from ontarget.report.verdict import Judgement, Verdict
@@ -25,6 +25,7 @@ __all__ = [
     "GoalEvaluation",
     "Judgement",
     "Measured",
+    "OwnEvaluation",
     "Part",
     "RaisedAlarms",
     "Table",
@@ -48,6 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "GoalEvaluation": "ontarget.report.evaluation",
         "Judgement": "ontarget.report.verdict",
         "Measured": "ontarget.report.measured",
+        "OwnEvaluation": "ontarget.report.evaluation",
         "Part": "ontarget.report.parts",
         "RaisedAlarms": "ontarget.report.measured",
         "Table": "ontarget.report._html",

@@ -14,6 +14,7 @@ from ontarget._version import __version__
 from ontarget.errors import OntargetError
 from ontarget.evaluation.figures import svg_of
 from ontarget.fitted.fitted import Fitted
+from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
@@ -36,12 +37,16 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
             _calibration(found),
             _runs(found),
             _why(found),
-            pair(_alarms(found), _distribution(found)) if not found.parts else _behaviors(found),
+            _behaviors(found) if _is_goal(found) else pair(_alarms(found), _distribution(found)),
             _behind(facts),
             _promises(facts),
             _foot(),
         ],
     )
+
+
+def _is_goal(found: Measured) -> bool:
+    return isinstance(found.target, Goal)
 
 
 def _length(fitted: Fitted) -> str:
@@ -67,7 +72,7 @@ def _head(found: Measured) -> str:
     fitted = found.fitted
     policy = plain(fitted.trained.parameters["policy"])
     target = words.target_in_words(found.target)
-    if not found.parts:
+    if not _is_goal(found):
         target = f"{plain(fitted.behavior.label)} {target}"
     about = [
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
@@ -121,7 +126,7 @@ def _runs(found: Measured) -> str:
         "Some of the runs, from clear to close cases. A good monitor is undecided early, and sure "
         "of the right outcome long before the end.",
     )
-    if found.parts:
+    if _is_goal(found):
         return section("What does it look like?", [some])
     one = _figure(
         found,
@@ -177,7 +182,9 @@ def _alarms(found: Measured) -> str:
 
 
 def _behaviors(found: Measured) -> str:
-    """What an alarm buys, and each behavior of a goal by itself."""
+    """What an alarm buys, and each behavior of a goal by itself; a function has none."""
+    if not found.parts:
+        return _alarms(found)
     heads = ("behavior", "asked", "met", "ECE", "Brier")
     table = Table(heads, words.behavior_rows(found.parts), numbers=range(2, 5))
     text = (

@@ -6,6 +6,7 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
+from ontarget.goal import Goal
 from ontarget.live._explaining import Reading, explained
 from ontarget.live.explanation import Explanation
 from ontarget.report.measured import Measured
@@ -19,7 +20,7 @@ _MOST = 4
 
 def falls(found: Measured) -> list[tuple[int, Explanation]]:
     """Missed runs with their largest fall of p explained, those that fell furthest first."""
-    if found.parts:
+    if isinstance(found.target, Goal):
         return []  # a goal over several behaviors has no explanation of its own
     p = found.p
     fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)

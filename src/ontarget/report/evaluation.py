@@ -13,7 +13,7 @@ from ontarget._progress import Reached
 from ontarget._typing import ArrayLike
 from ontarget._whole_file import write_whole
 from ontarget.episodes import Episodes
-from ontarget.errors import FewEpisodesError
+from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_map import Calibrated, TargetMap
@@ -21,7 +21,8 @@ from ontarget.goal import Goal
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.live.goals.contract import GoalContracts
-from ontarget.live.rules import AlarmRule, Promised, RuleOptions, rule_of
+from ontarget.live.own_targets import OwnTargets, answer_own
+from ontarget.live.rules import AlarmRule, Promised, RuleOptions, Trigger, rule_of
 from ontarget.report._facts import facts_of
 from ontarget.report._figures import draw
 from ontarget.report._page import report_page
@@ -35,7 +36,14 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-__all__ = ["Evaluation", "GoalEvaluation", "evaluate", "evaluate_goal"]
+__all__ = [
+    "Evaluation",
+    "GoalEvaluation",
+    "OwnEvaluation",
+    "evaluate",
+    "evaluate_goal",
+    "evaluate_own",
+]
 
 
 class Evaluation(Measured):
@@ -102,9 +110,14 @@ class GoalEvaluation(Evaluation):
 
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
-        """The same measures of each behavior by itself, for what the goal asks of it."""
+        """The same measures of each behavior by itself, for what the goal asks of it.
+
+        A goal that is a function asks nothing of a behavior by itself, so it has no parts.
+        """
         assert isinstance(self.target, Goal)
         assert isinstance(self.contracts, GoalContracts)
+        if self.target.is_function:
+            return {}
         return {
             name: evaluate(
                 self.contracts.parts[name],
@@ -114,6 +127,39 @@ class GoalEvaluation(Evaluation):
             )
             for name in self.target.names
         }
+
+
+class OwnEvaluation(Measured):
+    """A monitor's answers on episodes that each have a target of their own.
+
+    See `GoalMonitor.evaluate_own`. It has the measures of an `Evaluation`, without the page.
+    """
+
+    def __repr__(self) -> str:
+        return (
+            f"<OwnEvaluation: {np.count_nonzero(self.met):,} of {self.met.size:,} episodes met "
+            f"their own targets, {len(self.p):,} steps>"
+        )
+
+    def _triggers(self, rule: AlarmRule) -> tuple[Trigger, ...]:
+        return OwnTargets(self.fitted, rule).triggers
+
+
+def evaluate_own(
+    contracts: Contracts, episodes: Episodes, *, resampling: Resampling
+) -> OwnEvaluation:
+    """The monitor's answers on these episodes, each about its own target."""
+    episodes = contracts.fitted.alike(episodes)
+    if episodes.targets is None or not any(episodes.targets):
+        raise InputError(
+            "targets that differ from run to run need episodes with a target each; pass "
+            "episodes.aimed(targets), or read the log with target=COLUMN"
+        )
+    answers, aimed = answer_own(contracts.fitted, episodes)
+    own = np.flatnonzero(aimed)
+    found, known = answers.take(own), episodes.take(own)
+    _refuse_unknown(found, contracts.fitted)
+    return OwnEvaluation(contracts, known, Target(), found, resampling)
 
 
 def evaluate_goal(

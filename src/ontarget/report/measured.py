@@ -236,8 +236,7 @@ class Measured:
         return {}
 
     def _raise(self, rule: AlarmRule) -> RaisedAlarms:
-        contracts: Any = self.contracts  # whose target this is
-        triggers = contracts.triggers(self.target, rule, self.calibration)
+        triggers = self._triggers(rule)
         first = np.full(self.met.size, NO_ALARM)
         for g, trigger in enumerate(triggers):
             own = np.flatnonzero(self.groups == g)
@@ -245,6 +244,11 @@ class Measured:
                 first[own] = self.answers.take(own).first_alarms(rule, trigger)
         quality = alarm_quality(first, self.met, self.lengths, decided=self.answers.decided_at)
         return RaisedAlarms(rule, triggers, first, quality)
+
+    def _triggers(self, rule: AlarmRule) -> tuple[Trigger, ...]:
+        contracts: Any = self.contracts  # whose target this is
+        found: tuple[Trigger, ...] = contracts.triggers(self.target, rule, self.calibration)
+        return found
 
     def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
         """What each threshold gave on these episodes: false alarms, detections, lead times."""

@@ -67,7 +67,7 @@ def record_arrays(
         schema=schema,
         behavior=judged,
         several=tuple(
-            RawSignal(name, reading, _present(rows(values, f"signal of behavior {name!r}")))
+            RawSignal(name, reading, _present(rows(values, f"the signals of behavior {name!r}")))
             for name, reading, values in signals
         ),
         roles=Roles(

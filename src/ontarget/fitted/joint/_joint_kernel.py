@@ -85,37 +85,51 @@ def pieces_of_rows(
 
 
 @inner_kernel
-def _cover(pieces: FloatArray, cells: FloatArray) -> None:
-    """Write how much of each of n even cells of (0, 1] the pieces of a target cover."""
-    n = cells.size
-    cells[:] = 0.0
+def _cover(pieces: FloatArray, ranks: FloatArray, covered: FloatArray) -> None:
+    """Write how much of each episode's cell the pieces of a target cover.
+
+    A cell is one of n even ones of (0, 1], numbered by the rank of its episode.
+    """
+    n = ranks.size
+    covered[:] = 0.0
     for c in range(pieces.shape[0]):
         low, high = pieces[c, 0] * n, pieces[c, 1] * n
-        for r in range(int(low), min(int(high) + 1, n)):
-            cells[r] += max(0.0, min(high, r + 1.0) - max(low, float(r)))
+        if high > low:
+            for i in range(n):
+                covered[i] += max(0.0, min(high, ranks[i] + 1.0) - max(low, ranks[i]))
 
 
 @inner_kernel
-def _weight(cells: FloatArray, boxes: IndexArray, ranks: IndexArray) -> float:
-    """The part of one episode's cell that lies in boxes without common points."""
-    total = 0.0
+def _share(
+    pieces: FloatArray,
+    row: int,
+    boxes: IndexArray,
+    learned: tuple[FloatArray, int],
+    room: FloatArray,
+) -> float:
+    """The mean part of the learning episodes' cells that lies in boxes without common points.
+
+    ``learned`` are the ranks of the episodes, (behaviors, episodes), and which one is the row's
+    own, to be left out. ``room`` is (3, episodes).
+    """
+    ranks, own = learned
+    total, inside, covered = room[0], room[1], room[2]
+    total[:] = 0.0
     for b in range(boxes.shape[0]):
-        inside = 1.0
+        inside[:] = 1.0
         for c in range(boxes.shape[1]):
             if boxes[b, c] >= 0:
-                inside *= cells[c, boxes[b, c], ranks[c]]
-        total += inside
-    return total
-
-
-@inner_kernel
-def _share(cells: FloatArray, boxes: IndexArray, learned: IndexArray, own: int) -> float:
-    """The mean weight of the learning episodes, without the row's own."""
-    total, n = 0.0, learned.shape[0]
-    for i in range(n):
-        if i != own:
-            total += _weight(cells, boxes, learned[i])
-    return float(total / max(1, n - (1 if own >= 0 else 0)))
+                _cover(pieces[c, row, boxes[b, c]], ranks[c], covered)
+                for i in range(inside.size):
+                    inside[i] *= covered[i]
+        for i in range(inside.size):
+            total[i] += inside[i]
+    if own >= 0:
+        total[own] = 0.0
+    whole = 0.0
+    for i in range(total.size):
+        whole += total[i]
+    return float(whole / max(1, total.size - (1 if own >= 0 else 0)))
 
 
 @inner_kernel
@@ -201,7 +215,7 @@ def _plausible(excess: FloatArray, away: float) -> float:
 def goals_of_rows(
     parts: Pieces,
     boxes: tuple[IndexArray, IndexArray],
-    episodes: tuple[IndexArray, IndexArray, FloatArray],
+    episodes: tuple[FloatArray, IndexArray, FloatArray],
     stored: tuple[FloatArray, FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
@@ -215,7 +229,7 @@ def goals_of_rows(
         (boxes, behaviors): which target of each behavior a box has, -1 for none; the goal's own
         boxes, and boxes without common points that make it up.
     episodes
-        (n, behaviors): the places of the learning episodes among themselves, by their ranks; which
+        (behaviors, n): the places of the learning episodes among themselves, by their ranks; which
         of them each row is, -1 for none; and (m, behaviors) the ranks of the assure episodes.
     stored
         The sorted excesses of the assure episodes over all behaviors, the bounds of a share of
@@ -225,7 +239,7 @@ def goals_of_rows(
     given, apart = boxes
     learned, own, assured = episodes
     excess, bounds, own_map = stored
-    cells = np.empty((numbers.shape[0], numbers.shape[2], learned.shape[0]))
+    room = np.empty((3, learned.shape[1]))
     stopped = excess.size - int(np.searchsorted(excess, 1.0))
     known = assured.shape[0] / max(1, assured.shape[0] + stopped)
     for i in range(out.shape[0]):
@@ -236,10 +250,8 @@ def goals_of_rows(
                 out[i, place] = decided
             out[i, RAW] = decided
             continue
-        for c in range(cells.shape[0]):
-            for j in range(cells.shape[1]):
-                _cover(pieces[c, i, j], cells[c, j])
-        p = min(max(_share(cells, apart, learned, own[i]), UNPROVED), 1.0 - UNPROVED)
+        p = _share(pieces, i, apart, (learned, own[i]), room)
+        p = min(max(p, UNPROVED), 1.0 - UNPROVED)
         out[i, RAW] = p
         if own_map.size > 0:
             p = min(max(on_curve(own_map, p), UNPROVED), 1.0 - UNPROVED)

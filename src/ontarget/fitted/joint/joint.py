@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint._function import AskedLaw, answers_by_function
 from ontarget.fitted.joint._joint_kernel import N_SIDES, goals_of_rows, pieces_of_rows
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.question import Question
@@ -79,6 +80,11 @@ class GoalQuestion:
         )
 
     @property
+    def is_function(self) -> bool:
+        """Whether the goal is given by a function, so that it has no boxes."""
+        return self.goal.is_function
+
+    @property
     def shape(self) -> tuple[int, int]:
         """How many targets a behavior has, and how many pieces a target, at most."""
         pieces = max(int(np.diff(one.first).max()) for one in self.questions)
@@ -110,6 +116,10 @@ class Joint:
         for name, one in self.parts.items():
             if not _same_episodes(self.first, one):
                 raise InputError(f"behavior {name!r} needs the episodes of the others")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What was worked out of it is worked out again where it arrives."""
+        return Joint, (dict(self.parts), dict(self.signals))
 
     @property
     def first(self) -> Fitted:
@@ -181,16 +191,31 @@ class Joint:
     ) -> GoalAnswers:
         """Outlooks on a goal at one step; ``so_far`` are in the order of the question's names."""
         laws = [self.parts[name].at(t, group) for name in question.names]
+        assured = self.assured_ranks(question.names, t, group)
+        members = self.learned_places(question.names, t, group).ranks
+        nobody = np.full(so_far[0].size, -1, dtype=np.intp)
+        if question.is_function:
+            asked = {
+                name: AskedLaw(law, states, had, self._remainders(name, t, group))
+                for name, law, had in zip(question.names, laws, so_far, strict=True)
+            }
+            known = len(assured) / max(1, len(assured) + self.first.stopped[group])
+            bounds = share_bounds(len(assured))
+            numbers = answers_by_function(
+                question.goal,
+                asked,
+                (members, nobody, assured),
+                (known, bounds, own_map),
+                self.grids,
+            )
+            return GoalAnswers(numbers, np.empty((0, len(numbers), NUMBERS)))
         limits = [
             law.limits_at(states, had, asked)
             for law, had, asked in zip(laws, so_far, question.questions, strict=True)
         ]
         excess = [self.parts[name].sorted_excess[group] for name in question.names]
-        assured = self.assured_ranks(question.names, t, group)
-        stored = (self.sorted_excess[group], share_bounds(len(assured)), own_map)
-        members = self.learned_places(question.names, t, group).ranks
-        nobody = np.full(so_far[0].size, -1, dtype=np.intp)
-        return _answers(question, laws, limits, so_far, excess, (members, nobody, assured), stored)
+        rest = (self.sorted_excess[group], share_bounds(len(assured)), own_map)
+        return _answers(question, laws, limits, so_far, excess, (members, nobody, assured), rest)
 
     @property
     def n_rehearsed(self) -> int:
@@ -212,6 +237,17 @@ class Joint:
             self._kept[key] = self._learned_at(names, place, group)
         return self._kept[key]  # type: ignore[return-value]
 
+    def _remainders(self, name: str, t: int, group: int) -> FloatArray:
+        """The remainders at which a function asks a behavior's law near step t, ascending."""
+        rehearsal = self.rehearsal(name)
+        place = int(np.argmin(np.abs(rehearsal.steps - t)))
+        key = ("remainders", name, place, group)
+        if key not in self._kept:
+            seen = np.unique(rehearsal.ladder[place])
+            law = self.parts[name].at(int(rehearsal.steps[place]), group)
+            self._kept[key] = read_only(law.remainders(seen))
+        return self._kept[key]  # type: ignore[return-value]
+
     @cached_property
     def _kept(self) -> dict[tuple[object, ...], object]:
         return {}
@@ -229,9 +265,9 @@ class Joint:
         here = known & (self.rehearsal(names[0]).groups[:n] == group)
         who = np.flatnonzero(here if np.count_nonzero(here) >= _ENOUGH_EPISODES else known)
         if not who.size:  # as if the behaviors had nothing to do with each other
-            return Members(who, read_only(np.zeros((1, len(names)), dtype=np.intp)))
+            return Members(who, read_only(np.zeros((len(names), 1))))
         places = [np.argsort(np.argsort(own[who], kind="stable")) for own in ranks]
-        return Members(who, read_only(np.stack(places, axis=1).astype(np.intp)))
+        return Members(who, read_only(np.stack(places).astype(np.float64)))
 
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
         """(episodes, behaviors): the ranks of the group's assure episodes at step t (M3)."""
@@ -279,20 +315,39 @@ class Joint:
             return None
         rows = [np.searchsorted(one.episodes, who) for one in asked]
         so_far = [one.before[own] for one, own in zip(asked, rows, strict=True)]
+        members = self.learned_places(question.names, asked[0].step.t, asked[0].group)
+        own_place = np.searchsorted(members.who, who)
+        own_place[~np.isin(who, members.who)] = -1
+        nobody = read_only(np.empty((0, len(asked))))
+        if question.is_function:
+            t, group = asked[0].step.t, asked[0].group
+            laws = {
+                name: AskedLaw(
+                    one.step,
+                    own[:, None].astype(np.float64),
+                    had,
+                    self._remainders(name, t, group),
+                )
+                for name, one, own, had in zip(question.names, asked, rows, so_far, strict=True)
+            }
+            return who, answers_by_function(
+                question.goal,
+                laws,
+                (members.ranks, own_place, nobody),
+                (1.0, share_bounds(0), NO_CURVE),
+                self.grids,
+            )
         limits = [
             one.step.limits_at(own[:, None].astype(np.float64), had, targets)
             for one, own, had, targets in zip(asked, rows, so_far, question.questions, strict=True)
         ]
-        members = self.learned_places(question.names, asked[0].step.t, asked[0].group)
-        own_place = np.searchsorted(members.who, who)
-        own_place[~np.isin(who, members.who)] = -1
         found = _answers(
             question,
             [one.step for one in asked],
             limits,
             so_far,
             [NO_CURVE] * len(asked),
-            (members.ranks, own_place, read_only(np.empty((0, len(asked))))),
+            (members.ranks, own_place, nobody),
             (NO_CURVE, share_bounds(0), NO_CURVE),
         )
         return who, found.numbers
@@ -319,10 +374,10 @@ def _same_episodes(one: Fitted, other: Fitted) -> bool:
 
 
 class Members(NamedTuple):
-    """Learning episodes by position, and the places of their ranks in each behavior's law."""
+    """Learning episodes by position, and the places of their ranks: (behaviors, episodes)."""
 
     who: IndexArray
-    ranks: IndexArray
+    ranks: FloatArray
 
 
 class AssuredLimits(NamedTuple):
@@ -353,7 +408,7 @@ def _answers(
     limits: Sequence[tuple[FloatArray, FloatArray]],
     so_far: Sequence[FloatArray],
     excess: Sequence[FloatArray],
-    episodes: tuple[IndexArray, IndexArray, FloatArray],
+    episodes: tuple[FloatArray, IndexArray, FloatArray],
     stored: tuple[FloatArray, FloatArray, FloatArray],
 ) -> GoalAnswers:
     """Each behavior's pieces of its law, joined row by row."""

@@ -16,7 +16,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted._kernels import NUMBERS, P
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.calibrating import map_goal
 from ontarget.fitted.fitted import Fitted
@@ -24,12 +24,14 @@ from ontarget.fitted.joint._joint_kernel import Pieces, goals_of_rows, pieces_of
 from ontarget.fitted.joint.joint import GoalQuestion, Joint, pieces_room
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
+from ontarget.live import _run_kernel as k
 from ontarget.live.alarms import warn_of_silence
 from ontarget.live.assured import Contracts
 from ontarget.live.batch import Answers
 from ontarget.live.contract import Contract
 from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
 from ontarget.live.rules import AlarmRule, Below, Trigger
+from ontarget.live.runs import RunState, RunTable, admitted
 
 __all__ = ["GoalContract", "GoalContracts"]
 
@@ -37,6 +39,7 @@ Kept = TypeVar("Kept")
 
 _MOST_KEPT = 16  # maps, answers and contracts of the last goals
 _SILENT = Below(0.0)  # a behavior by itself raises no alarm
+_FIRST = np.zeros(1, dtype=np.intp)
 
 
 class GoalContract:
@@ -79,9 +82,14 @@ class GoalContract:
             (t, g): self._step(t, g)
             for t in range(joint.first.horizon)
             for g in range(joint.first.n_groups)
-            if not joint.unknown(t, g)
+            if not (joint.unknown(t, g) or goal.is_function)
         }
         self._warm_up()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made anew where it arrives, so that all is compiled there before the first step."""
+        made_for = (self.contracts, self.goal, self.rule, self.triggers, self.own_map)
+        return GoalContract, made_for
 
     @property
     def fitted(self) -> Fitted:
@@ -92,6 +100,15 @@ class GoalContract:
     def target(self) -> Goal:
         """The goal, under the name that contracts over a target have for theirs."""
         return self.goal
+
+    def admit(self, state: RunState) -> int:
+        """The number of a stored run's group; a state that is not of this contract is refused."""
+        if len(state.parts) != len(self.parts):
+            raise InputError(
+                f"a run held to a goal over {', '.join(self.question.names)} needs a state with "
+                f"{len(self.parts)} parts, got {len(state.parts)}"
+            )
+        return admitted(state, self.fitted, self.goal)
 
     def _step(self, t: int, group: int) -> tuple[Any, ...]:
         """What the kernels read of a step: each behavior's part, the episodes, and the rest."""
@@ -135,6 +152,20 @@ class GoalContract:
             pieces_of_rows(own, limits[c], components, asked, amounts, into)
         goals_of_rows(room, self.question.boxes, episodes, stored, out)
 
+    def judge_parts(self, tables: Sequence[RunTable], room: Pieces) -> None:
+        """Give each behavior the numbers of its own outlook, which `look` has left in the room."""
+        for c, (part, table) in enumerate(zip(self.parts, tables, strict=True)):
+            table.real[0, :NUMBERS] = room[0][c, 0, 0]
+            k.judge_rows((table.whole, table.real), _FIRST, part.numbers)
+
+    def look_by_function(
+        self, t: int, group: int, states: FloatArray, so_far: FloatArray, out: FloatArray
+    ) -> None:
+        """Write the numbers of one run's outlook on a goal that is a function."""
+        mapped = map_at(self.own_map, t, group)
+        found = self.contracts.joint.outlook(self.question, t, group, states, list(so_far), mapped)
+        out[0] = found.numbers[0]
+
     def _warm_up(self) -> None:
         """Compile what a step runs, on a run that is thrown away."""
         for t, group in list(self._steps)[:1]:
@@ -157,6 +188,9 @@ class GoalContracts:
         self.joint = joint
         self._lock = RLock()
         self._kept: OrderedDict[Any, Any] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GoalContracts, (self.joint,)
 
     @property
     def fitted(self) -> Fitted:
@@ -184,6 +218,11 @@ class GoalContracts:
 
     def _make(self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None) -> GoalContract:
         triggers = self.triggers(goal, rule, own_map)
+        if goal.is_function and triggers[0].compared > P:
+            raise InputError(
+                f"a goal that is a function has p alone, and no {rule.compared_name}; use Below or "
+                "Promised"
+            )
         for g, trigger in enumerate(triggers):
             warn_of_silence(rule, trigger, self.assured(goal, own_map, g))
         return GoalContract(self, goal, rule, triggers, own_map)

@@ -1,14 +1,14 @@
-"""One run held to a goal over several behaviors, live; and many of them."""
+"""One run held to a goal over several behaviors, live."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ontarget._arguments import whole_number
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
@@ -18,26 +18,16 @@ from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live._turns import Turn
-from ontarget.live.contract import Contract
+from ontarget.live.goals._signals import news_of
 from ontarget.live.goals.contract import GoalContract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunTable
+from ontarget.live.runs import RunState, RunTable
 from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of, said_of_taken
 
-__all__ = ["GoalFleet", "GoalWatch", "SignalWatch"]
+__all__ = ["GoalWatch"]
 
 _FIRST = np.zeros(1, dtype=np.intp)
-
-
-class _Missing:
-    """Stands for a signal that a call did not bring; a reason shows it by name."""
-
-    def __init__(self, signal: str) -> None:
-        self._signal = signal
-
-    def __repr__(self) -> str:
-        return f"no signal {self._signal!r}"
 
 
 class GoalWatch:
@@ -55,11 +45,13 @@ class GoalWatch:
         "_limits",
         "_out",
         "_raises",
+        "_readings",
         "_room",
         "_table",
         "_turn",
         "_watches",
         "changes",
+        "regime",
     )
 
     def __init__(
@@ -73,7 +65,9 @@ class GoalWatch:
         if on_bad not in ("unknown", "raise"):
             raise InputError(f"on_bad needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract, self._group, self._raises = contract, group, on_bad == "raise"
+        self._readings = readings
         names = contract.question.names
+        # Each behavior's own watch accounts for its signal and asks its law, and no more than that.
         self._watches = tuple(Watch(part, group=group) for part in contract.parts)
         self._each = [
             (name, readings[name], watch) for name, watch in zip(names, self._watches, strict=True)
@@ -85,6 +79,7 @@ class GoalWatch:
         self._table = RunTable(contract.fitted.behavior, 1)
         self._turn = Turn("watch")
         self.changes: list[Change]
+        self.regime = contract.rule.regime
         self.reset()
 
     def reset(self) -> None:
@@ -131,10 +126,12 @@ class GoalWatch:
         """The outlook on each behavior by itself: the one with the lowest p is the likely culprit.
 
         For a goal of one box, what it asks of the behavior; for several boxes, the values with
-        which any of them can still be met.
+        which any of them can still be met. A goal that is a function asks nothing of a behavior by
+        itself, so it has no parts.
         """
-        names = self._contract.question.names
-        return {name: watch.peek() for name, watch in zip(names, self._watches, strict=True)}
+        if self._contract.question.is_function:
+            return {}
+        return {name: watch.peek() for name, _, watch in self._each}
 
     def step(
         self,
@@ -156,10 +153,12 @@ class GoalWatch:
             The behavior so far of some behaviors, by name: it repairs a sum that was lost.
         """
         with self._turn:
+            first = self._watches[0]
+            trouble = first._read(state)
+            for watch in self._watches[1:]:
+                watch._features[:] = first._features
             begun = int(self._table.whole[0, k.T]) > 0
-            for name, reading, watch in self._each:
-                watch.step(state, **news_of(name, reading, reward, behavior, begun=begun))
-            return self._told()
+            return self._told(self._advance(reward, behavior, trouble, begun=begun))
 
     def end(
         self,
@@ -169,9 +168,7 @@ class GoalWatch:
     ) -> Outlook:
         """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
         with self._turn:
-            for name, reading, watch in self._each:
-                watch.end(**news_of(name, reading, reward, behavior, begun=True))
-            return self._told()
+            return self._told(self._advance(reward, behavior, "", begun=True, ending=True))
 
     def intervene(self) -> Outlook:
         """The outlook after somebody took the run over; see `Watch.intervene`."""
@@ -184,12 +181,6 @@ class GoalWatch:
                 self.changes.append(Change(now.t, now.status, now.reason))
             return self.peek()
 
-    def __getstate__(self) -> object:
-        raise InputError(
-            "a watch over several behaviors cannot be copied or sent; make one where it is used, "
-            "with monitor.watch"
-        )
-
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
         whole, real = self._table.whole[0].tolist(), self._table.real[0].tolist()
@@ -200,21 +191,88 @@ class GoalWatch:
             return found
         return found._replace(reason=said_of_taken(found.reason, t, found.status))
 
-    def _told(self) -> Outlook:
+    @property
+    def run_state(self) -> RunState:
+        """Where the run stands, as a value to store and to `resume` elsewhere."""
+        groups = self._contract.fitted.groups
+        state = self._table.states_of(
+            _FIRST,
+            groups=[None if groups is None else groups[self._group]],
+            target=str(self.target),
+            readings=self._watches[0]._features[None, :],
+        )[0]
+        return replace(
+            state,
+            regime=self.regime,
+            parts=tuple(watch.run_state for watch in self._watches),
+        )
+
+    def resume(self, state: RunState) -> GoalWatch:
+        """The watch itself, continuing a run from a stored state."""
+        group = self._contract.admit(state)
+        with self._turn:
+            for watch, part in zip(self._watches, state.parts, strict=True):
+                watch.resume(part)
+            self._group = group
+            self._table.whole[0, k.GROUP] = group
+            self._table.restore(0, state)
+            self.regime = state.regime
+            now = self.peek()
+            self.changes = [Change(now.t, now.status, now.reason)]
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "contract": self._contract,
+            "readings": dict(self._readings),
+            "on_bad": "raise" if self._raises else "unknown",
+            "state": self.run_state,
+            "changes": list(self.changes),
+        }
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__init__(kept["contract"], kept["readings"], on_bad=kept["on_bad"])  # type: ignore[misc]
+        self.resume(kept["state"])
+        self.changes = kept["changes"]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GoalWatch:
+        twin = GoalWatch.__new__(GoalWatch)
+        twin.__setstate__(self.__getstate__())
+        return twin
+
+    def _advance(
+        self,
+        reward: Any,
+        behavior: Mapping[str, float] | None,
+        trouble: str,
+        *,
+        begun: bool,
+        ending: bool = False,
+    ) -> list[int]:
+        """Bring each behavior up to the next step; what became of it."""
+        became = []
+        for name, reading, watch in self._each:
+            earned, told = news_of(name, reading, reward, behavior, begun=begun)
+            became.append(watch._advance(earned, told, trouble, ending=ending))
+        return became
+
+    def _told(self, became: list[int]) -> Outlook:
         """Join what the behaviors' own watches know."""
         table, watches = self._table, self._watches
-        whole = table.whole[0]
-        first = watches[0]._whole
+        whole, first = table.whole[0], watches[0]._table.whole[0]
         for place in (k.T, k.ENDED, k.LAST_T, k.LAST_N):
             whole[place] = first[place]
         table.texts.clear()
-        became = [int(watch._became[0]) for watch in watches]
-        if all(one == k.LOOK for one in became):
+        looks = all(one == k.LOOK for one in became)
+        if looks:
             self._look()
-        elif all(watch.status is Status.DONE for watch in watches):
-            self._close()
-        else:
-            self._know_nothing(k.BAD in became)
+        for watch in watches:
+            watch._note()
+        if not looks:
+            if all(watch.status is Status.DONE for watch in watches):
+                self._close()
+            else:
+                self._know_nothing(became)
         outlook = self.peek()
         if k.BAD in became and self._raises:
             raise InputError(f"step {outlook.t}: {outlook.reason}")
@@ -224,11 +282,18 @@ class GoalWatch:
 
     def _look(self) -> None:
         contract, table = self._contract, self._table
-        held = table.held((0,))
+        held, tables = table.held((0,)), []
         for c, watch in enumerate(self._watches):
-            self._had[c, 0] = watch._real[k.SNAPPED]
+            watch._ask()
+            tables.append(watch._table)
+            self._had[c, 0] = watch._table.real[0, k.SNAPPED]
         t = int(table.whole[0, k.LAST_T])
-        contract.look(t, self._group, self._limits, self._had, self._room, self._out)
+        if contract.question.is_function:
+            states = self._watches[0]._features[None, :]
+            contract.look_by_function(t, self._group, states, self._had, self._out)
+        else:
+            contract.look(t, self._group, self._limits, self._had, self._room, self._out)
+            contract.judge_parts(tables, self._room)
         table.real[0, :NUMBERS] = self._out[0]
         if contract.own_rule:
             judging: Any = contract
@@ -241,29 +306,27 @@ class GoalWatch:
 
     def _close(self) -> None:
         """A run that has ended: exactly 0 or 1."""
-        names, grids = self._contract.question.names, self._contract.contracts.joint.grids
+        grids = self._contract.contracts.joint.grids
         ended: dict[str, FloatArray] = {
-            name: watch._table.real[:, k.SO_FAR]
-            for name, watch in zip(names, self._watches, strict=True)
+            name: watch._table.real[:, k.SO_FAR] for name, _, watch in self._each
         }
         met = bool(self._contract.goal.contains(ended, grids)[0])
         self._table.real[0, :NUMBERS] = float(met)
         shown = ", ".join(f"{name} = {float(value[0]) + 0.0:.6g}" for name, value in ended.items())
         self._say(Status.DONE, f"ended {'inside' if met else 'outside'} the goal at {shown}")
 
-    def _know_nothing(self, bad: bool) -> None:
+    def _know_nothing(self, became: list[int]) -> None:
         """No number for this step; an alarm stands until something is known again."""
         whole = self._table.whole[0]
         self._table.real[0, :NUMBERS] = math.nan
-        names = self._contract.question.names
         unknown = [
             (name, watch.peek().reason)
-            for name, watch in zip(names, self._watches, strict=True)
-            if int(watch._became[0]) != k.LOOK
+            for (name, _, watch), one in zip(self._each, became, strict=True)
+            if one != k.LOOK
         ]
         name, reason = unknown[0]
-        shared = len({reason for _, reason in unknown}) == 1 and len(unknown) == len(names)
-        if bad:
+        shared = len({reason for _, reason in unknown}) == 1 and len(unknown) == len(became)
+        if k.BAD in became:
             whole[k.STREAK] = 0
         if whole[k.ENDED]:
             whole[k.ALARMED] = 0
@@ -273,160 +336,3 @@ class GoalWatch:
     def _say(self, status: Status, text: str) -> None:
         self._table.whole[0, k.STATUS], self._table.whole[0, k.CODE] = status, Reason.TEXT
         self._table.texts[0] = text
-
-
-class SignalWatch(Watch):
-    """A watch over one of several behaviors, which finds its signal in what each call brings."""
-
-    __slots__ = ("_name", "_reading")
-
-    def __init__(
-        self,
-        contract: Contract,
-        name: str = "",
-        reading: Reading | None = None,
-        *,
-        group: int = 0,
-        on_bad: OnBad = "unknown",
-        weight: float | None = None,
-    ) -> None:
-        self._name, self._reading = name, reading or Reading(contract.behavior)
-        super().__init__(contract, group=group, on_bad=on_bad, weight=weight)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "name": self._name, "reading": self._reading}
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        named = kept.pop("name"), kept.pop("reading")
-        super().__setstate__(kept)
-        self._name, self._reading = named
-
-    def step(
-        self,
-        state: ArrayLike | Mapping[str, object],
-        reward: Any = 0.0,
-        *,
-        behavior: Any = None,
-    ) -> Outlook:
-        """The outlook before acting at this step, as `GoalWatch.step` takes what it brings."""
-        return super().step(state, **self._brought(reward, behavior))
-
-    def end(self, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
-        return super().end(**self._brought(reward, behavior))
-
-    def _brought(self, reward: Any, behavior: Any) -> dict[str, Any]:
-        if not isinstance(reward, Mapping) and not isinstance(behavior, Mapping):
-            return {"reward": reward, "behavior": behavior}
-        begun = self.status is not Status.PENDING
-        return news_of(self._name, self._reading, reward, behavior, begun=begun)
-
-
-def news_of(
-    name: str,
-    reading: Reading,
-    reward: Any,
-    behavior: Mapping[str, float] | None,
-    *,
-    begun: bool,
-) -> dict[str, Any]:
-    """What a call brings to one behavior, as its own watch takes it."""
-    if behavior is not None and name in behavior:
-        return {"behavior": behavior[name]}
-    signal = reading.column or "reward"
-    missing = _Missing(signal) if begun else 0.0  # before the first step there is nothing to read
-    found: Any = missing
-    if isinstance(reward, Mapping):
-        found = reward.get(signal, reward.get(name, missing))
-    elif reading.column is None:
-        found = reward
-    if not reading.behavior.told:
-        return {"reward": found}
-    return {"behavior": found} if begun else {}
-
-
-class GoalFleet:
-    """A watch over many runs and several behaviors; see `GoalMonitor.fleet`.
-
-    Each agent has a `GoalWatch` of its own.
-    """
-
-    def __init__(
-        self,
-        contract: GoalContract,
-        readings: Mapping[str, Reading],
-        agents: int | Iterable[Hashable] = (),
-        *,
-        groups: Any = None,
-    ) -> None:
-        if isinstance(agents, int | np.integer):
-            agents = range(whole_number("agents", agents, least=1))
-        self._contract, self._readings = contract, readings
-        self._watches: dict[Hashable, GoalWatch] = {}
-        self.join(agents, groups=groups)
-
-    def __len__(self) -> int:
-        return len(self._watches)
-
-    @property
-    def agents(self) -> tuple[Hashable, ...]:
-        """The agents, in the order in which they joined."""
-        return tuple(self._watches)
-
-    def __getitem__(self, agent: Hashable) -> GoalWatch:
-        """The watch of one agent."""
-        try:
-            return self._watches[agent]
-        except KeyError:
-            some = ", ".join(repr(name) for name in list(self._watches)[:5])
-            raise InputError(f"agents need names of this fleet ({some}), got {agent!r}") from None
-
-    def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
-        """New agents, each at the beginning of a run."""
-        names = list(agents)
-        own = self._contract.fitted.groups_of(groups, len(names))
-        for name, group in zip(names, own.tolist(), strict=True):
-            if name in self._watches:
-                raise InputError(f"agents need to differ, {name!r} is here already")
-            self._watches[name] = GoalWatch(self._contract, self._readings, group=group)
-
-    def leave(self, agents: Iterable[Hashable]) -> None:
-        """Forget these agents."""
-        for name in list(agents):
-            _ = self[name]
-            del self._watches[name]
-
-    def reset(self, agents: Iterable[Hashable] | None = None) -> None:
-        """Begin new runs, for all agents or for some."""
-        for name in self.agents if agents is None else agents:
-            self[name].reset()
-
-    def step(
-        self,
-        states: Mapping[Hashable, Any],
-        rewards: Mapping[Hashable, Any] | None = None,
-    ) -> dict[Hashable, Outlook]:
-        """The outlook of each of these agents before it acts.
-
-        Parameters
-        ----------
-        states
-            The state of each agent, by its name.
-        rewards
-            What each agent's signals read since its last call, by its name, as for
-            `GoalWatch.step`.
-        """
-        earned = rewards or {}
-        return {name: self[name].step(one, earned.get(name, 0.0)) for name, one in states.items()}
-
-    def end(self, rewards: Mapping[Hashable, Any]) -> dict[Hashable, Outlook]:
-        """Close runs that ended before the horizon, each with its last signals."""
-        return {name: self[name].end(one) for name, one in rewards.items()}
-
-    def intervene(self, agents: Iterable[Hashable]) -> dict[Hashable, Outlook]:
-        """The outlooks of these agents after somebody took their runs over."""
-        return {name: self[name].intervene() for name in agents}
-
-    def peek(self) -> dict[Hashable, Outlook]:
-        """The present outlook of each agent, without a step."""
-        return {name: watch.peek() for name, watch in self._watches.items()}

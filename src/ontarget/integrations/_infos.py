@@ -1,0 +1,28 @@
+"""Signals in the ``infos`` of a vector of environments, one environment at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ontarget._typing import BoolArray
+
+__all__ = ["infos_of_rows"]
+
+
+def infos_of_rows(
+    infos: Mapping[str, Any], names: Sequence[str], ended: BoolArray
+) -> list[dict[str, Any]]:
+    """The signals that each environment reported; one that it did not report is left out.
+
+    ``ended`` marks the runs whose last ``info`` stands in ``final_info``, as in SAME_STEP mode.
+    """
+    found: list[dict[str, Any]] = []
+    for i, is_last in enumerate(ended.tolist()):
+        own = infos.get("final_info", {}) if is_last else infos
+        # Gymnasium marks under _name which environments reported a name.
+        known = [
+            name for name in names if name in own and (f"_{name}" not in own or own[f"_{name}"][i])
+        ]
+        found.append({name: own[name][i] for name in known})
+    return found

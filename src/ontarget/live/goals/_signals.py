@@ -1,0 +1,96 @@
+"""Signals by name, as each call of a live run brings them to the behaviors that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ontarget._typing import ArrayLike
+from ontarget.episodes._judged import Reading
+from ontarget.live.contract import Contract
+from ontarget.live.outlook import Outlook, Status
+from ontarget.live.watch import OnBad, Watch
+
+__all__ = ["SignalWatch", "news_of"]
+
+
+class _Missing:
+    """Stands for a signal that a call did not bring; a reason shows it by name."""
+
+    def __init__(self, signal: str) -> None:
+        self._signal = signal
+
+    def __repr__(self) -> str:
+        return f"no signal {self._signal!r}"
+
+
+def news_of(
+    name: str,
+    reading: Reading,
+    reward: Any,
+    behavior: Mapping[str, float] | None,
+    *,
+    begun: bool,
+) -> tuple[Any, Any]:
+    """The reward and, where it is told, the behavior so far that a call brings to one behavior."""
+    if behavior is not None and name in behavior:
+        return 0.0, behavior[name]
+    signal = reading.column or "reward"
+    missing = _Missing(signal) if begun else 0.0  # before the first step there is nothing to read
+    found: Any = missing
+    if isinstance(reward, Mapping):
+        found = reward.get(signal, reward.get(name, missing))
+    elif reading.column is None:
+        found = reward
+    if not reading.behavior.told:
+        return found, None
+    return 0.0, found if begun else None
+
+
+class SignalWatch(Watch):
+    """A watch over one of several behaviors, which finds its signal in what each call brings."""
+
+    __slots__ = ("_name", "_reading")
+
+    def __init__(
+        self,
+        contract: Contract,
+        name: str = "",
+        reading: Reading | None = None,
+        *,
+        group: int = 0,
+        on_bad: OnBad = "unknown",
+        weight: float | None = None,
+    ) -> None:
+        self._name, self._reading = name, reading or Reading(contract.behavior)
+        super().__init__(contract, group=group, on_bad=on_bad, weight=weight)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "name": self._name, "reading": self._reading}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        named = kept.pop("name"), kept.pop("reading")
+        super().__setstate__(kept)
+        self._name, self._reading = named
+
+    def step(
+        self,
+        state: ArrayLike | Mapping[str, object],
+        reward: Any = 0.0,
+        *,
+        behavior: Any = None,
+    ) -> Outlook:
+        """The outlook before acting at this step, as `GoalWatch.step` takes what it brings."""
+        reward, behavior = self._brought(reward, behavior)
+        return super().step(state, reward, behavior=behavior)
+
+    def end(self, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
+        """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
+        reward, behavior = self._brought(reward, behavior)
+        return super().end(reward, behavior=behavior)
+
+    def _brought(self, reward: Any, behavior: Any) -> tuple[Any, Any]:
+        if not isinstance(reward, Mapping) and not isinstance(behavior, Mapping):
+            return reward, behavior
+        begun = self.status is not Status.PENDING
+        return news_of(self._name, self._reading, reward, behavior, begun=begun)
