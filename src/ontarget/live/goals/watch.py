@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
@@ -22,7 +23,7 @@ from ontarget.live.contract import Contract
 from ontarget.live.goals.contract import GoalContract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunTable
+from ontarget.live.runs import RunState, RunTable
 from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of
 
 __all__ = ["GoalFleet", "GoalWatch", "SignalWatch"]
@@ -167,6 +168,29 @@ class GoalWatch:
             for name, reading, watch in self._each:
                 watch.end(**news_of(name, reading, reward, behavior, begun=True))
             return self._told()
+
+    def pack(self) -> bytes:
+        """Where the run stands, as bytes from which another watch goes on bit for bit."""
+        parts = [watch.run_state.to_json() for watch in self._watches]
+        own = self._table.pack(_FIRST, np.zeros((1, 0)))[0]
+        return json.dumps({"parts": parts, "own": own.hex()}).encode()
+
+    def unpack(self, packed: bytes) -> None:
+        """Continue a run from where another watch of the same contract has packed it."""
+        found = json.loads(packed)
+        with self._turn:
+            for watch, state in zip(self._watches, found["parts"], strict=True):
+                watch.resume(RunState.from_json(state))
+            self._table.unpack(0, bytes.fromhex(found["own"]), 0)
+            self._group = int(self._table.whole[0, k.GROUP])
+            now = self.peek()
+            self.changes = [Change(now.t, now.status, now.reason)]
+
+    @property
+    def standing(self) -> tuple[int, bool, int, bool]:
+        """The number of the run's group, if it is in alarm, since which step, and if it is over."""
+        whole = self._table.whole[0].tolist()
+        return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
     def __getstate__(self) -> object:
         raise InputError(
@@ -346,10 +370,24 @@ class GoalFleet:
     def __len__(self) -> int:
         return len(self._watches)
 
+    def __contains__(self, agent: Hashable) -> bool:
+        return agent in self._watches
+
     @property
     def agents(self) -> tuple[Hashable, ...]:
         """The agents, in the order in which they joined."""
         return tuple(self._watches)
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """The alarm rule as data, one per group."""
+        return self._contract.triggers
+
+    def unpack(self, agent: Hashable, packed: bytes) -> None:
+        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
+        if agent not in self._watches:
+            self._watches[agent] = GoalWatch(self._contract, self._readings)
+        self._watches[agent].unpack(packed)
 
     def __getitem__(self, agent: Hashable) -> GoalWatch:
         """The watch of one agent."""
