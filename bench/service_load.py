@@ -3,7 +3,10 @@
     python bench/service_load.py [runs of each agent]
 
 Both run in a process of their own with the same server, parser and event loop; the client is a
-third. Single steps come over 64 connections, batches of 1,000 agents over 2.
+third. Single steps come over 64 connections, batches of 1,000 agents over 2. The processor time of
+each process is printed beside the rate, since a busy machine lowers the rate but not the time. In
+the end the service is killed while 10,000 runs are open, and started again. Ten runs of each agent
+are a million steps.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -79,8 +83,8 @@ async def ready(port: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def measured(port: int, bodies: list[list[bytes]], per_body: int) -> dict:
-    """Send each connection's bodies one after the other."""
+async def measured(port: int, bodies: list[list[bytes]]) -> tuple[float, list[float]]:
+    """Send each connection's bodies one after the other: seconds in all, and of each request."""
     times: list[float] = []
 
     async def follow(mine: list[bytes]) -> None:
@@ -93,33 +97,23 @@ async def measured(port: int, bodies: list[list[bytes]], per_body: int) -> dict:
 
     began = time.perf_counter()
     await asyncio.gather(*(follow(mine) for mine in bodies))
-    seconds = time.perf_counter() - began
-    return {
-        "rate": sum(len(mine) for mine in bodies) * per_body / seconds,
-        "p50": 1e3 * float(np.percentile(times, 50)),
-        "p99": 1e3 * float(np.percentile(times, 99)),
-    }
+    return time.perf_counter() - began, times
 
 
-def singles(runs: int) -> list[list[bytes]]:
+def singles(run: int) -> list[list[bytes]]:
     return [
-        [
-            msgspec.json.encode(message(f"single-{c}", step, str(run)))
-            for run in range(runs)
-            for step in range(HORIZON)
-        ]
+        [msgspec.json.encode(message(f"single-{c}", step, str(run))) for step in range(HORIZON)]
         for c in range(64)
     ]
 
 
-def batches(runs: int, agents: int = 1_000) -> list[list[bytes]]:
+def batches(run: int, agents: int = 1_000, connections: int = 2, steps: int = HORIZON) -> list:
     return [
         [
             msgspec.json.encode([message(f"fleet-{c}-{i}", step, str(run)) for i in range(agents)])
-            for run in range(runs)
-            for step in range(HORIZON)
+            for step in range(steps)
         ]
-        for c in range(2)
+        for c in range(connections)
     ]
 
 
@@ -128,33 +122,72 @@ def memory(pid: int) -> float:
         return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmRSS"))
 
 
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Tally:
+    """The rate, the delays and the processor time of one process over several rounds."""
+
+    def __init__(self, port: int, pid: int) -> None:
+        self._port, self._pid = port, pid
+        self.steps, self.seconds, self.used = 0, 0.0, 0.0
+        self._times: list[float] = []
+
+    async def add(self, bodies: list[list[bytes]], per_body: int) -> None:
+        used = processor(self._pid)
+        seconds, times = await measured(self._port, bodies)
+        self.steps += len(times) * per_body
+        self.seconds += seconds
+        self.used += processor(self._pid) - used
+        self._times += times
+
+    @property
+    def rate(self) -> float:
+        return self.steps / self.seconds
+
+    def __str__(self) -> str:
+        p50, p99 = (1e3 * float(np.percentile(self._times, q)) for q in (50, 99))
+        cost = 1e6 * self.used / self.steps
+        return (
+            f"{self.rate:9,.0f} steps/s, p50 {p50:.1f} ms, p99 {p99:.1f} ms, "
+            f"{cost:.0f} microseconds of processor time per step"
+        )
+
+
 async def main(runs: int) -> None:
     folder = Path(tempfile.mkdtemp())
     write_model(folder)
-    one, many = singles(runs), batches(runs)
     ports = free_port(), free_port()
     echo = subprocess.Popen([sys.executable, "-c", ECHO, str(ports[0])])
     command = [
         sys.executable, "-m", "ontarget", "serve", "walk.ontarget", "--target", TARGET,
         "--database", "load.db", "--port", str(ports[1]),
     ]  # fmt: skip
-    serve = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+
+    def start() -> subprocess.Popen:
+        return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+
+    serve = start()
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start")
     try:
         for port in ports:
             await ready(port)
-        for name, bodies, size in (("single steps", one, 1), ("batches of 1,000", many, 1_000)):
-            bare = await measured(ports[0], bodies, size)
-            before = memory(serve.pid)
-            found = await measured(ports[1], bodies, size)
-            after = memory(serve.pid)
-            print(f"{name}: {sum(map(len, bodies)) * size:,} steps")
-            print(f"  echo     {bare['rate']:9,.0f} steps/s, p99 {bare['p99']:.1f} ms")
-            print(
-                f"  service  {found['rate']:9,.0f} steps/s, p50 {found['p50']:.1f} ms, "
-                f"p99 {found['p99']:.1f} ms, {found['rate'] / bare['rate']:.2f} of the echo"
-            )
-            print(f"  memory   {before:.0f} MB before, {after:.0f} MB after")
+        for name, make, size in (("single steps", singles, 1), ("batches", batches, 1_000)):
+            bare, found = Tally(ports[0], echo.pid), Tally(ports[1], serve.pid)
+            used = [memory(serve.pid)]
+            for run in range(runs):
+                bodies = make(run)
+                await bare.add(bodies, size)
+                await found.add(bodies, size)
+                used.append(memory(serve.pid))
+            print(f"{name}: {found.steps:,} steps")
+            print(f"  echo     {bare}")
+            print(f"  service  {found}; {found.rate / bare.rate:.2f} of the echo")
+            print(f"  memory   {' '.join(f'{one:.0f}' for one in used)} MB")
+        await recovered(serve, start, ports[1])
     finally:
         echo.terminate()
         serve.terminate()
@@ -162,5 +195,24 @@ async def main(runs: int) -> None:
         serve.wait()
 
 
+async def recovered(serve: subprocess.Popen, start: Callable, port: int) -> None:
+    """Kill the service while 10,000 runs are open; when has each of them been answered again?"""
+    bodies = batches(-1, connections=10, steps=2)
+    await measured(port, [[one[0]] for one in bodies])
+    serve.kill()
+    serve.wait()
+    began = time.perf_counter()
+    again = start()
+    try:
+        await ready(port)
+        up = time.perf_counter() - began
+        seconds, _ = await measured(port, [[one[1]] for one in bodies])
+        answered = f"all answered in {seconds:.1f} s more"
+        print(f"10,000 open runs after kill -9: ready in {up:.1f} s, {answered}")
+    finally:
+        again.terminate()
+        again.wait()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2))
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1))

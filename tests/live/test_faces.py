@@ -84,6 +84,21 @@ class Row:
         return self.fleet.peek([self.agent]).of(0)
 
 
+class Packed(Row):
+    """An agent of a fleet that is thrown away before every call, its run sent on as bytes."""
+
+    def __init__(self, make) -> None:
+        super().__init__(make(), "one")
+        self.make = make
+
+    def __getattribute__(self, name):
+        if name in ("step", "end", "reset", "peek"):
+            (packed,) = self.fleet.standings(["one"]).packed
+            self.fleet = self.make()
+            self.fleet.unpack("one", packed)
+        return super().__getattribute__(name)
+
+
 class Sent:
     """A watch that is thrown away after every call, its state sent on as text."""
 
@@ -134,6 +149,7 @@ def test_every_face_says_the_same_of_the_same_run(calls, behavior: str, rule) ->
     fleet = monitor.fleet(TARGET, ["other", "one", ("a", "third")], alarm=rule)
     faces = [
         Row(fleet, "one"),
+        Packed(lambda: monitor.fleet(TARGET, ["one", "two"], alarm=rule)),
         Sent(monitor, rule),
         Copied(monitor.watch(TARGET, alarm=rule), copy.deepcopy),
     ]

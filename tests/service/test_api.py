@@ -183,6 +183,42 @@ def test_health_is_said_once_there_are_enough_runs(client: TestClient) -> None:
     )
 
 
+def test_a_contract_is_recalibrated_on_recorded_runs(
+    client: TestClient, service: Service, model: Path
+) -> None:
+    path = "/v1/contracts/walk/recalibrate"
+    early = client.post(path, json={})
+    assert (early.status_code, early.json()["title"]) == (422, "refused")
+    whole_runs(client, [0.1 * i - 2.0 for i in range(40)])
+    client.post("/v1/steps", json=step(0, "old"))
+    for name in ("x", "y"):
+        client.post("/v1/steps", json=[step(0, name), step(1, name, state=None, truncated=True)])
+    seen = client.get("/v1/contracts/walk/health").json()
+    assert seen["cut_off"] == 2
+    since = {"since": "2020-01-01T00:00:00Z"}
+    made_new = client.post(path, json=since)
+    assert made_new.status_code == 200, made_new.text
+    assert made_new.json()["version"] == 2
+    held = service.contracts.named("walk")
+    assert held.fitted.trained.sizes["assure"] == 42
+    old, new = client.post("/v1/steps", json=[step(1, "old"), step(0, "new")]).json()
+    assert (old["contract"], new["contract"]) == ("walk@1", "walk@2")
+    # The file that it was made from is in force as it was asked for, so a restart keeps it.
+    again = service.contracts.add(
+        ContractSpec(name="walk", model=str(model), target="0:", false_alarm_rate=0.2), at=9.0
+    )
+    assert again.version == 2
+
+
+def test_alarms_are_listed_from_the_newest(client: TestClient) -> None:
+    for agent in "abc":
+        client.post("/v1/steps", json=[step(0, agent), step(1, agent, reward=-30.0)])
+    first = client.get("/v1/alarms", params={"limit": 2}).json()
+    assert [one["agent"] for one in first["items"]] == ["c", "b"]
+    rest = client.get("/v1/alarms", params={"limit": 2, "after": first["next"]}).json()
+    assert ([one["agent"] for one in rest["items"]], rest["next"]) == (["a"], None)
+
+
 def test_runs_and_agents_can_be_deleted(client: TestClient) -> None:
     for agent in "ab":
         client.post("/v1/steps", json=[step(0, agent), step(1, agent)])

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ontarget import GoalMonitor, Target
+from ontarget import Episodes, Goal, GoalMonitor, QuantileForest, Target
 from ontarget.errors import StoreError
 from ontarget.live import Outlook
 from ontarget.service.contracts import ContractSpec, HeldContracts
@@ -212,6 +212,63 @@ def test_a_new_version_leaves_old_runs_their_contract(engine: Engine, model: Pat
     assert (read(old)["contract"], read(new)["contract"]) == ("walk@1", "walk@2")
 
 
+def test_a_run_that_was_cut_off_has_no_outcome(engine: Engine) -> None:
+    engine.take([message(0), message(1)])
+    (reply,) = engine.take([StepMessage(agent="a", run="1", step=2, reward=-1.0, truncated=True)])
+    answer = read(reply)
+    assert (answer["p"], answer["status"], answer["end"]) == (None, "UNKNOWN", True)
+    assert answer["reason"] == "cut off: nobody knows what the run would have come to"
+    ((stored, _),) = engine.store.runs(ended=True)
+    assert (stored.met, stored.cut_off) == (None, 1)
+    (late,) = engine.take([message(3)])
+    assert isinstance(late, Problem)
+    assert late.title == "ended"
+
+
+def test_a_goal_over_several_behaviors_is_answered_as_a_watch_would(
+    url: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    gain, spent = rng.normal(size=(2, 200, 4))
+    walks = Episodes.from_arrays(
+        np.cumsum(gain, axis=1)[..., None] - gain[..., None],
+        {"reward": gain, "energy": spent},
+        behavior={"gain": "sum", "spent": "sum:energy"},
+    )
+    monitor = GoalMonitor(QuantileForest(n_trees=5, min_leaf=10)).fit(walks, progress=False)
+    monitor.save(tmp_path / "goal.ontarget")
+    goal = "gain >= -1 & spent <= 2"
+    spec = ContractSpec(
+        name="goal", model=str(tmp_path / "goal.ontarget"), target=goal, false_alarm_rate=RATE
+    )
+
+    def fresh() -> Engine:
+        store = open_store(url)
+        contracts = HeldContracts(store, tmp_path / "models")
+        contracts.add(spec, at=0.0)
+        return Engine(store, contracts, clock=lambda: 1.0)
+
+    watch = monitor.watch(Goal.parse(goal), false_alarm_rate=RATE)
+    for step in range(4):  # each by an engine of its own, from what is stored
+        engine = fresh()
+        signals = {"energy": float(step)} if step != 2 else {}
+        one = StepMessage(
+            agent="a", run="1", step=step, state=[0.1 * step], reward=-0.3, signals=signals
+        )
+        (reply,) = engine.take([one])
+        expected = watch.step([0.1 * step], {"reward": -0.3, **signals})
+        same(read(reply), expected)
+        assert read(reply)["parts"].keys() == {"gain", "spent"}
+        told = engine.take([msgspec.structs.replace(one, step=step + 1, behavior=1.0)])[0]
+        assert isinstance(told, Problem)
+        assert told.title == "several behaviors"
+        engine.store.close()
+    engine = fresh()
+    end = StepMessage(agent="a", run="1", step=4, reward=0.0, signals={"energy": 0.0}, end=True)
+    same(read(engine.take([end])[0]), watch.end({"reward": 0.0, "energy": 0.0}))
+    engine.store.close()
+
+
 SCENARIO = [
     [message(0), message(0, agent="b")],
     [message(1), message(2), message(1, agent="b")],
@@ -230,7 +287,7 @@ def test_a_fault_at_any_write_loses_nothing_that_was_answered(
     expected = [engine_replies(whole, batch) for batch in SCENARIO]
     whole.store.close()
     calls = {"n": 0, "fail": -1}
-    real_many, real_rows = Connection.run_many, Connection.rows
+    real_many, real_rows = Connection.run_rows, Connection.rows
 
     def counted(real: Any) -> Any:
         def call(self: Connection, sql: str, *values: Any) -> Any:
@@ -241,7 +298,7 @@ def test_a_fault_at_any_write_loses_nothing_that_was_answered(
 
         return call
 
-    monkeypatch.setattr(Connection, "run_many", counted(real_many))
+    monkeypatch.setattr(Connection, "run_rows", counted(real_many))
     monkeypatch.setattr(Connection, "rows", counted(real_rows))
     engine = opened(str(tmp_path / "first.db"), model, tmp_path)
     calls["n"] = 0
@@ -249,7 +306,7 @@ def test_a_fault_at_any_write_loses_nothing_that_was_answered(
         engine.take(batch)
     engine.store.close()
     total = calls["n"]
-    assert total > 20
+    assert total > 12
     for fail in range(1, total + 1, stride):
         calls["fail"] = -1
         engine = opened(str(tmp_path / f"{fail}.db"), model, tmp_path)

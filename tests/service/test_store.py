@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ontarget import Target
 from ontarget.errors import StoreError
-from ontarget.service import _schema
+from ontarget.service import Engine, HeldContracts, Problem, StepMessage, _schema, run_id
 from ontarget.service import store as stores
-from ontarget.service._database import copy_file
+from ontarget.service._database import PostgresDatabase, copy_file
+from ontarget.service._records import alarms
 from ontarget.service.store import Store, open_store
 from ontarget.service.testing import StoreContract, a_run, write
+
+KEPT = Path(__file__).parent / "kept"
 
 
 class TestStore(StoreContract):
@@ -42,15 +51,65 @@ def test_an_older_database_is_moved_only_when_asked(
     old.close()
     newer = (*_schema.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
     monkeypatch.setattr(stores, "MIGRATIONS", newer)
-    with pytest.raises(StoreError, match=r"schema 1.*needs 2; back it up, then pass --migrate"):
+    with pytest.raises(StoreError, match=r"schema 2.*needs 3; back it up, then pass --migrate"):
         open_store(url)
     moved = open_store(url, migrate=True)
     assert moved.find_runs([run.id]) == {run.id: run}
     moved.close()
     open_store(url).close()  # it is of this version now
     monkeypatch.undo()
-    with pytest.raises(StoreError, match=r"schema 2.*knows 1; install a newer one"):
+    with pytest.raises(StoreError, match=r"schema 3.*knows 2; install a newer one"):
         open_store(url, migrate=True)
+
+
+def first_version(url: str, folder: Path) -> None:
+    """Put a database of schema 1, written by the version that made it, where the address says."""
+    raw = folder / "schema1.db"
+    raw.write_bytes(gzip.decompress((KEPT / "schema1.db.gz").read_bytes()))
+    if url.startswith("postgresql"):
+        import psycopg
+
+        with closing(sqlite3.connect(raw)) as kept, psycopg.connect(url) as server:
+            server.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+            for statement in _schema.MIGRATIONS[0]:
+                server.execute(statement.format_map(PostgresDatabase.types))  # type: ignore[arg-type]
+            server.execute("DELETE FROM counters")
+            for (table,) in kept.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+                for row in kept.execute(f"SELECT * FROM {table}"):
+                    marks = ", ".join(["%s"] * len(row))
+                    server.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # type: ignore[arg-type]
+    else:
+        raw.rename(url)
+
+
+def test_a_database_of_the_first_version_goes_on_bit_for_bit(url: str, tmp_path: Path) -> None:
+    first_version(url, tmp_path)
+    with pytest.raises(StoreError, match=r"schema 1.*needs 2; back it up, then pass --migrate"):
+        open_store(url)
+    store = open_store(url, migrate=True)
+    model = gzip.decompress((KEPT / "walk.ontarget.gz").read_bytes())
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / f"{hashlib.sha256(model).hexdigest()}.ontarget").write_bytes(model)
+    contracts = HeldContracts(store, folder)
+    engine = Engine(store, contracts, clock=lambda: 2_000.0)
+    watch = contracts.named("walk").monitor.watch(Target.at_least(0), false_alarm_rate=0.1)
+    kept = store.history(store.find_runs([run_id("a", "1")])[run_id("a", "1")])
+    assert len(kept) == 3
+    for one in kept:
+        sent = msgspec.msgpack.decode(one.payload)
+        outlook = watch.step(sent["state"], sent.get("reward", 0.0))
+        assert msgspec.json.decode(one.answer)["p"] == outlook.p
+    (reply,) = engine.take([StepMessage(agent="a", run="1", step=3, state=[0.3], reward=0.2)])
+    assert msgspec.json.decode(reply)["p"] == watch.step([0.3], 0.2).p  # type: ignore[arg-type]
+    alarmed = engine.take([StepMessage(agent="b", run="1", step=3, state=[0.3], reward=900.0)])
+    assert "alarm" not in msgspec.json.decode(alarmed[0])  # type: ignore[arg-type]
+    (alarm,) = alarms(store)
+    assert alarm["cleared_at"] == 2_000.0
+    (over,) = engine.take([StepMessage(agent="c", run="1", step=3, state=[0.3])])
+    assert isinstance(over, Problem)
+    assert over.title == "ended"
+    store.close()
 
 
 def test_a_second_service_on_one_file_is_refused(tmp_path: Path) -> None:

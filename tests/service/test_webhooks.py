@@ -180,6 +180,19 @@ def test_runs_are_exported_before_they_go(url: str, model: Path, tmp_path: Path)
     service.close()
 
 
+def test_the_runs_that_ended_last_are_kept(url: str, model: Path, tmp_path: Path) -> None:
+    service = made(url, model, tmp_path, time := Time(), keep_runs=2)
+    for agent in "abcd":
+        time.now += 1.0
+        end = StepMessage(agent=agent, run="1", step=1, reward=2.0, end=True)
+        service.writer.take([msgspec.structs.replace(step(0), agent=agent), end]).result()
+    service.writer.take([msgspec.structs.replace(step(0), agent="open")]).result()
+    assert let_go(service) == 2
+    assert let_go(service) == 0
+    assert [run.agent for run, _ in service.store.runs()] == ["c", "d", "open"]
+    service.close()
+
+
 def test_a_hook_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "service.toml"
     path.write_text('[[hook]]\nname = "ops"\nurl = "ftp://x"\n')

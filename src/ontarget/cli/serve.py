@@ -93,6 +93,10 @@ def serve(
         float | None,
         typer.Option(help="Delete runs so many days after their end.", metavar="N"),
     ] = None,
+    keep_runs: Annotated[
+        int | None,
+        typer.Option(min=0, help="Keep so many runs that have ended, the newest.", metavar="N"),
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(help="Folder in which runs are written before they go.", metavar="FOLDER"),
@@ -139,6 +143,7 @@ def serve(
             hooks=hooks,
             models=folder,
             keep_seconds=None if keep_days is None else keep_days * _DAY,
+            keep_runs=keep_runs,
             export=export,
             migrate=migrate,
         )
@@ -173,7 +178,7 @@ def _say(service: Service) -> None:
         trigger = held.fleet(held.spec.target).triggers[0]
         typer.echo(
             f"contract   {held.label}: {held.spec.target}, alarm below {trigger.threshold:.3g}, "
-            f"{held.monitor.fitted.horizon} steps"
+            f"{held.fitted.horizon} steps"
         )
 
 

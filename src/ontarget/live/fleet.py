@@ -19,7 +19,7 @@ from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState
+from ontarget.live.runs import RunState, Standings
 from ontarget.live.watch import judge_own, said_of_taken, words_of_run
 from ontarget.target import Target
 
@@ -230,6 +230,32 @@ class FleetWatch:
             target=str(self.target),
             readings=self._readings[rows],
         )
+
+    def standings(self, agents: Any = None) -> Standings:
+        """Where runs stand, as arrays, and as bytes to store and to `unpack` elsewhere."""
+        rows = self._which(agents)
+        whole = self._table.whole[rows]
+        return Standings(
+            packed=self._table.pack(rows, self._readings[rows]),
+            so_far=self._table.real[rows, k.SO_FAR],
+            group=whole[:, k.GROUP],
+            alarmed=whole[:, k.ALARMED] != 0,
+            since=whole[:, k.SINCE],
+            ended=whole[:, k.ENDED] != 0,
+            reasoned=whole[:, k.CODE] != 0,
+        )
+
+    def unpack(self, agent: Hashable, packed: bytes) -> None:
+        """Put an agent's run where it stood elsewhere, from a fleet of the same contract."""
+        if agent not in self._rows:
+            self.join([agent], groups=self._any_group)
+        row = self._row(agent)
+        self._readings[row] = self._table.unpack(row, packed, self._readings.shape[1])
+
+    @property
+    def _any_group(self) -> Any:
+        names = self._contract.fitted.groups
+        return None if names is None else names[0]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Put an agent's run where it stood elsewhere; an agent that is not here joins."""

@@ -69,10 +69,14 @@ def listen_for_silence(service: Service) -> int:
 
 
 def let_go(service: Service) -> int:
-    """Delete runs that ended long ago, once they are exported."""
-    if service.keep_seconds is None:
+    """Delete runs that are no longer kept, once they are exported."""
+    if service.keep_seconds is None and service.keep_runs is None:
         return 0
-    return service.retain(age=service.keep_seconds, export=lambda runs: _export(service, runs))
+    return service.retain(
+        age=service.keep_seconds,
+        most=service.keep_runs,
+        export=lambda runs: _export(service, runs),
+    )
 
 
 def _export(service: Service, runs: list[StoredRun]) -> None:
@@ -85,4 +89,4 @@ def _export(service: Service, runs: list[StoredRun]) -> None:
         held = service.contracts.held(number)
         first, last = some[0].number, some[-1].number
         path = service.export / f"{held.label}-{first}-{last}.parquet"
-        path.write_bytes(parquet_of(service.store, some, held.monitor.fitted.schema.names))
+        path.write_bytes(parquet_of(service.store, some, held.monitor))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -18,6 +21,8 @@ __all__ = ["Connection", "Database", "copy_file", "open_database"]
 
 _READERS: Final = 4
 _WAIT: Final = 30.0  # seconds for a connection or a lock
+_SIZES: Final = (256, 64, 16, 4, 1)  # rows of one statement; few sizes, so that each is parsed once
+_VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
 
 
 class Connection:
@@ -36,16 +41,37 @@ class Connection:
         """How many rows a statement changed."""
         return int(self._raw.execute(self._said(sql), values).rowcount)
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """How many rows a statement changed, run once for each row of values."""
-        if not rows:
-            return 0
-        cursor = self._raw.cursor()
-        cursor.executemany(self._said(sql), rows)
-        return int(cursor.rowcount)
+    def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run a statement once for each row of values."""
+        if rows:
+            self._raw.cursor().executemany(self._said(sql), rows)
+
+    def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
+        """How many rows a statement changed whose ``VALUES (…)`` stands for one row of many.
+
+        Many rows go in one statement: Python's lock is given up once for all of them, where a
+        busy thread could take it between any two.
+        """
+        changed = at = 0
+        for size in _SIZES:
+            while len(rows) - at >= size:
+                values = list(chain.from_iterable(rows[at : at + size]))
+                changed += self.run(_repeated(sql, size), values)
+                at += size
+        return changed
 
     def _said(self, sql: str) -> str:
         return sql if self._mark == "?" else sql.replace("?", self._mark)
+
+
+@lru_cache(maxsize=256)
+def _repeated(sql: str, size: int) -> str:
+    """A statement for so many rows."""
+    one = _VALUES.search(sql)
+    if one is None:
+        raise StoreError(f"this statement has no VALUES (…): {sql}")
+    rows = ", ".join([one[1]] * size)
+    return f"{sql[: one.start(1)]}{rows}{sql[one.end(1) :]}"
 
 
 class Database(Protocol):
@@ -114,7 +140,7 @@ class SqliteDatabase:
     checkpoint at once, so a second service on the same file is refused.
     """
 
-    types: Final = {"key": "INTEGER", "blob": "BLOB", "real": "REAL"}
+    types: Final = {"key": "INTEGER", "blob": "BLOB", "real": "REAL", "text": "TEXT"}
     shared: Final = False
 
     def __init__(self, path: Path) -> None:
@@ -173,7 +199,7 @@ class SqliteDatabase:
 class PostgresDatabase:
     """A server that several processes may share."""
 
-    types: Final = {"key": "BIGINT", "blob": "BYTEA", "real": "DOUBLE PRECISION"}
+    types: Final = {"key": "BIGINT", "blob": "BYTEA", "real": "DOUBLE PRECISION", "text": "TEXT"}
     shared: Final = True
 
     def __init__(self, url: str) -> None:

@@ -9,17 +9,22 @@ from typing import Any
 
 import polars as pl
 
+from ontarget.episodes import Episodes
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service.messages import read_payload
 from ontarget.service.store import Store, StoredRun
 
-__all__ = ["frame_of", "parquet_of"]
+__all__ = ["frame_of", "parquet_of", "read_runs"]
 
 _ALWAYS = ("episode", "step", "reward")
 
 
-def rows_of(store: Store, run: StoredRun, features: tuple[str, ...]) -> list[dict[str, Any]]:
+def rows_of(store: Store, run: StoredRun, monitor: GoalMonitor) -> list[dict[str, Any]]:
     """One row per action of a run that is over: the state before it, and the reward it earned."""
+    features = monitor.contracts.fitted.schema.names
+    judged = [one.column for one in monitor.readings.values() if one.column is not None]
     sent = [read_payload(bytes(one.payload)) for one in store.history(run)]
+    left_alone = not run.cut_off and run.intervened_at is None
     rows = []
     # The last message only tells what the last action earned.
     for message, after in pairwise(sent):
@@ -34,17 +39,22 @@ def rows_of(store: Store, run: StoredRun, features: tuple[str, ...]) -> list[dic
                 "group": sent[0].get("group"),
                 "behavior": after.get("behavior"),
                 "intervened": run.intervened_at is not None,
+                # What was cut short, or taken over, does not tell how it would have ended.
+                "truncated": after is sent[-1] and not left_alone,
                 "at": message.get("at"),
                 **{name: named.get(name) for name in features},
                 **signals,
+                # What a behavior reads was earned by the action, as the reward was.
+                **{name: after.get("signals", {}).get(name) for name in judged},
             }
         )
     return rows
 
 
-def frame_of(store: Store, runs: Iterable[StoredRun], features: tuple[str, ...]) -> pl.DataFrame:
+def frame_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> pl.DataFrame:
     """Runs as a table; columns that none of them uses are left out."""
-    rows = [row for run in runs for row in rows_of(store, run, features)]
+    rows = [row for run in runs for row in rows_of(store, run, monitor)]
+    features = monitor.contracts.fitted.schema.names
     names = dict.fromkeys([*_ALWAYS, *(name for row in rows for name in row)])
     used = [
         name
@@ -56,8 +66,23 @@ def frame_of(store: Store, runs: Iterable[StoredRun], features: tuple[str, ...])
     )
 
 
-def parquet_of(store: Store, runs: Iterable[StoredRun], features: tuple[str, ...]) -> bytes:
+def read_runs(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> Episodes:
+    """Runs as episodes of a monitor; those that were cut off or taken over are marked so."""
+    frame = frame_of(store, runs, monitor)
+    return Episodes.from_frame(
+        frame,
+        episode="episode",
+        step="step",
+        reward="reward",
+        truncated="truncated" if "truncated" in frame.columns else None,
+        group="group" if monitor.contracts.fitted.groups is not None else None,
+        censored="worst-case",
+        like=monitor,
+    )
+
+
+def parquet_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> bytes:
     """Runs as a Parquet file."""
     written = io.BytesIO()
-    frame_of(store, runs, features).write_parquet(written)
+    frame_of(store, runs, monitor).write_parquet(written)
     return written.getvalue()

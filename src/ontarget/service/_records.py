@@ -10,12 +10,15 @@ __all__ = ["acknowledge", "alarms", "deliveries", "runs_of", "silence", "silence
 
 _ALARM: Final = (
     "a.number, a.id, a.kind, a.reason, a.raised_at, a.cleared_at, a.acknowledged_at, "
-    "a.acknowledged_by, a.note, r.id, r.agent, r.run, r.contract"
+    "a.acknowledged_by, a.note, r.id, r.agent, r.run, r.contract, CASE WHEN r.ended_at IS NULL "
+    "THEN 'under way' WHEN r.met IS NULL OR r.intervened_at IS NOT NULL THEN 'unknown' "
+    "WHEN r.met = 1 THEN 'met' ELSE 'missed' END"
 )
 _ALARM_NAMES: Final = (
     "number", "id", "kind", "reason", "raised_at", "cleared_at", "acknowledged_at",
-    "acknowledged_by", "note", "run_id", "agent", "run", "contract",
+    "acknowledged_by", "note", "run_id", "agent", "run", "contract", "outcome",
 )  # fmt: skip
+_NEWEST: Final = 2**63 - 1
 _DELIVERY: Final = "id, alarm, hook, created_at, attempts, due_at, state, error"
 
 
@@ -28,9 +31,9 @@ def alarms(
     alarm: str | None = None,
     run: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Alarms in the order in which they were raised."""
-    where: list[str] = ["a.number > ?"]
-    values: list[Any] = [after]
+    """Alarms, the newest first; ``after`` is the number of the last one that is known."""
+    where: list[str] = ["a.number < ?"]
+    values: list[Any] = [after or _NEWEST]
     if is_open is not None:
         where.append("a.cleared_at IS NULL" if is_open else "a.cleared_at IS NOT NULL")
     for column, wanted in (("a.id", alarm), ("r.id", run)):
@@ -40,7 +43,7 @@ def alarms(
     with store.database.read() as at:
         rows = at.rows(
             f"SELECT {_ALARM} FROM alarms a JOIN runs r ON r.number = a.run "
-            f"WHERE {' AND '.join(where)} ORDER BY a.number LIMIT ?",
+            f"WHERE {' AND '.join(where)} ORDER BY a.number DESC LIMIT ?",
             (*values, limit),
         )
     return [dict(zip(_ALARM_NAMES, row, strict=True)) for row in rows]
@@ -77,12 +80,12 @@ def silenced(store: Store, agent: str, *, at: float) -> bool:
 def deliveries(
     store: Store, *, after: int = 0, limit: int = 100, state: str | None = None
 ) -> list[dict[str, Any]]:
-    """Messages about alarms: waiting, sent, or dead, with what went wrong."""
+    """Messages about alarms, the newest first: waiting, sent, or dead, with what went wrong."""
     where = "" if state is None else " AND state = ?"
-    values: list[Any] = [after] if state is None else [after, state]
+    values: list[Any] = [after or _NEWEST, *([] if state is None else [state])]
     with store.database.read() as at:
         rows = at.rows(
-            f"SELECT {_DELIVERY} FROM outbox WHERE id > ?{where} ORDER BY id LIMIT ?",
+            f"SELECT {_DELIVERY} FROM outbox WHERE id < ?{where} ORDER BY id DESC LIMIT ?",
             (*values, limit),
         )
     return [dict(zip(_DELIVERY.split(", "), row, strict=True)) for row in rows]

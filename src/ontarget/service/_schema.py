@@ -44,4 +44,10 @@ _FIRST: Final = (
         created_at {real} NOT NULL)""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+# Runs that were cut off, and a way to those that ended first.
+_SECOND: Final = (
+    "ALTER TABLE runs ADD COLUMN cut_off {key} NOT NULL DEFAULT 0",
+    "CREATE INDEX runs_by_end ON runs (ended_at) WHERE ended_at IS NOT NULL",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND)

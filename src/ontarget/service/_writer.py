@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ontarget.errors import ServiceError, StoreError
 from ontarget.service.engine import Engine, Reply
@@ -19,9 +19,12 @@ __all__ = ["BusyError", "Writer"]
 _TOGETHER: Final = 4_000  # steps of one transaction, about: more would keep the first one waiting
 
 
+Replies: TypeAlias = list[Reply] | Exception  # to one request, or why there are none
+
+
 class _Steps(NamedTuple):
-    messages: Sequence[StepMessage]
-    found: Future[list[Reply]]
+    requests: Sequence[Sequence[StepMessage]]
+    done: Callable[[list[Replies]], None]
 
 
 class _Job(NamedTuple):
@@ -60,30 +63,47 @@ class Writer:
 
     def take(self, messages: Sequence[StepMessage]) -> Future[list[Reply]]:
         """The replies to these messages, once they are on disk."""
+        self.admit(len(messages))
+        found: Future[list[Reply]] = Future()
+        self.submit([messages], lambda replies: _settle(found, replies[0]))
+        return found
+
+    def admit(self, n: int) -> None:
+        """Count n steps that will be submitted, or refuse them."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")
-            if self._waiting and self._waiting + len(messages) > self._most:
+            if self._waiting and self._waiting + n > self._most:
                 raise BusyError(f"{self._waiting:,} steps are waiting to be written; send again")
-            self._waiting += len(messages)
-        found: Future[list[Reply]] = Future()
-        self._jobs.put(_Steps(messages, found))
-        return found
+            self._waiting += n
+
+    def submit(
+        self, requests: Sequence[Sequence[StepMessage]], done: Callable[[list[Replies]], None]
+    ) -> None:
+        """Write the steps of several requests that were admitted.
+
+        ``done`` is called from the writer's thread with the replies to each of them.
+        """
+        with self._lock:
+            if not self._closed:
+                self._jobs.put(_Steps(requests, done))
+                return
+        done([BusyError("the service is shutting down")] * len(requests))
 
     def run(self, work: Callable[[], Any]) -> Future[Any]:
         """What a function gives that writes to the store."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")
-        found: Future[Any] = Future()
-        self._jobs.put(_Job(work, found))
+            found: Future[Any] = Future()
+            self._jobs.put(_Job(work, found))
         return found
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
         with self._lock:
             self._closed = True
-        self._jobs.put(None)
+            self._jobs.put(None)
         self._thread.join()
 
     def _work(self) -> None:
@@ -103,7 +123,7 @@ class Writer:
         first = self._held.popleft() if self._held else self._jobs.get()
         if not isinstance(first, _Steps):
             return first
-        together, size = [first], len(first.messages)
+        together, size = [first], _size(first.requests)
         with suppress(queue.Empty):
             while size < _TOGETHER:
                 more = self._jobs.get_nowait()
@@ -111,31 +131,31 @@ class Writer:
                     self._held.append(more)
                     break
                 together.append(more)
-                size += len(more.messages)
+                size += _size(more.requests)
         return together
 
     def _take(self, together: list[_Steps]) -> None:
-        try:
-            replies: list[Any] = self._replies(together)
-        except Exception as error:  # the thread must outlive whatever went wrong
-            if len(together) > 1 and not isinstance(error, StoreError):
-                for one in together:  # so that one request cannot spoil the others
-                    self._take([one])
-                return
-            replies = [error] * len(together)
+        requests = [one for group in together for one in group.requests]
+        replies = iter(self._replies(requests))
         with self._lock:
-            self._waiting -= sum(len(one.messages) for one in together)
-        for one, reply in zip(together, replies, strict=True):
-            _settle(one.found, reply)
+            self._waiting -= _size(requests)
+        for group in together:
+            group.done([next(replies) for _ in group.requests])
         self._committed()
 
-    def _replies(self, together: list[_Steps]) -> list[list[Reply]]:
-        replies = self._engine.take([one for messages, _ in together for one in messages])
-        ends, found = 0, []
-        for messages, _ in together:
-            found.append(replies[ends : ends + len(messages)])
-            ends += len(messages)
-        return found
+    def _replies(self, requests: Sequence[Sequence[StepMessage]]) -> list[Replies]:
+        try:
+            replies = iter(self._engine.take([one for some in requests for one in some]))
+        except Exception as error:  # the thread must outlive whatever went wrong
+            if len(requests) > 1 and not isinstance(error, StoreError):
+                # One by one, so that one request cannot spoil the others.
+                return [reply for one in requests for reply in self._replies([one])]
+            return [error] * len(requests)
+        return [[next(replies) for _ in some] for some in requests]
+
+
+def _size(requests: Sequence[Sequence[StepMessage]]) -> int:
+    return sum(len(one) for one in requests)
 
 
 def _settle(found: Future[Any], result: Any) -> None:

@@ -10,20 +10,24 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ontarget.errors import InputError, OntargetError, StoreError
-from ontarget.live.contract import Contract
+from ontarget.fitted.fitted import Fitted
+from ontarget.goal import Goal
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.monitor.monitor import GoalMonitor
+from ontarget.service._goal_runs import GoalRuns
 from ontarget.service.messages import Name
 from ontarget.service.store import Store, reserve
 from ontarget.target import Target
 
-__all__ = ["ContractSpec", "Held", "HeldContracts", "read_contracts"]
+__all__ = ["ContractSpec", "Fleet", "Held", "HeldContracts", "read_contracts"]
+
+Fleet: TypeAlias = FleetWatch | GoalRuns
 
 _MOST_TARGETS = 1_000  # of the runs' own, per contract: each is set up once and kept
 
@@ -40,7 +44,8 @@ class ContractSpec(
     model
         The model file: a path.
     target
-        What a run should end in: LO:HI, LO: or :HI. A run may have its own instead.
+        What a run should end in: LO:HI, LO: or :HI, or a goal over several behaviors such as
+        ``return >= 200 & energy <= 50``. A run may have its own instead.
     false_alarm_rate, alarm_below, ruled_out
         When a run is in alarm, as in ``ontarget watch``: one of them; by default a promised rate of
         0.05.
@@ -48,8 +53,9 @@ class ContractSpec(
         As in ``ontarget watch``.
     silent_after
         Raise an alarm when an agent in the middle of a run reports nothing for so many seconds.
-    model_sha256
-        The checksum of the model file; the service fills it in.
+    model_sha256, recalibrated_from
+        The checksum of the model file; and of the one that it was recalibrated from. The service
+        fills them in.
     """
 
     name: Name
@@ -64,6 +70,7 @@ class ContractSpec(
     calibration: Literal["target", "common"] = "target"
     silent_after: float | None = None
     model_sha256: str = ""
+    recalibrated_from: str = ""
 
     @property
     def rule(self) -> AlarmRule:
@@ -93,14 +100,15 @@ class Held:
     version: int
     spec: ContractSpec
     monitor: GoalMonitor
-    fleets: dict[str, FleetWatch]
+    created_at: float
+    fleets: dict[str, Fleet]
 
     @property
     def label(self) -> str:
         """The name and the version."""
         return f"{self.spec.name}@{self.version}"
 
-    def fleet(self, target: str) -> FleetWatch:
+    def fleet(self, target: str) -> Fleet:
         """The runs with this target."""
         found = self.fleets.get(target)
         if found is None:
@@ -109,22 +117,28 @@ class Held:
                     f"contract {self.spec.name!r} has {_MOST_TARGETS:,} targets already, the most "
                     "that a service keeps ready; use one of those"
                 )
-            found = self.fleets[target] = FleetWatch(self.live(target), [])
+            found = self.fleets[target] = self._made(target)
         return found
 
-    def live(self, target: str) -> Contract:
-        """The contract for a target, compiled."""
-        if self.monitor.readings:
+    @property
+    def fitted(self) -> Fitted:
+        """What all behaviors of the monitor have in common."""
+        return self.monitor.contracts.fitted
+
+    def _made(self, target: str) -> Fleet:
+        """A fleet without runs, compiled."""
+        asked = Goal.parse(target) if self.monitor.readings else Target.parse(target)
+        found = self.monitor.fleet(asked, alarm=self.spec.rule, calibration=self.spec.calibration)
+        if not self.monitor.readings:
+            assert isinstance(found, FleetWatch)
+            return found
+        if isinstance(found, FleetWatch):
             raise InputError(
-                f"contract {self.spec.name!r} needs a monitor of a single behavior, got one of "
-                f"{', '.join(self.monitor.readings)}; the service cannot hold runs to goals over "
-                "several yet"
+                f"contract {self.spec.name!r} needs a goal over at least two of the behaviors "
+                f"{', '.join(self.monitor.readings)}, got {target!r}; for one alone, save "
+                "monitor.only(name) and serve that"
             )
-        found = self.monitor.sessions(
-            Target.parse(target), alarm=self.spec.rule, calibration=self.spec.calibration
-        ).contract
-        assert isinstance(found, Contract)  # of a single behavior
-        return found
+        return GoalRuns(found)
 
     def drop(self, target: str, key: str) -> None:
         """Forget a run, if it is here; the store knows it."""
@@ -189,13 +203,14 @@ class HeldContracts:
         found = self._held.get(number)
         if found is None:
             with self._store.database.read() as at:
-                rows = at.rows("SELECT version, spec FROM contracts WHERE id = ?", (number,))
+                sql = "SELECT version, spec, created_at FROM contracts WHERE id = ?"
+                rows = at.rows(sql, (number,))
             if not rows:
                 raise StoreError(f"there is no contract {number}")
-            version, text = rows[0]
+            version, text, created_at = rows[0]
             spec = msgspec.json.decode(text, type=ContractSpec)
             monitor = GoalMonitor.load(self._copy(spec.model_sha256))
-            found = self._held[number] = Held(number, int(version), spec, monitor, {})
+            found = self._held[number] = Held(number, int(version), spec, monitor, created_at, {})
         return found
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
@@ -206,14 +221,32 @@ class HeldContracts:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise InputError(f"model {path} cannot be read: {error.strerror}") from error
-        spec = msgspec.structs.replace(spec, model_sha256=digest)
+        spec = msgspec.structs.replace(spec, model_sha256=digest, recalibrated_from="")
         newest = self._newest.get(spec.name)
-        if newest is not None and self.held(newest).spec == spec:
+        if newest is not None and _says_the_same(spec, self.held(newest).spec):
             return self.held(newest)
-        monitor = GoalMonitor.load(path)
-        tried = Held(0, 0, spec, monitor, {})
+        tried = Held(0, 0, spec, GoalMonitor.load(path), at, {})
         tried.fleet(spec.target)  # refuses what cannot be promised before anything is stored
         self._keep(path, digest)
+        return self._put_in_force(spec, at)
+
+    def recalibrated(self, held: Held, monitor: GoalMonitor, *, at: float) -> Held:
+        """A new version of a contract, with a monitor that was recalibrated."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        partial = self._folder / f"recalibrated.{os.getpid()}"
+        monitor.save(partial)
+        with partial.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        partial.replace(self._copy(digest))
+        spec = msgspec.structs.replace(
+            held.spec,
+            model_sha256=digest,
+            recalibrated_from=held.spec.recalibrated_from or held.spec.model_sha256,
+        )
+        Held(0, 0, spec, monitor, at, {}).fleet(spec.target)  # as in `add`
+        return self._put_in_force(spec, at)
+
+    def _put_in_force(self, spec: ContractSpec, at: float) -> Held:
         number = self._insert(spec, at)
         self._newest[spec.name] = number
         return self.held(number)
@@ -251,6 +284,15 @@ class HeldContracts:
         return ", ".join(self._newest) or "none is there yet"
 
 
+def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
+    """Whether a contract is in force already, perhaps recalibrated since; names may be paths."""
+    own = newest.recalibrated_from or newest.model_sha256
+    same = msgspec.structs.replace(
+        newest, model=asked.model, model_sha256=own, recalibrated_from=""
+    )
+    return asked == same
+
+
 def read_contracts(path: Path) -> list[ContractSpec]:
     """The contracts of a TOML file: one table ``[[contract]]`` each; paths are relative to it."""
     try:
@@ -262,7 +304,7 @@ def read_contracts(path: Path) -> list[ContractSpec]:
         raise InputError(f"{path} needs at least one table [[contract]]")
     try:
         for spec in specs:
-            Target.parse(spec.target)
+            (Goal if Goal.is_one(spec.target) else Target).parse(spec.target)
     except OntargetError as error:
         raise InputError(f"{path}: {error}") from error
     return [msgspec.structs.replace(one, model=str(path.parent / one.model)) for one in specs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, Final, TypeAlias
@@ -13,10 +13,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
+from ontarget._typing import FloatArray
 from ontarget.errors import OntargetError, StoreError
-from ontarget.live import FleetWatch, Outlooks, RunState, Status
-from ontarget.live.runs import numbers_or_none
-from ontarget.service.contracts import Held, HeldContracts
+from ontarget.live import Outlooks, RunState, Status
+from ontarget.live.runs import PACKED, Standings
+from ontarget.service._goal_runs import GoalRuns
+from ontarget.service.contracts import Fleet, Held, HeldContracts
 from ontarget.service.messages import (
     Answer,
     Problem,
@@ -33,6 +35,8 @@ Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 
 _ATTEMPTS: Final = 8  # times that other workers may come first, before the agent is asked to wait
 _NO_STATE: Final = 'a step needs a "state", or "end": true'
+_SIGNALS: Final = 'a goal over several behaviors reads "reward" and "signals", not "behavior"'
+_CUT_OFF: Final = "cut off: nobody knows what the run would have come to"
 QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
 _UNMARKED: Final = msgspec.msgpack.encode([None] * QUARTERS)
 _encoder: Final = msgspec.json.Encoder()
@@ -192,7 +196,7 @@ class Engine:
         if run is None:
             if message.step != 0:
                 return _problem(message, 409, "gap", "this run has not begun", expected=0)
-            if message.state is None and not message.end:
+            if message.state is None and not message.is_last:
                 return _problem(message, 422, "no state", _NO_STATE)
             begun = self._begun(message, key, at)
             if isinstance(begun, Problem):
@@ -206,8 +210,10 @@ class Engine:
         if message.step > stored.next:
             wrong = f"step {stored.next} has not arrived"
             return _problem(message, 409, "gap", wrong, expected=stored.next)
-        if message.state is None and not message.end:
+        if message.state is None and not message.is_last:
             return _problem(message, 422, "no state", _NO_STATE)
+        if message.behavior is not None and run.held.monitor.readings:
+            return _problem(message, 422, "several behaviors", _SIGNALS)
         if message.step >= self._longest:
             return _problem(message, 422, "too long", f"a run has at most {self._longest:,} steps")
         return _Accepted(place, run, message, payload)
@@ -230,7 +236,7 @@ class Engine:
         stored = StoredRun(
             number=0, id=key, agent=message.agent, run=message.run, contract=held.id, target=target,
             started_at=at, next=0, state=b"", last=0, status="PENDING", alarmed=0, marks=_UNMARKED,
-            intervened_at=None, updated_at=at, ended_at=None, met=None,
+            intervened_at=None, updated_at=at, ended_at=None, met=None, cut_off=0,
         )  # fmt: skip
         if message.agent not in self._agents:
             self._arriving.add(message.agent)
@@ -256,98 +262,113 @@ class Engine:
         self, accepted: Sequence[_Accepted], batch: Batch, replies: list[Reply | None]
     ) -> None:
         """Move runs one step on, those alike in one call."""
-        alike: dict[tuple[int, str, bool, bool], list[_Accepted]] = {}
+        alike: dict[tuple[int, str, bool, bool, bool], list[_Accepted]] = {}
         for one in accepted:
-            told = one.message.behavior is not None
-            run = one.run
-            kind = run.held.id, run.stored.target, told, one.message.end
+            run, message = one.run, one.message
+            told = message.behavior is not None
+            kind = run.held.id, run.stored.target, told, message.is_last, message.truncated
             alike.setdefault(kind, []).append(one)
-        for (_, target, told, ends), some in alike.items():
+        for (_, target, told, ends, cut), some in alike.items():
             fleet = some[0].run.held.fleet(target)
             keys = [one.run.stored.id for one in some]
             for one in some:
                 if not one.run.resumed:
                     _resume(fleet, one.run)
-            outlooks = _stepped(fleet, some, keys, told=told, ends=ends)
+            if cut:
+                outlooks = replace(Outlooks.pending(len(some)), words=lambda _: _CUT_OFF)
+                outlooks.status[:] = Status.UNKNOWN
+            else:
+                outlooks = _stepped(fleet, some, keys, told=told, ends=ends)
             self._note(some, outlooks, fleet, keys, batch, replies)
 
     def _note(
         self,
         some: Sequence[_Accepted],
         outlooks: Outlooks,
-        fleet: FleetWatch,
+        fleet: Fleet,
         keys: Sequence[str],
         batch: Batch,
         replies: list[Reply | None],
     ) -> None:
         """Write down where runs are now, and the answers."""
-        states = fleet.run_states(keys)
-        numbers = np.column_stack(
-            [
-                outlooks.p,
-                outlooks.spread,
-                outlooks.low,
-                outlooks.high,
-                outlooks.plausibility,
-                outlooks.assurance,
-            ]
+        standings = fleet.standings(keys)
+        facts = zip(
+            some,
+            _numbers(outlooks, standings).tolist(),
+            outlooks.n.tolist(),
+            outlooks.status.tolist(),
+            self._thresholds(fleet, standings),
+            standings.packed,
+            standings.alarmed.tolist(),
+            standings.since.tolist(),
+            standings.ended.tolist(),
+            standings.reasoned.tolist(),
+            strict=True,
         )
-        rows = numbers_or_none(numbers)
-        counts, statuses = outlooks.n.tolist(), outlooks.status.tolist()
         said = datetime.fromtimestamp(batch.at, UTC).isoformat(timespec="milliseconds")
         shown = said.replace("+00:00", "Z")
-        thresholds = [_finite(trigger.threshold) for trigger in fleet.triggers]
-        horizon = some[0].run.held.monitor.fitted.horizon
-        groups = some[0].run.held.monitor.fitted.groups
-        for i, (one, state) in enumerate(zip(some, states, strict=True)):
-            run, stored = one.run, one.run.stored
-            status, row, reason = _NAMES[statuses[i]], rows[i], outlooks.words(i)
-            ended = state.ended or one.message.end
-            self._judge(run, state, ended, reason, batch)
-            place = 0 if groups is None or len(thresholds) == 1 else groups.index(state.group)
+        held = some[0].run.held
+        label, horizon = held.label, held.fitted.horizon
+        for i, (one, row, n, code, threshold, state, alarmed, since, over, reasoned) in enumerate(
+            facts
+        ):
+            run, stored, message = one.run, one.run.stored, one.message
+            status, known = _NAMES[code], row[0] == row[0]
+            reason = outlooks.words(i) if reasoned or message.truncated else ""
+            ended = over or message.is_last
+            if alarmed or run.alarm:
+                self._judge(run, since, batch, reason, stands=alarmed and not ended)
+            # NaN and infinities become null.
             answer = Answer(
-                agent=stored.agent,
-                run=stored.run,
-                id=stored.id,
-                contract=run.held.label,
-                step=stored.next,
-                p=row[0],
-                spread=None if row[1] is None else (row[1], row[2]),
-                low=row[3],
-                high=row[4],
-                plausibility=row[5],
-                assurance=row[6],
-                n=counts[i],
-                so_far=state.so_far if state.so_far is None else _finite(state.so_far),
-                threshold=thresholds[place],
-                status=status,
-                at=shown,
-                reason=reason,
-                alarm=run.alarm,
-                end=ended,
+                stored.agent,
+                stored.run,
+                stored.id,
+                label,
+                stored.next,
+                row[0],
+                (row[1], row[2]) if known else None,
+                row[3],
+                row[4],
+                row[5],
+                row[6],
+                n,
+                row[7],
+                threshold,
+                status,
+                shown,
+                reason,
+                run.alarm,
+                ended,
+                parts=fleet.parts(stored.id) if isinstance(fleet, GoalRuns) else {},
             )
             said_bytes = _encoder.encode(answer)
             run.fresh.append((stored.next, one.payload, said_bytes))
             quarter, rest = divmod(stored.next * QUARTERS, horizon)
             if rest < QUARTERS and quarter < QUARTERS and not ended:
-                run.marks[quarter] = row[0]
+                run.marks[quarter] = row[0] if known else None
                 stored.marks = msgspec.msgpack.encode(run.marks)
-            if one.message.intervened and stored.intervened_at is None:
+            if message.intervened and stored.intervened_at is None:
                 stored.intervened_at = stored.next
             stored.next += 1
-            stored.state = msgspec.msgpack.encode(vars(state))
-            stored.status, stored.alarmed = status, int(bool(run.alarm))
+            stored.state = state
+            stored.status, stored.alarmed = status, 1 if run.alarm else 0
             stored.updated_at = batch.at
             if ended:
                 stored.ended_at = batch.at
                 stored.met = int(row[0]) if status == "DONE" else None
+                stored.cut_off = int(message.truncated)
             replies[one.place] = said_bytes
 
-    def _judge(self, run: _Run, state: RunState, ended: bool, reason: str, batch: Batch) -> None:
+    def _thresholds(self, fleet: Fleet, standings: Standings) -> list[float]:
+        """The threshold of each run's alarm."""
+        of = np.array([trigger.threshold for trigger in fleet.triggers])
+        found: list[float] = (of if of.size == 1 else of[standings.group]).tolist()
+        return found * len(standings.packed) if of.size == 1 else found
+
+    def _judge(self, run: _Run, since: int, batch: Batch, reason: str, *, stands: bool) -> None:
         """Raise the run's alarm, or clear it."""
-        stands = state.alarmed and not ended
         if stands and not run.alarm:
-            run.alarm = f"{run.stored.id}-{state.since}"
+            run.alarm = f"{run.stored.id}-{since}"
             batch.raised.append((run.stored.id, run.alarm, "target", reason))
             if self._notify is not None:
                 self._notify(batch, run.stored, run.alarm, "firing")
@@ -368,16 +389,35 @@ class Engine:
             self.forget([next(iter(self._runs))])
 
 
-def _resume(fleet: FleetWatch, run: _Run) -> None:
+def _resume(fleet: Fleet, run: _Run) -> None:
     """Put a stored run into its fleet."""
-    state = RunState.from_json(msgspec.msgpack.decode(run.stored.state))
-    fleet.resume(run.stored.id, state)
-    run.alarm = f"{run.stored.id}-{state.since}" if state.alarmed else ""
+    key, state = run.stored.id, bytes(run.stored.state)
+    if isinstance(fleet, GoalRuns) or state[:1] == PACKED:
+        fleet.unpack(key, state)
+    else:  # as schema 1 stored it
+        fleet.resume(key, RunState.from_json(msgspec.msgpack.decode(state)))
+    standings = fleet.standings([key])
+    run.alarm = f"{key}-{standings.since[0]}" if standings.alarmed[0] else ""
     run.resumed = True
 
 
+def _numbers(outlooks: Outlooks, standings: Standings) -> FloatArray:
+    """What an answer says of each run, in its order."""
+    return np.column_stack(
+        [
+            outlooks.p,
+            outlooks.spread,
+            outlooks.low,
+            outlooks.high,
+            outlooks.plausibility,
+            outlooks.assurance,
+            standings.so_far,
+        ]
+    )
+
+
 def _stepped(
-    fleet: FleetWatch, some: Sequence[_Accepted], keys: Sequence[str], *, told: bool, ends: bool
+    fleet: Fleet, some: Sequence[_Accepted], keys: Sequence[str], *, told: bool, ends: bool
 ) -> Outlooks:
     """The outlooks of runs after their next step, or after their end."""
     messages = [one.message for one in some]
@@ -385,11 +425,31 @@ def _stepped(
     rewards = [
         (math.nan if one.step else 0.0) if one.reward is None else one.reward for one in messages
     ]
+    if isinstance(fleet, GoalRuns):
+        return _stepped_to_goal(fleet, messages, rewards, keys, ends=ends)
     behavior = np.array([one.behavior for one in messages], dtype=np.float64) if told else None
     if ends:
         return fleet.end(rewards, agents=keys, behavior=behavior)
     states = [_reading(one.state) for one in messages]
     return fleet.step(states, rewards, agents=keys, behavior=behavior)
+
+
+def _stepped_to_goal(
+    fleet: GoalRuns,
+    messages: Sequence[StepMessage],
+    rewards: Sequence[float],
+    keys: Sequence[str],
+    *,
+    ends: bool,
+) -> Outlooks:
+    """The same for runs over several behaviors, which read signals beside the reward."""
+    signals = [
+        _reading({**one.signals, "reward": earned})
+        for one, earned in zip(messages, rewards, strict=True)
+    ]
+    if ends:
+        return fleet.end(signals, agents=keys)
+    return fleet.step([_reading(one.state) for one in messages], signals, agents=keys)
 
 
 def _reading(state: Any) -> Any:
@@ -399,10 +459,6 @@ def _reading(state: Any) -> Any:
             return state
         return {name: math.nan if one is None else one for name, one in state.items()}
     return [math.nan if one is None else one for one in state]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _problem(

@@ -1,4 +1,8 @@
-"""Whether a contract's probabilities still come true, by what its finished runs show."""
+"""Whether a contract's probabilities still come true, by what its finished runs show.
+
+The verdict comes from two guards that are valid however often one looks (M10, M26); the counts
+beside it are there to be looked at.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ import msgspec
 import numpy as np
 
 from ontarget.drift import DriftGuard
-from ontarget.episodes import Episodes
 from ontarget.errors import OntargetError
-from ontarget.service._export import frame_of
+from ontarget.service._export import read_runs
 from ontarget.service.contracts import Held
 from ontarget.service.engine import QUARTERS
 from ontarget.service.store import Store, StoredRun
+from ontarget.target import Target
 
 __all__ = ["Bin", "Health", "HealthWatch"]
 
@@ -23,7 +27,7 @@ Verdict: TypeAlias = Literal["calibrated", "drifting", "too few runs"]
 _ENOUGH: Final = 30  # finished runs before anything is said
 _BINS: Final = 10
 _PAGE: Final = 500
-_LEVEL: Final = "0.99"
+_LEVEL: Final = "0.995"  # of each of two guards: together at most 1 false alarm in 100 services
 _GIVEN_UP: Final = 86_400.0  # seconds of silence after which nobody waits for a run's end
 
 
@@ -47,13 +51,23 @@ class Health(msgspec.Struct, frozen=True):
         Finished runs without an intervention.
     met, false_alarms
         How many of those runs met their target, and how many of these had an alarm.
+    cut_off
+        Runs that were cut off or taken over: nobody knows what they would have come to.
     bins
         The runs by their p at a quarter, half and three quarters of the horizon and at the start,
         each step's runs counted once.
     guarded
         Runs that the drift guard has counted, in the order in which they began.
     evidence
-        The guard's evidence; while nothing changes, it ever reaches 100 in 1 service of 100.
+        The evidence that runs have changed, in whatever way: the money of a gambler who began with
+        1 and bets on it. The verdict is ``drifting`` once it has reached ``limit``.
+    harm
+        The same for the bet that p has become too high.
+    limit
+        What either evidence ever reaches in at most 1 service of 200 while nothing changes, however
+        often one looks.
+    drifted_at
+        When a guard gave its alarm, in seconds since 1970. Recalibrate on runs that began later.
     guard
         Why there is no guard; empty if there is one.
     """
@@ -66,6 +80,10 @@ class Health(msgspec.Struct, frozen=True):
     bins: list[Bin]
     guarded: int
     evidence: float
+    harm: float
+    limit: float
+    cut_off: int = 0
+    drifted_at: float | None = None
     guard: str = ""
 
 
@@ -84,23 +102,27 @@ class HealthWatch:
         self._store = store
         self._held = held
         self._after = 0
-        self._guard: DriftGuard | None = None
+        self._guards: list[DriftGuard] = []
         self._trouble = ""
+        self._last_end = 0.0  # of the runs that the guards have counted
+        self.drifted_at: float | None = None
+        monitor, spec = held.monitor, held.spec
         try:
-            self._guard = held.monitor.drift_guard(level=_LEVEL)
+            guard = monitor.drift_guard(level=_LEVEL)
+            target = Target.parse(spec.target)
+            harm = monitor.harm_guard(target, level=_LEVEL, calibration=spec.calibration)
+            self._guards = [guard, harm]
         except OntargetError as error:
             self._trouble = str(error)
 
     def health(self) -> Health:
         """The health now."""
         self._catch_up()
-        marks, met, alarmed = self._finished()
-        reading = None if self._guard is None else self._guard.reading
-        drifting = reading is not None and reading.alarm
+        marks, met, alarmed, cut_off = self._finished()
         few = met.size < _ENOUGH
+        drifting = self.drifted_at is not None
         verdict: Verdict = "drifting" if drifting else "too few runs" if few else "calibrated"
-        if verdict == "calibrated" and not _agrees(marks, met):
-            verdict = "drifting"
+        readings = [guard.reading for guard in self._guards]
         return Health(
             contract=self._held.label,
             verdict=verdict,
@@ -108,13 +130,17 @@ class HealthWatch:
             met=int(met.sum()),
             false_alarms=int((met * alarmed).sum()),
             bins=_bins(marks, met),
-            guarded=0 if reading is None else reading.n,
-            evidence=1.0 if reading is None else reading.evidence,
+            guarded=readings[0].n if readings else 0,
+            evidence=readings[0].evidence if readings else 1.0,
+            harm=readings[1].evidence if readings else 1.0,
+            limit=1.0 / (1.0 - float(_LEVEL)),
+            cut_off=cut_off,
+            drifted_at=self.drifted_at,
             guard=self._trouble,
         )
 
-    def _finished(self) -> tuple[Any, Any, Any]:
-        """P at each quarter, target met, and alarm raised, of runs that nobody stopped."""
+    def _finished(self) -> tuple[Any, Any, Any, int]:
+        """P at each quarter, target met, and alarm raised, of runs left alone; how many others."""
         with self._store.database.read() as at:
             rows = at.rows(
                 "SELECT marks, met, EXISTS (SELECT 1 FROM alarms a WHERE a.run = runs.number AND "
@@ -122,14 +148,19 @@ class HealthWatch:
                 "AND intervened_at IS NULL",
                 (self._held.id,),
             )
+            others = at.rows(
+                "SELECT COUNT(*) FROM runs WHERE contract = ? AND ended_at IS NOT NULL AND "
+                "(cut_off = 1 OR intervened_at IS NOT NULL)",
+                (self._held.id,),
+            )
         marks = [msgspec.msgpack.decode(bytes(row[0])) for row in rows]
         found = np.array(marks, dtype=np.float64).reshape(len(rows), QUARTERS)
         met, alarmed = (np.array([row[k] for row in rows], dtype=np.float64) for k in (1, 2))
-        return found, met, alarmed
+        return found, met, alarmed, int(others[0][0])
 
     def _catch_up(self) -> None:
-        """Show the guard the runs that have ended, up to the first that has not."""
-        while self._guard is not None:
+        """Show the guards the runs that have ended, up to the first that has not."""
+        while self._guards:
             page = self._store.runs(after=self._after, limit=_PAGE, contract=self._held.id)
             ready: list[StoredRun] = []
             waits = False
@@ -146,18 +177,18 @@ class HealthWatch:
                 return
 
     def _observe(self, runs: list[StoredRun]) -> None:
-        if not runs or self._guard is None:
+        if not runs:
             return
-        fitted = self._held.monitor.fitted
-        frame = frame_of(self._store, runs, fitted.schema.names)
+        self._last_end = max(self._last_end, *(run.ended_at or 0.0 for run in runs))
         try:
-            self._guard.observe(
-                Episodes.from_frame(
-                    frame, episode="episode", step="step", reward="reward", like=self._held.monitor
-                )
-            )
+            episodes = read_runs(self._store, runs, self._held.monitor)
+            readings = [guard.observe(episodes) for guard in self._guards]
         except OntargetError as error:
-            self._guard, self._trouble = None, str(error)
+            self._guards, self._trouble = [], str(error)
+            return
+        if self.drifted_at is None and any(one.alarm for one in readings):
+            # What ended later did not take part in the alarm, and may be recalibrated on (M26).
+            self.drifted_at = self._last_end
 
 
 def _bins(marks: Any, met: Any) -> list[Bin]:
@@ -170,15 +201,3 @@ def _bins(marks: Any, met: Any) -> list[Bin]:
         for b in range(_BINS)
         if (here := at == b).any()
     ]
-
-
-def _agrees(marks: Any, met: Any) -> bool:
-    """Whether at each quarter the mean of p lies within four standard errors of the share met."""
-    for p in marks.T:
-        known = ~np.isnan(p)
-        if known.sum() >= _ENOUGH:
-            off = met[known] - p[known]
-            spread = np.sqrt(np.sum(p[known] * (1.0 - p[known])))
-            if abs(off.sum()) > 4.0 * max(spread, 1.0):
-                return False
-    return True

@@ -19,7 +19,12 @@ Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
 
 class EndMessage(
-    msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True
+    msgspec.Struct,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    frozen=True,
+    kw_only=True,
+    gc=False,
 ):
     """The end of a run."""
 
@@ -28,6 +33,7 @@ class EndMessage(
     behavior: float | None = None
     signals: dict[Name, Value] = {}
     intervened: bool = False
+    truncated: bool = False
     at: Moment | None = None
 
 
@@ -45,8 +51,13 @@ class StepMessage(EndMessage, frozen=True, kw_only=True):
     target: Name | None = None
     end: bool = False
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the run is over."""
+        return self.end or self.truncated
 
-class Answer(msgspec.Struct, omit_defaults=True, frozen=True):
+
+class Answer(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     """The outlook of a run at a step; the fields are those of `Outlook`, and what a page needs."""
 
     agent: str
@@ -69,6 +80,7 @@ class Answer(msgspec.Struct, omit_defaults=True, frozen=True):
     alarm: str = ""
     end: bool = False
     duplicate: bool = False
+    parts: dict[str, float | None] = {}  # p of each behavior by itself, of a goal over several
 
 
 class Problem(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -68,8 +68,8 @@ class Service:
         The folder that keeps copies of the model files.
     limits
         What it takes on.
-    keep_seconds
-        How long a run is kept after its end; None for ever.
+    keep_seconds, keep_runs
+        How long a run is kept after its end, and how many that have ended are kept; None for all.
     export
         The folder in which such runs are written before they go.
     migrate
@@ -87,13 +87,14 @@ class Service:
         hooks: Sequence[Hook] = (),
         limits: Limits | None = None,
         keep_seconds: float | None = None,
+        keep_runs: int | None = None,
         export: Path | None = None,
         migrate: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.limits = limits or Limits()
         self.clock = clock
-        self.keep_seconds = keep_seconds
+        self.keep_seconds, self.keep_runs = keep_seconds, keep_runs
         self.export = export
         self.store = open_store(database, migrate=migrate)
         try:
@@ -158,17 +159,29 @@ class Service:
         self.engine.count_agents()
         return len(found)
 
-    def retain(self, *, age: float, export: Callable[[list[StoredRun]], Any] | None = None) -> int:
-        """Delete runs that ended longer ago than this many seconds; how many there were.
+    def retain(
+        self,
+        *,
+        age: float | None = None,
+        most: int | None = None,
+        export: Callable[[list[StoredRun]], Any] | None = None,
+    ) -> int:
+        """Delete runs that ended first; how many there were, of at most a thousand.
 
-        ``export`` is called with them before they go.
+        Those go that ended longer ago than ``age`` seconds, and those beyond the ``most`` that
+        ended last. ``export`` is called with them before they go.
         """
-        before = self.clock() - age
         with self.store.database.read() as at:
+            over = 0
+            if most is not None:
+                ended = at.rows("SELECT COUNT(*) FROM runs WHERE ended_at IS NOT NULL")[0][0]
+                over = max(0, int(ended) - most)
+            if age is not None:
+                old = "SELECT COUNT(*) FROM runs WHERE ended_at < ?"
+                over = max(over, int(at.rows(old, (self.clock() - age,))[0][0]))
             rows = at.rows(
-                "SELECT id FROM runs WHERE ended_at IS NOT NULL AND ended_at < ? "
-                "ORDER BY number LIMIT ?",
-                (before, _AT_ONCE),
+                "SELECT id FROM runs WHERE ended_at IS NOT NULL ORDER BY ended_at, number LIMIT ?",
+                (min(over, _AT_ONCE),),
             )
         runs = list(self.store.find_runs([row[0] for row in rows]).values())
         if runs and export is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from ontarget.errors import StoreError
 from ontarget.service._database import Connection, Database, open_database
@@ -40,6 +41,7 @@ class StoredRun:
     updated_at: float
     ended_at: float | None
     met: int | None
+    cut_off: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,7 @@ class StoredStep:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """Steps that move one run on, from ``expected`` to where ``run`` says it is."""
 
     run: StoredRun
@@ -76,10 +77,20 @@ class Batch:
 
 _COLUMNS: Final = ", ".join(StoredRun.__slots__)
 _STEP: Final = "id, run, step, payload, answer, at"
-_MOVED: Final = (
-    "next = ?, state = ?, last = ?, status = ?, alarmed = ?, marks = ?, intervened_at = ?, "
-    "updated_at = ?, ended_at = ?, met = ?"
+# What a step changes of a run, with the type that a column of VALUES needs to be told.
+_MOVED: Final = {
+    "next": "key", "state": "blob", "last": "key", "status": "text", "alarmed": "key",
+    "marks": "blob", "intervened_at": "key", "updated_at": "real", "ended_at": "real", "met": "key",
+    "cut_off": "key",
+}  # fmt: skip
+_CHANGES: Final = ", ".join(f"{name} = v.column{i}" for i, name in enumerate(_MOVED, start=3))
+_CASTS: Final = ", ".join(f"CAST(? AS {{{kind}}})" for kind in ("key", "key", *_MOVED.values()))
+_MOVE: Final = (
+    f"UPDATE runs SET {_CHANGES} FROM (VALUES ({_CASTS})) AS v "
+    "WHERE runs.number = v.column1 AND runs.next = v.column2"
 )
+_moved: Final = attrgetter(*_MOVED)
+_whole: Final = attrgetter(*StoredRun.__slots__)
 
 
 class Store:
@@ -96,6 +107,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._move = _MOVE.format_map(database.types)
 
     @property
     def shared(self) -> bool:
@@ -130,17 +142,17 @@ class Store:
                     steps.append(row)
                     one.run.last, number = number, number + 1
             marks = ", ".join("?" * len(StoredRun.__slots__))
-            made = at.run_many(
+            made = at.run_rows(
                 f"INSERT INTO runs ({_COLUMNS}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
-                [tuple(getattr(one.run, name) for name in StoredRun.__slots__) for one in new],
+                [_whole(one.run) for one in new],
             )
-            moved = at.run_many(
-                f"UPDATE runs SET {_MOVED} WHERE number = ? AND next = ?",
-                [(*_moved(one.run), one.run.number, one.expected) for one in old],
+            moved = at.run_rows(
+                self._move,
+                [(one.run.number, one.expected, *_moved(one.run)) for one in old],
             )
             if made + moved != len(batch.progress):
                 raise ConflictError("another worker has moved a run on")
-            at.run_many(
+            at.run_rows(
                 "INSERT INTO steps (id, run, step, previous, payload, answer, at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 steps,
@@ -272,13 +284,6 @@ def reserve(at: Connection, n: int) -> int:
     """
     sql = "UPDATE counters SET next = next + ? WHERE name = 'id' RETURNING next"
     return int(at.rows(sql, (n,))[0][0]) - n
-
-
-def _moved(run: StoredRun) -> tuple[object, ...]:
-    return (
-        run.next, run.state, run.last, run.status, run.alarmed, run.marks, run.intervened_at,
-        run.updated_at, run.ended_at, run.met,
-    )  # fmt: skip
 
 
 def _write_alarms(at: Connection, batch: Batch, numbers: Mapping[str, int], number: int) -> None:

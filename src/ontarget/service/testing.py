@@ -17,7 +17,7 @@ def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1)
     return StoredRun(
         number=0, id=f"{agent}/{run}", agent=agent, run=run, contract=contract, target="0:",
         started_at=1.0, next=next_step, state=b"s", last=0, status="OK", alarmed=0, marks=b"m",
-        intervened_at=None, updated_at=1.0, ended_at=None, met=None,
+        intervened_at=None, updated_at=1.0, ended_at=None, met=None, cut_off=0,
     )  # fmt: skip
 
 

@@ -71,13 +71,22 @@ class Tokens:
         """Whether there is any token."""
         return bool(self._all())
 
-    def _all(self) -> dict[str, tuple[str, frozenset[str]]]:
+    @property
+    def fresh(self) -> bool:
+        """Whether tokens can be told without asking the store."""
+        return self._clock() - self._read_at <= _REMEMBERED
+
+    def refresh(self) -> None:
+        """Read the tokens from the store."""
         now = self._clock()
-        if now - self._read_at > _REMEMBERED:
-            with self._store.database.read() as at:
-                rows = at.rows("SELECT id, hash, scopes FROM tokens")
-            self._known = {row[0]: (row[1], frozenset(row[2].split())) for row in rows}
-            self._read_at = now
+        with self._store.database.read() as at:
+            rows = at.rows("SELECT id, hash, scopes FROM tokens")
+        self._known = {row[0]: (row[1], frozenset(row[2].split())) for row in rows}
+        self._read_at = now
+
+    def _all(self) -> dict[str, tuple[str, frozenset[str]]]:
+        if not self.fresh:
+            self.refresh()
         return self._known
 
 

@@ -13,6 +13,7 @@ from ontarget.errors import InputError
 from ontarget.live.goals.contract import GoalContract
 from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlook
+from ontarget.live.rules import Trigger
 from ontarget.live.runs import RunState
 
 __all__ = ["GoalFleet"]
@@ -40,6 +41,14 @@ class GoalFleet:
 
     def __len__(self) -> int:
         return len(self._watches)
+
+    def __contains__(self, agent: Hashable) -> bool:
+        return agent in self._watches
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """The alarm rule as data, one per group."""
+        return self._contract.triggers
 
     @property
     def agents(self) -> tuple[Hashable, ...]:
@@ -109,6 +118,12 @@ class GoalFleet:
         if agent not in self._watches:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
+
+    def unpack(self, agent: Hashable, packed: bytes) -> None:
+        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
+        if agent not in self._watches:
+            self._watches[agent] = GoalWatch(self._contract, self._readings)
+        self._watches[agent].unpack(packed)
 
     def peek(self) -> dict[Hashable, Outlook]:
         """The present outlook of each agent, without a step."""

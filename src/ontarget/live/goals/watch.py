@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -180,6 +181,20 @@ class GoalWatch:
                 now = self.peek()
                 self.changes.append(Change(now.t, now.status, now.reason))
             return self.peek()
+
+    def pack(self) -> bytes:
+        """Where the run stands, as bytes from which another watch goes on bit for bit."""
+        return json.dumps(self.run_state.to_json()).encode()
+
+    def unpack(self, packed: bytes) -> None:
+        """Continue a run from where another watch of the same contract has packed it."""
+        self.resume(RunState.from_json(json.loads(packed)))
+
+    @property
+    def standing(self) -> tuple[int, bool, int, bool]:
+        """The number of the run's group, if it is in alarm, since which step, and if it is over."""
+        whole = self._table.whole[0].tolist()
+        return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
     def peek(self) -> Outlook:
         """The present outlook, without a step."""

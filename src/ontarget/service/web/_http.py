@@ -8,7 +8,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -44,6 +46,9 @@ _STRICT: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+
+
+_STRICT_RAW: Final = [(name.encode(), value.encode()) for name, value in _STRICT.items()]
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is an answer
@@ -115,8 +120,8 @@ def answered(
 
 def strict(response: Response) -> Response:
     """The response itself, with the headers that every one has."""
-    for name, value in _STRICT.items():
-        response.headers.setdefault(name, value)
+    given = {name for name, _ in response.raw_headers}
+    response.raw_headers += [one for one in _STRICT_RAW if one[0] not in given]
     return response
 
 
@@ -132,7 +137,9 @@ async def _admit(
         kind, token = "bearer", request.cookies[SESSION]
         _check_same_page(request)
     if token:
-        scopes = await run_in_threadpool(service.tokens.scopes_of, token.strip())
+        if not service.tokens.fresh:
+            await run_in_threadpool(service.tokens.refresh)
+        scopes = service.tokens.scopes_of(token.strip())
         if kind.lower() != "bearer" or not scopes:
             raise Refusal(
                 401, "unknown token", "send a token of this service", www_authenticate="Bearer"
@@ -145,7 +152,7 @@ async def _admit(
         detail = "send a token: Authorization: Bearer ot_…"
         raise Refusal(401, "no token", detail, www_authenticate="Bearer")
     # Without tokens, a page in a browser on this machine must not be able to talk to the service.
-    if not is_loopback(request.url.hostname or ""):
+    if not _is_local(request.headers.get("host") or request.url.netloc):
         raise Refusal(403, "not local", "without a token the service answers to 127.0.0.1 only")
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":
@@ -164,14 +171,18 @@ async def body_of(request: Request, most: int) -> bytes:
     said = request.headers.get("content-length", "0")
     if said.isdigit() and int(said) > most:
         raise Refusal(413, "too large", f"a request has at most {most:,} bytes", connection="close")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        size, more = size + len(parts[-1]), message.get("more_body", False)
         if size > most:
             raise Refusal(
                 413, "too large", f"a request has at most {most:,} bytes", connection="close"
             )
-        parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -215,6 +226,15 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
     return Response(
         msgspec.json.encode(problem), problem.status, headers, media_type="application/problem+json"
     )
+
+
+@lru_cache(maxsize=1024)  # asked at every step
+def _is_local(netloc: str) -> bool:
+    """Whether a host with its port is this machine."""
+    try:
+        return is_loopback(urlsplit(f"//{netloc}").hostname or "")
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

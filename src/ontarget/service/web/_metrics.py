@@ -15,6 +15,7 @@ class Metrics:
         self.steps = Counter(
             "ontarget_steps", "Steps by result.", ["result"], registry=self.registry
         )
+        self.taken, self.refused = self.steps.labels("taken"), self.steps.labels("refused")
         self.batch = Histogram(
             "ontarget_request_steps",
             "Steps of one request.",

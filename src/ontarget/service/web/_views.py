@@ -20,7 +20,7 @@ from ontarget.service._records import (
     try_again,
 )
 from ontarget.service.contracts import ContractSpec, Held
-from ontarget.service.messages import Answer
+from ontarget.service.messages import Answer, Moment
 from ontarget.service.service import Service
 from ontarget.service.store import Store, StoredRun
 from ontarget.service.web._http import Refusal
@@ -73,7 +73,7 @@ class AgentView(msgspec.Struct, frozen=True):
 
 
 class AlarmView(msgspec.Struct, frozen=True):
-    """An alarm."""
+    """An alarm, and what became of its run: if that met its target, the alarm was false."""
 
     id: str
     kind: str
@@ -86,6 +86,7 @@ class AlarmView(msgspec.Struct, frozen=True):
     run_id: str
     agent: str
     run: str
+    outcome: Literal["under way", "met", "missed", "unknown"]
 
 
 class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -122,6 +123,17 @@ class DeliveryView(msgspec.Struct, frozen=True):
     due_at: str
     state: str
     error: str
+
+
+class Recalibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What to recalibrate a contract on.
+
+    ``since``: runs that began after this moment; by default after the newest version was put in
+    force, and after drift was seen. ``renew_p``: as in ``ontarget recalibrate``.
+    """
+
+    since: Moment | None = None
+    renew_p: bool = False
 
 
 class Deleted(msgspec.Struct, frozen=True):
@@ -256,7 +268,7 @@ def contracts(service: Service) -> list[ContractView]:
 
 def contract_view(held: Held) -> ContractView:
     """A contract in force."""
-    fitted = held.monitor.fitted
+    fitted = held.fitted
     triggers = held.fleet(held.spec.target).triggers
     return ContractView(
         held.version,
@@ -288,13 +300,14 @@ def episodes(service: Service, name: str | None) -> bytes:
             row[0]
             for (number,) in numbers
             for row in at.rows(
-                "SELECT id FROM runs WHERE contract = ? AND met IS NOT NULL ORDER BY number",
+                "SELECT id FROM runs WHERE contract = ? AND (met IS NOT NULL OR cut_off = 1) "
+                "ORDER BY number",
                 (number,),
             )
         ]
     runs = service.store.find_runs(keys)
     ended = [runs[key] for key in keys if key in runs]
-    return parquet_of(service.store, ended, held.monitor.fitted.schema.names)
+    return parquet_of(service.store, ended, held.monitor)
 
 
 def counts(store: Store) -> dict[str, int]:

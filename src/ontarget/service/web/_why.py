@@ -24,6 +24,8 @@ _LEVEL: Final = 0.9
 def why(service: Service, run: StoredRun) -> dict[str, Any]:
     """What moved p in the run's last step, and its precedents, as plain values and in words."""
     held = service.contracts.held(run.contract)
+    if held.monitor.readings:
+        raise Refusal(404, "nothing to explain", "a goal over several behaviors has no explanation")
     steps = service.store.history(run, least=max(0, run.next - 3))
     told = [one for one in steps if _state(one) is not None and _answer(one)["p"] is not None]
     if not told:

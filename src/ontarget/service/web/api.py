@@ -15,15 +15,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ontarget.service._chores import chores
-from ontarget.service.contracts import ContractSpec
+from ontarget.service._renewing import recalibrated
+from ontarget.service.contracts import ContractSpec, Held
 from ontarget.service.engine import Reply
 from ontarget.service.health import Health, HealthWatch
 from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
 from ontarget.service.service import Service
 from ontarget.service.web import _views as views
 from ontarget.service.web._events import Streams
+from ontarget.service.web._gathering import Gathering
 from ontarget.service.web._http import (
     Buckets,
     Endpoint,
@@ -50,6 +53,7 @@ _PAGE: Final = {
     "after": {"type": "string", "maxLength": 300},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
 }
+_STEPS: Final = "/v1/steps"  # the first of the routes
 _TEXT: Final = {"type": "string", "maxLength": 200}
 _FLAG: Final = {"type": "boolean"}
 
@@ -68,6 +72,7 @@ class Api:
         self.metrics = Metrics()
         self.streams = Streams(service.store, most=service.limits.streams)
         self._buckets = Buckets(service.limits.steps_per_second)
+        self._gathering = Gathering(service.writer)
         self._health: dict[int, HealthWatch] = {}
         self._health_lock = threading.Lock()
 
@@ -75,7 +80,7 @@ class Api:
         """All of them."""
         return [
             Endpoint(
-                "POST", "/v1/steps", self.steps, "Report steps: one, an array, or NDJSON.",
+                "POST", _STEPS, self.steps, "Report steps: one, an array, or NDJSON.",
                 scope="report", takes=(StepMessage, list[StepMessage]),
                 gives=(Answer, list[dict[str, Any]]),
             ),
@@ -98,7 +103,7 @@ class Api:
                      gives=(views.Page[views.AgentView],), query=_PAGE),
             Endpoint("DELETE", "/v1/agents/{agent}", self.delete_agent,
                      "Delete an agent with all its runs.", gives=(views.Deleted,), scope="admin"),
-            Endpoint("GET", "/v1/alarms", self.alarms, "Alarms, in the order of their beginning.",
+            Endpoint("GET", "/v1/alarms", self.alarms, "Alarms, the newest first.",
                      gives=(views.Page[views.AlarmView],),
                      query={**_PAGE, "open": _FLAG, "run": _TEXT}),
             Endpoint("POST", "/v1/alarms/{id}/acknowledge", self.acknowledge,
@@ -114,7 +119,11 @@ class Api:
                      takes=(ContractSpec,), gives=(views.ContractView,), scope="admin"),
             Endpoint("GET", "/v1/contracts/{name}/health", self.health,
                      "Whether a contract's probabilities come true.", gives=(Health,)),
-            Endpoint("GET", "/v1/deliveries", self.deliveries, "Messages about alarms.",
+            Endpoint("POST", "/v1/contracts/{name}/recalibrate", self.recalibrate,
+                     "Let a contract's promises rest on recorded runs: a new version.",
+                     takes=(views.Recalibration,), gives=(views.ContractView,), scope="admin"),
+            Endpoint("GET", "/v1/deliveries", self.deliveries,
+                     "Messages about alarms, the newest first.",
                      gives=(views.Page[views.DeliveryView],),
                      query={**_PAGE, "state": {"enum": ["waiting", "sent", "dead"]}}),
             Endpoint("POST", "/v1/deliveries/{id}/retry", self.retry, "Try a dead message again.",
@@ -142,7 +151,7 @@ class Api:
         messages, single, lines = _read(request, body, service.limits.batch)
         good = [one for one in messages if isinstance(one, StepMessage)]
         self._hold_back(request.state.client, len(messages))
-        taken = await asyncio.wrap_future(service.writer.take(good)) if good else []
+        taken = await self._gathering.take(good) if good else []
         left = iter(taken)
         replies = [next(left) if isinstance(one, StepMessage) else one for one in messages]
         self._count(replies, time.perf_counter() - began)
@@ -161,7 +170,7 @@ class Api:
         whole = StepMessage(
             agent=run.agent, run=run.run, end=True, **msgspec.structs.asdict(message)
         )
-        (reply,) = await asyncio.wrap_future(service.writer.take([whole]))
+        (reply,) = await self._gathering.take([whole])
         self._count([reply], 0.0)
         return _response(reply)
 
@@ -251,10 +260,26 @@ class Api:
 
     async def health(self, request: Request, service: Service) -> Response:
         """Whether a contract's probabilities come true."""
-        name = request.path_params["name"]
-        if name not in service.contracts.names:
-            raise Refusal(404, "unknown contract", "there is no contract of this name")
-        return json_response(await run_in_threadpool(self._health_of, name))
+        held = self._named(request)
+        return json_response(await run_in_threadpool(self._health_of, held.spec.name))
+
+    async def recalibrate(self, request: Request, service: Service) -> Response:
+        """A new version of a contract, recalibrated on recorded runs."""
+        asked = await decoded(request, service, views.Recalibration)
+        held = self._named(request)
+        health = await run_in_threadpool(self._health_of, held.spec.name)
+        if asked.since is not None:
+            since = asked.since.timestamp()
+        else:
+            since = max(held.created_at, health.drifted_at or 0.0)
+        # Steps are taken meanwhile; only the new version is written where they are.
+        monitor = await run_in_threadpool(
+            recalibrated, service.store, held, since=since, renew_p=asked.renew_p
+        )
+        new = await self.in_writer(
+            lambda: service.contracts.recalibrated(held, monitor, at=service.clock())
+        )
+        return json_response(views.contract_view(new))
 
     async def deliveries(self, request: Request, service: Service) -> Response:
         """One page of messages about alarms."""
@@ -323,6 +348,12 @@ class Api:
         found: T = await asyncio.wrap_future(self.service.writer.run(work))
         return found
 
+    def _named(self, request: Request) -> Held:
+        name = request.path_params["name"]
+        if name not in self.service.contracts.names:
+            raise Refusal(404, "unknown contract", "there is no contract of this name")
+        return self.service.contracts.named(name)
+
     def _health_of(self, name: str) -> Health:
         held = self.service.contracts.named(name)
         with self._health_lock:  # a guard is for one thread at a time
@@ -339,9 +370,9 @@ class Api:
 
     def _count(self, replies: Sequence[Reply], seconds: float) -> None:
         refused = sum(not isinstance(one, bytes) for one in replies)
-        self.metrics.steps.labels("taken").inc(len(replies) - refused)
+        self.metrics.taken.inc(len(replies) - refused)
         if refused:
-            self.metrics.steps.labels("refused").inc(refused)
+            self.metrics.refused.inc(refused)
         self.metrics.batch.observe(len(replies))
         self.metrics.seconds.observe(seconds)
 
@@ -401,9 +432,20 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
         for one in api.endpoints()
     ]
     routes += page_routes(service, open_to_all=open_to_all)
-    app = Starlette(routes=routes, lifespan=life, exception_handlers={404: _missing, 405: _missing})
+    app = _App(routes=routes, lifespan=life, exception_handlers={404: _missing, 405: _missing})
     app.state.api = api
     return app
+
+
+class _App(Starlette):
+    """The application, with a short way for the one call that every step of every agent makes."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == _STEPS and scope["method"] == "POST":
+            response = await self.routes[0].endpoint(Request(scope, receive))  # type: ignore[attr-defined]
+            await response(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 async def _missing(request: Request, error: Exception) -> Response:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Final
@@ -50,6 +52,7 @@ def serve_on(
             "one with --new-token admin, or stay on 127.0.0.1"
         )
     app = create_app(service, open_to_all=local)
+    _tune()
     config = uvicorn.Config(
         app,
         host=host,
@@ -65,6 +68,16 @@ def serve_on(
         h11_max_incomplete_event_size=65536,
     )
     _Server(config, app.state.api.streams.close, started, _reloader(service, reread)).run()
+
+
+def _tune() -> None:
+    """Set Python up for a process that serves."""
+    # A batch makes tens of thousands of objects, none in a cycle; looking for cycles after every
+    # 700 of them, through all runs in memory, took a quarter of the time.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    # The writer and the event loop take turns in fractions of a millisecond, not every five.
+    sys.setswitchinterval(5e-4)
 
 
 class _Server(uvicorn.Server):

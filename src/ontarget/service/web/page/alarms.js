@@ -16,7 +16,7 @@ export function alarms(live, mayAct) {
   async function load() {
     try {
       const [found, messages] = await Promise.all([all("/v1/alarms", 2000), all("/v1/deliveries", 2000)]);
-      paint(found.reverse(), messages);
+      paint(found, messages);
       trouble.textContent = "";
     } catch (error) { trouble.textContent = error.message; }
   }
@@ -32,6 +32,7 @@ export function alarms(live, mayAct) {
       h("h2", {}, `Acknowledged: ${seen.length}`),
       seen.length ? rows("Alarms that somebody has seen", seen, messages) : h("p", {}, "None."),
       h("h2", {}, `Over: ${over.length}`),
+      record(found),
       over.length ? rows("Alarms that are over, the newest first", over.slice(0, 200), messages) : h("p", {}, "None."));
   }
 
@@ -48,9 +49,9 @@ export function alarms(live, mayAct) {
   }
 
   function rows(caption, some, messages) {
-    return table(caption, ["run", "raised", "why", "over since", "seen by", "note", "messages"],
+    return table(caption, ["run", "raised", "why", "over since", "was it right?", "seen by", "note", "messages"],
       some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), moment(one.raised_at), one.reason,
-        moment(one.cleared_at), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
+        moment(one.cleared_at), right(one), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
         one.note || "", delivered(one, messages)]));
   }
 
@@ -82,6 +83,23 @@ export function alarms(live, mayAct) {
   const timer = setInterval(load, EVERY);
   load();
   return { view, title: "Alarms", close: () => { stop(); clearInterval(timer); } };
+}
+
+/** Whether an alarm was right, by what became of its run. */
+function right(one) {
+  if (one.kind === "silent") return "–";
+  return { "met": "no: the run met its target", "missed": "yes: the run missed its target",
+    "under way": "not known yet: the run goes on", "unknown": "cannot be told: the run was cut off, or somebody stepped in" }[one.outcome] ?? "–";
+}
+
+/** The last alarm that can be judged, and all of them. */
+function record(found) {
+  const judged = found.filter((one) => one.kind !== "silent" && (one.outcome === "met" || one.outcome === "missed"));
+  if (!judged.length) return h("p", { class: "note" }, "No run with an alarm has ended yet, so none can be called right or false.");
+  const last = judged[0], wrong = judged.filter((one) => one.outcome === "met").length;
+  return h("p", { class: "lead" }, `The last alarm whose run has ended was ${last.outcome === "met" ? "false" : "right"}: `,
+    h("a", { href: `#/run/${last.run_id}` }, `${last.agent} · ${last.run}`),
+    ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false.`);
 }
 
 function delivered(alarm, messages) {

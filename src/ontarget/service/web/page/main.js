@@ -26,7 +26,7 @@ function view() {
   if (signedOut) return signIn(begin);
   if (found) return run(live, contracts, found[1]);
   if (at === "/alarms") return alarms(live, mayAct);
-  if (at === "/trust") return trust(live, contracts);
+  if (at === "/trust") return trust(live, contracts, mayAct);
   if (at === "/contracts") return contractsView(live, contracts);
   return fleet(live, contracts);
 }

@@ -1,19 +1,19 @@
 // Whether the monitor can be believed: what it said against what came true.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { reliability } from "./chart.js";
 import { fill, h, table } from "./dom.js";
-import { percent, rule } from "./words.js";
+import { moment, percent, rule } from "./words.js";
 
 const EVERY = 15_000;
 
 const VERDICT = {
-  "calibrated": ["●", "fine", "What it said came true as often as it said."],
-  "drifting": ["▲", "alarm", "What it says no longer comes true. Recalibrate it with new runs, or fit it anew."],
-  "too few runs": ["?", "unknown", "Too few runs have ended to tell."],
+  "calibrated": ["●", "fine", "You can trust it: runs go as they did when it was made."],
+  "drifting": ["▲", "alarm", "Do not trust it: runs no longer go as they did when it was made. Recalibrate it with new runs, or fit it anew."],
+  "too few runs": ["?", "unknown", "Not known yet: too few runs have ended to tell."],
 };
 
-export function trust(live, contracts) {
+export function trust(live, contracts, mayAct) {
   const view = h("section", {}, h("h1", {}, "Trust"), h("p", {}, "loading"));
 
   async function load() {
@@ -31,15 +31,30 @@ export function trust(live, contracts) {
     return h("article", { class: "contract" },
       h("h2", {}, contract.spec.name, h("span", { class: "quiet" }, ` version ${contract.version}`)),
       h("p", { class: `lead ${kind}` }, h("strong", {}, `${mark} ${found.verdict}`), ` · ${says}`),
-      h("p", {}, `${found.runs.toLocaleString("en-US")} ${found.runs === 1 ? "run has" : "runs have"} ended without anybody stepping in.`),
+      h("p", {}, `${found.runs.toLocaleString("en-US")} ${found.runs === 1 ? "run has" : "runs have"} ended without anybody stepping in.`
+        + (found.cut_off ? ` Another ${found.cut_off.toLocaleString("en-US")} ${found.cut_off === 1 ? "was" : "were"} cut off or taken over, and cannot be counted.` : "")),
       alarmsKept(contract, found),
       evidence(found),
+      mayAct && found.verdict === "drifting" ? renewal(contract, found) : null,
       found.bins.length ? h("div", { class: "pair" },
         h("figure", {}, reliability(`What ${contract.spec.name} said, and how often it came true`, found.bins),
           h("figcaption", {}, "Dots on the line: what was said came true as often as it said. Larger dots stand for more runs.")),
         table("By what was said", ["p said", "mean p", "met the target", "runs counted"],
           found.bins.map((bin) => [`${Math.round(100 * bin.least)} to ${Math.round(100 * bin.least + 10)} %`, percent(bin.mean_p),
             percent(bin.met / bin.runs), bin.runs.toLocaleString("en-US")]), [1, 2, 3])) : null);
+  }
+
+  function renewal(contract, found) {
+    const said = h("p", { role: "status", class: "note" });
+    async function renew() {
+      said.textContent = "recalibrating";
+      try {
+        const made = await post(`/v1/contracts/${encodeURIComponent(contract.spec.name)}/recalibrate`, {});
+        said.textContent = `Version ${made.version} is in force for new runs.`;
+      } catch (error) { said.textContent = error.message; }
+    }
+    return h("div", {}, h("p", { class: "note" }, `A change was seen ${moment(new Date(1000 * found.drifted_at).toISOString())}. Runs that began after that can make its promises anew.`),
+      h("button", { type: "button", onclick: renew }, "Recalibrate on runs since then"), said);
   }
 
   const timer = setInterval(load, EVERY);
@@ -56,6 +71,8 @@ function alarmsKept(contract, found) {
 
 function evidence(found) {
   if (found.guard) return h("p", { class: "note" }, `There is no drift guard: ${found.guard}`);
-  return h("p", {}, `The drift guard has counted ${found.guarded.toLocaleString("en-US")} runs. Its evidence of a change is `
-    + `${found.evidence < 1000 ? found.evidence.toPrecision(2) : Math.round(found.evidence).toLocaleString("en-US")}; at 100 it says that something has changed.`);
+  const shown = (one) => (one < 1000 ? one.toPrecision(2) : Math.round(one).toLocaleString("en-US"));
+  return h("p", {}, `Evidence from ${found.guarded.toLocaleString("en-US")} runs that something has changed: ${shown(found.evidence)}; `
+    + `that p has become too high: ${shown(found.harm)}. Both begin at 1; at ${shown(found.limit)} the verdict is “drifting”. `
+    + "While nothing changes, that happens in at most 1 of 100 services, however often you look.");
 }
