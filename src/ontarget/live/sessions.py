@@ -141,8 +141,9 @@ class Sessions:
             status = Status.ALARM if stands else Status.UNKNOWN
             return {"agent": agent, "status": status.name, "reason": str(error)}
         closed = bool(message.get("end")) or outlook.status is Status.DONE
-        parts = self._parts(agent)
-        return {"agent": agent, **_json(outlook), **parts, **({"end": True} if closed else {})}
+        unseen = self.contract.fitted.schema.unseen_in(message.get("state"))
+        more = self._parts(agent) | ({"unseen": unseen} if unseen else {})
+        return {"agent": agent, **_json(outlook), **more, **({"end": True} if closed else {})}
 
     def _parts(self, agent: str) -> dict[str, Any]:
         """P of each behavior by itself, where a run is held to a goal over several."""

@@ -198,10 +198,8 @@ def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
         group, rows = int(found.groups[i]), one.at(t, grid=fitted.grid)
         if fitted.unknown(t, group):
             break
-        step = fitted.at(t, group)
-        X = step.inputs(rows.states, rows.behavior)
-        remaining = step.quantile(X, [step.level_of(share) for share in _LEVELS])[0]
-        quantiles.append(fitted.behavior.combine(rows.behavior[0], remaining))
+        law = fitted.at(t, group)
+        quantiles.append(law.likely(rows.states, rows.behavior, _LEVELS)[0])
         so_far.append(rows.behavior[0])
     return np.array(quantiles), np.array(so_far)
 
