@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
 from ontarget.episodes._judged import JudgedBy
 from ontarget.integrations._autoreset import Autoreset
-from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
-from ontarget.integrations._recorder import Recorder
+from ontarget.integrations._recorder import Recorder, RecorderOptions, kept_options, limited, shares
 from ontarget.integrations.policies import Actor
 
 require("gymnasium", extra="gym")
@@ -39,10 +38,10 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
     ----------
     env
         The vector environment to record.
-    horizon, features
-        As for `RecordEpisodes`.
     share
         How many runs to keep from each environment; all of them by default.
+    **options
+        ``horizon``, ``max_steps``, ``features`` and ``categorical``, as for `RecordEpisodes`.
 
     Examples
     --------
@@ -58,19 +57,14 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         self,
         env: gymnasium.vector.VectorEnv[Any, Any, Any],
         *,
-        horizon: int | None = None,
-        features: Sequence[str] | None = None,
         share: Sequence[int] | IndexArray | None = None,
+        **options: Unpack[RecorderOptions],
     ) -> None:
-        RecordConstructorArgs.__init__(self, horizon=horizon, features=features, share=share)
+        RecordConstructorArgs.__init__(self, share=share, **kept_options(options))
         gymnasium.vector.VectorWrapper.__init__(self, env)
         self._autoreset = Autoreset(env)
-        self._recorder = Recorder(
-            layout_of(env.single_observation_space),
-            slots=self.num_envs,
-            horizon=time_limit(env) if horizon is None else horizon,
-            features=features,
-        )
+        layout = layout_of(env.single_observation_space)
+        self._recorder = Recorder(layout, slots=self.num_envs, **limited(options, env))
         self._left = None if share is None else np.array(share, dtype=np.intp)
         self.began: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
 
@@ -101,6 +95,11 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
             )
         self._begin(rows.began, states)
         return observations, rewards, terminated, truncated, infos
+
+    @property
+    def recorder(self) -> Recorder:
+        """What collects the runs."""
+        return self._recorder
 
     @property
     def complete(self) -> bool:
@@ -146,14 +145,11 @@ def play_vector(
     count: int,
     *,
     seed: int | None,
-    horizon: int | None,
-    features: Sequence[str] | None,
     progress: bool,
-) -> RecordVectorEpisodes:
-    """The recorded vector environment, after each environment has played its share of runs."""
-    n = env.num_envs
-    share = np.full(n, count // n) + (np.arange(n) < count % n)
-    recorder = RecordVectorEpisodes(env, horizon=horizon, features=features, share=share)
+    **options: Unpack[RecorderOptions],
+) -> Recorder:
+    """What was recorded, after each environment has played its share of runs."""
+    recorder = RecordVectorEpisodes(env, share=shares(count, env.num_envs), **options)
     waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED
     observations, _ = recorder.reset(seed=seed)
     actor.begin(recorder.began)
@@ -170,4 +166,4 @@ def play_vector(
             if recorder.began.any():
                 actor.begin(recorder.began)
             reached(recorder.finished)
-    return recorder
+    return recorder.recorder
