@@ -75,6 +75,11 @@ class Scene(NamedTuple):
         ends = read(log(600, seed=1)).outcomes
         return Target.at_least(round(float(np.quantile(ends, 1.0 - self.met)), 1))
 
+    @property
+    def seasons(self) -> list[int]:
+        """The season of each new run."""
+        return self.new.group_by("run", maintain_order=True).first()["season"].to_list()
+
     def evaluate(self) -> Evaluation:
         """The monitor's answers on the new runs."""
         return self.monitor.evaluate(read(self.new, self.monitor), self.target, progress=False)
@@ -145,7 +150,7 @@ def main() -> None:
         found = scene.evaluate()
         print(f"\n{name}: {found.verdict()}", flush=True)
         pages = [asked.output / f"{name}.html"]
-        found.report(pages[0])
+        found.report(pages[0], by={"season": scene.seasons})
         for when, drawn in zip(("middle", "end"), live_view(scene, found), strict=True):
             pages.append(asked.output / f"{name}-live-{when}.svg")
             pages[-1].write_text(drawn)

@@ -352,13 +352,22 @@ def course_of(*points: tuple[float, float, float]) -> Course:
 
 
 def test_the_band_is_drawn_around_p() -> None:
-    chart = probability_chart(0.0, 9, width=40, rows=11)
+    chart = probability_chart(0.0, 9, width=28, rows=11)
     *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
-    cells = [row[7] for row in rows]
+    cells = [row[9] for row in rows]
     assert cells == [" ", *"░░░░", "●", *"░░░░", "┄"]
-    assert rows[-1] == "  0 % ┤" + "┄" * 10 + " alarm"
-    assert axis == "      └┬─┬─┬─┬─┬─"
-    assert numbers == " step  0 2 4 6 8"
+    assert rows[-1] == "    0 % ┤" + "┄" * 10 + " alarm"
+    assert axis == "        └┬─┬─┬─┬─┬─"
+    assert numbers == "   step  0 2 4 6 8"
+
+
+def test_a_short_run_is_drawn_wider_on_a_wide_terminal() -> None:
+    chart = probability_chart(0.0, 9, width=50, rows=11)
+    *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
+    assert rows[1][9:14] == "░░░░ "
+    assert rows[5][9:14] == "●    "
+    assert axis == "        └┬───────┬───────┬───────┬───────┬───────"
+    assert numbers == "   step  0       2       4       6       8"
 
 
 @pytest.mark.parametrize("steps", [20, 50, 61, 1_000, 20_000])
@@ -368,13 +377,13 @@ def test_a_chart_shows_the_whole_run_and_numbers_its_steps(steps: int) -> None:
     chart = probability_chart(0.1, 30_000, width=40, rows=11)
     *rows, axis, numbers = chart.drawn(course_of(*points), steps - 1).plain.splitlines()
     assert all(len(row) <= 40 for row in (*rows, axis, numbers))
-    assert rows[1][7] == "●"  # the first step
+    assert rows[1][9] == "●"  # the first step
     assert "●" in rows[5]  # the last one
     marks = [int(mark) for mark in numbers.split()[1:]]
     assert marks[0] == 0
-    columns = [at - 7 for at, letter in enumerate(axis) if letter == "┬"]
+    columns = [at - 9 for at, letter in enumerate(axis) if letter == "┬"]
     (every,) = {mark / column for mark, column in zip(marks[1:], columns[1:], strict=True)}
-    assert every * 33 >= steps
+    assert every * 31 >= steps
 
 
 def test_steps_that_share_a_column_show_the_least_and_the_most() -> None:
@@ -390,8 +399,8 @@ def test_what_a_run_has_is_drawn_between_the_ends_of_its_target() -> None:
     chart = outcome_chart(course, [4.0, math.inf], 5, width=40, rows=9)
     assert chart is not None
     *rows, _, _ = chart.drawn(course, 1).plain.splitlines()
-    assert rows[0].startswith(" 6 ┤░")
-    assert rows[-1].startswith("-2 ┤░")
+    assert rows[0].strip().startswith("6 ┤░")
+    assert rows[-1].strip().startswith("-2 ┤░")
     assert rows[2].rstrip().endswith("┄ target")
     assert outcome_chart(course_of((math.nan,) * 3), [4.0], 5, width=40, rows=9) is None
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "Line", "outcome_chart", "probability_chart"]
 
 
+_EDGE = 9  # letters left of a chart, so that two of them stand in line
+_WIDEST = 6
+
+
 class Line(NamedTuple):
     """A line across the chart: an alarm's threshold, or the end of a target."""
 
@@ -58,12 +62,13 @@ class Chart:
         """The course of a run, whose last step is this one."""
         from rich.text import Text
 
-        edge = max(map(len, self.labels)) + 2
+        edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
         room = max(10, self.width - edge)
         every, points = course.fitted(room)
         first = max(0, step - course.steps + 1)
         ahead = -(-(self.horizon + 1 - first) // every)
         columns = max(min(room, ahead), len(points))
+        wide = max(1, min(_WIDEST, room // columns))  # letters for each point of a short run
         marks = {self._row(line.value): line for line in self.lines if self._shows(line.value)}
         named = {self.rows - 1: self.labels[0], self.rows // 2: self.labels[1], 0: self.labels[2]}
         text = Text(no_wrap=True, overflow="crop")
@@ -71,13 +76,15 @@ class Chart:
             text.append(f"{named.get(row, ''):>{edge - 2}} ┤", style="dim")
             line = marks.get(row)
             for point in points:
-                text.append(*self._cell(point, row, line))
+                letter, style = self._cell(point, row, line)
+                text.append(letter if letter in "●?" else letter * wide, style)
+                text.append(" " * (wide - 1) * (letter in "●?"))
             if line is not None:
-                text.append("┄" * (columns - len(points)), style=line.style)
-                fits = columns + len(line.name) + 1 <= room
+                text.append("┄" * wide * (columns - len(points)), style=line.style)
+                fits = wide * columns + len(line.name) + 1 <= room
                 text.append(f" {line.name}" * fits, style=line.style)
             text.append("\n")
-        return text.append(_axis(first, columns, room, every=every, edge=edge), style="dim")
+        return text.append(_axis(first, columns, room, (every, wide), edge=edge), style="dim")
 
     def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
         """The letter of a point in a row, and its style."""
@@ -130,7 +137,7 @@ def outcome_chart(
     return Chart(
         bottom=bottom,
         top=top,
-        labels=(f"{top:.4g}", f"{(bottom + top) / 2.0:.4g}", f"{bottom:.4g}"),
+        labels=(f"{top:.3g}", f"{(bottom + top) / 2.0:.3g}", f"{bottom:.3g}"),
         lines=[Line(end, "target", "magenta") for end in target],
         horizon=horizon,
         width=width,
@@ -139,8 +146,12 @@ def outcome_chart(
     )
 
 
-def _axis(first: int, columns: int, room: int, *, every: int = 1, edge: int = 7) -> str:
+def _axis(
+    first: int, columns: int, room: int, scale: tuple[int, int] = (1, 1), *, edge: int = 7
+) -> str:
     """The line below the chart, and the numbers of the steps below that.
+
+    ``scale`` is how many steps share a column, and how many letters wide a column is.
 
     Examples
     --------
@@ -148,10 +159,11 @@ def _axis(first: int, columns: int, room: int, *, every: int = 1, edge: int = 7)
           └──┬────┬────┬───
      step    10   15   20
     """
-    apart = 2 if columns <= 12 and every == 1 else 5 if columns <= 30 and every == 1 else 10
-    line, numbers = ["─"] * columns, ""
-    for at in range(-(first // every) % apart, columns, apart):
-        step = str(first + at * every)
+    every, wide = scale
+    apart = 10 if every > 1 or columns > 30 else 5 if columns > 12 else 2
+    line, numbers = ["─"] * (columns * wide), ""
+    for column in range(-(first // every) % apart, columns, apart):
+        step, at = str(first + column * every), column * wide
         if at + len(step) <= room:  # at the edge it would stick out
             line[at] = "┬"
             numbers = numbers.ljust(at) + step
