@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._compiling import announce_compiling
 from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup
@@ -203,6 +204,7 @@ class GoalMonitor(Asked):
             `path_band` can foretell the path to come. By default they are kept if they have five
             million steps at most, which take 40 MB of the model file.
         """
+        announce_compiling()
         if warm is not None:
             self._take_over(warm)
         if split is None:
@@ -427,6 +429,7 @@ class GoalMonitor(Asked):
         """
         from ontarget.modelfile.several import load_any
 
+        announce_compiling()
         contents = load_any(Path(path), copy=copy, behavior=behavior)
         try:
             return cls._of(contents)
