@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
@@ -56,10 +55,12 @@ def read(frame: pl.DataFrame, monitor: GoalMonitor | None = None) -> Episodes:
     return Episodes.from_frame(frame.drop("season"), **like)
 
 
-@cache
-def fitted(n: int, steps: int = STEPS) -> GoalMonitor:
-    """A monitor that learned from n runs."""
-    return GoalMonitor().fit(read(log(n, seed=1, steps=steps)), progress=False)
+def fitted(folder: Path, n: int, steps: int = STEPS) -> GoalMonitor:
+    """A monitor that learned from n runs; its model file is used again."""
+    path = folder / f"{n}-{steps}.ontarget"
+    if not path.exists():
+        GoalMonitor().fit(read(log(n, seed=1, steps=steps)), progress=False).save(path)
+    return GoalMonitor.load(path)
 
 
 class Scene(NamedTuple):
@@ -85,15 +86,13 @@ class Scene(NamedTuple):
         return self.monitor.evaluate(read(self.new, self.monitor), self.target, progress=False)
 
 
-def scenes() -> dict[str, Scene]:
-    """The five kinds of data, each made when it is asked for."""
-    return {
-        "clean": lambda: Scene(fitted(600), log(300, seed=2)),
-        "drifted": lambda: Scene(fitted(600), log(300, seed=3, shift=-0.12)),
-        "few": lambda: Scene(fitted(45), log(40, seed=4)),
-        "rare": lambda: Scene(fitted(600), log(300, seed=2), met=0.04),
-        "long": lambda: Scene(fitted(300, LONG), log(120, seed=5, steps=LONG)),
-    }
+SCENES: dict[str, Callable[[Path], Scene]] = {
+    "clean": lambda folder: Scene(fitted(folder, 600), log(300, seed=2)),
+    "drifted": lambda folder: Scene(fitted(folder, 600), log(300, seed=3, shift=-0.12)),
+    "few": lambda folder: Scene(fitted(folder, 45), log(40, seed=4)),
+    "rare": lambda folder: Scene(fitted(folder, 600), log(300, seed=2), met=0.04),
+    "long": lambda folder: Scene(fitted(folder, 300, LONG), log(120, seed=5, steps=LONG)),
+}
 
 
 def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
@@ -142,11 +141,11 @@ def main() -> None:
     """Draw the pictures that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("out/pictures"))
-    parser.add_argument("--only", nargs="*", choices=list(scenes()), default=list(scenes()))
+    parser.add_argument("--only", nargs="*", choices=list(SCENES), default=list(SCENES))
     asked = parser.parse_args()
     asked.output.mkdir(parents=True, exist_ok=True)
     for name in asked.only:
-        scene = scenes()[name]()
+        scene = SCENES[name](asked.output)
         found = scene.evaluate()
         print(f"\n{name}: {found.verdict()}", flush=True)
         pages = [asked.output / f"{name}.html"]
