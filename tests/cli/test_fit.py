@@ -90,9 +90,12 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         ),
         (["fit", "log.txt", "-o", "m.ontarget"], "episodes come as .parquet or .csv"),
         (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
-        (["fit", "log.csv", "-o", "m.ontarget", "--preset", "x"], "preset needs 'default'"),
         (
-            ["fit", "log.csv", "-o", "m.ontarget", "--engine", "cloud"],
+            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--preset", "x"],
+            "preset needs 'default'",
+        ),
+        (
+            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--engine", "cloud"],
             "--engine needs one of local, dask, ray, got 'cloud'",
         ),
         (

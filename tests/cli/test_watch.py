@@ -12,8 +12,9 @@ from rich.console import Console
 
 from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target, Watch
 from ontarget.cli import main
-from ontarget.cli.view.chart import Chart
-from ontarget.cli.view.foretold import foretold
+from ontarget.cli.view.chart import outcome_chart, probability_chart
+from ontarget.cli.view.course import Course, Point
+from ontarget.cli.view.foretold import foretold, placed
 from ontarget.cli.view.live_view import LiveView, Track, sparkline
 from ontarget.models import QuantileForest
 from tests.walks import walks
@@ -343,26 +344,93 @@ def test_an_alarm_stands_in_the_picture_while_nothing_is_known() -> None:
     assert seeing.alarms == 1
 
 
+def course_of(*points: tuple[float, float, float]) -> Course:
+    course = Course()
+    for point in points:
+        course.add(Point.of(*point))
+    return course
+
+
 def test_the_band_is_drawn_around_p() -> None:
-    chart = Chart(threshold=0.0, horizon=9, width=40, rows=11)
-    *rows, axis, numbers = chart.drawn([(0.1, 0.5, 0.9)], 0).plain.splitlines()
-    cells = [row[7] for row in rows]
+    chart = probability_chart(0.0, 9, width=28, rows=11)
+    *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
+    cells = [row[9] for row in rows]
     assert cells == [" ", *"░░░░", "●", *"░░░░", "┄"]
-    assert rows[-1] == "  0 % ┤" + "┄" * 10 + " alarm"
-    assert axis == "      └┬─┬─┬─┬─┬─"
-    assert numbers == " step  0 2 4 6 8"
+    assert rows[-1] == "    0 % ┤" + "┄" * 10 + " alarm"
+    assert axis == "        └┬─┬─┬─┬─┬─"
+    assert numbers == "   step  0 2 4 6 8"
 
 
-@pytest.mark.parametrize("step", [49, 60, 999])
-def test_a_chart_shows_the_latest_steps_and_numbers_them(step: int) -> None:
-    chart = Chart(threshold=0.5, horizon=1_000, width=40, rows=9)
-    points = [(0.2, 0.2, 0.2)] * min(step + 1, 400)
-    *rows, axis, numbers = chart.drawn(points, step).plain.splitlines()
+def test_a_short_run_is_drawn_wider_on_a_wide_terminal() -> None:
+    chart = probability_chart(0.0, 9, width=50, rows=11)
+    *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
+    assert rows[1][9:14] == "░░░░ "
+    assert rows[5][9:14] == "●    "
+    assert axis == "        └┬───────┬───────┬───────┬───────┬───────"
+    assert numbers == "   step  0       2       4       6       8"
+
+
+@pytest.mark.parametrize("steps", [20, 50, 61, 1_000, 20_000])
+def test_a_chart_shows_the_whole_run_and_numbers_its_steps(steps: int) -> None:
+    points = [(0.2, 0.2, 0.2)] * steps
+    points[0], points[-1] = (0.9, 0.9, 0.9), (0.5, 0.5, 0.5)
+    chart = probability_chart(0.1, 30_000, width=40, rows=11)
+    *rows, axis, numbers = chart.drawn(course_of(*points), steps - 1).plain.splitlines()
     assert all(len(row) <= 40 for row in (*rows, axis, numbers))
-    for mark in numbers.split()[1:]:
-        column = numbers.index(f" {mark}") + 1
-        assert axis[column] == "┬"
-        assert int(mark) - (column - 7) == step - 32
+    assert rows[1][9] == "●"  # the first step
+    assert "●" in rows[5]  # the last one
+    marks = [int(mark) for mark in numbers.split()[1:]]
+    assert marks[0] == 0
+    columns = [at - 9 for at, letter in enumerate(axis) if letter == "┬"]
+    (every,) = {mark / column for mark, column in zip(marks[1:], columns[1:], strict=True)}
+    assert every * 31 >= steps
+
+
+def test_steps_that_share_a_column_show_the_least_and_the_most() -> None:
+    course = course_of(*[(p, p, p) for p in (0.1, 0.9) * 40], (math.nan,) * 3)
+    every, points = course.fitted(30)
+    assert every == 4
+    assert set(points[:-1]) == {Point(0.1, 0.1, 0.9, 0.9)}
+    assert math.isnan(points[-1].least)
+
+
+def test_what_a_run_has_is_drawn_between_the_ends_of_its_target() -> None:
+    course = course_of((-2.0, 0.0, 6.0), (1.0, 1.5, 4.0))
+    chart = outcome_chart(course, [4.0, math.inf], 5, width=40, rows=9)
+    assert chart is not None
+    *rows, _, _ = chart.drawn(course, 1).plain.splitlines()
+    assert rows[0].strip().startswith("6 ┤░")
+    assert rows[-1].strip().startswith("-2 ┤░")
+    assert rows[2].rstrip().endswith("┄ target")
+    assert outcome_chart(course_of((math.nan,) * 3), [4.0], 5, width=40, rows=9) is None
+
+
+def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
+    monitor = GoalMonitor.load(river().model)
+    sessions = monitor.sessions(TARGET, alarm=HALF)
+    view = LiveView(sessions.contract, "river", locate=lambda agent: placed(sessions, agent))
+    stream = messages(0)
+    for message in stream[:20]:
+        view.update(sessions.answer(message))
+    place = view.tracks["a"].place
+    assert place is not None
+    assert place.so_far == pytest.approx(sum(one.get("reward", 0.0) for one in stream[:20]))
+    assert place.low < place.high
+    assert place.in_words in drawn(view)
+    high = drawn(view, height=44)
+    assert "░ where it will likely end (9 in 10)" in high
+    assert "target" in high.split("where it will")[1]
+    assert placed(sessions, "nobody") is None
+
+
+def test_a_category_that_no_run_had_is_told() -> None:
+    sessions = GoalMonitor.load(river().model).sessions(TARGET, alarm=HALF)
+    view = LiveView(sessions.contract, "river")
+    known = {"agent": "a", "t": 0, "p": 0.9, "spread": [0.8, 0.95], "status": "OK"}
+    view.update({**known, "unseen": {"weather": "snow"}})
+    assert "no recorded run had weather 'snow': it counts as missing" in drawn(view)
+    view.update({**known, "t": 1})
+    assert "snow" not in drawn(view)
 
 
 def test_a_new_run_clears_the_picture() -> None:
@@ -370,11 +438,13 @@ def test_a_new_run_clears_the_picture() -> None:
     track.add({"t": 0, "low": 0.1, "p": 0.2, "high": 0.3, "status": "ALARM"})
     track.add({"t": 1, "low": 0.0, "p": 0.0, "high": 0.0, "status": "DONE", "end": True})
     track.add({"t": 0, "low": 0.8, "p": 0.9, "high": 1.0, "status": "OK"})
-    assert (len(track.points), track.p, track.over) == (1, 0.9, False)
+    assert (track.course.steps, track.latest.least, track.over) == (1, 0.9, False)
 
 
-def test_sparkline_keeps_to_its_width() -> None:
-    assert sparkline([0.0, 0.15, 0.99, 1.0], 3) == "▂▇▇"
+def test_a_sparkline_shows_the_whole_run_in_its_width() -> None:
+    course = course_of(*[(p, p, p) for p in (0.0, 0.15, 0.99, 1.0)])
+    assert sparkline(course, 4) == "▁▂▇▇"
+    assert sparkline(course, 3) == "▁▇"
 
 
 def test_a_rule_with_a_promise_is_titled_so() -> None:

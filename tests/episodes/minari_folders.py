@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import polars as pl
 
 BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": [-1, -1], "high": [1, 1]}
 GEAR = {"type": "Discrete", "dtype": "int64", "start": 0, "n": 3}
@@ -85,3 +86,31 @@ def write_dataset(
     told = {key: value for key, value in told.items() if value is not None}
     (path / "data" / "metadata.json").write_text(json.dumps(told))
     return held
+
+
+def write_as_arrow(path: Path, held: list[dict[str, Any]], ending: str) -> None:
+    """The same dataset with its episodes in Arrow or Parquet files, a folder for each."""
+    (path / "data" / "main_data.hdf5").unlink()
+    metadata = path / "data" / "metadata.json"
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"data_format": ending}))
+    for number, columns in enumerate(held):
+        table = pl.DataFrame(
+            {
+                "observations": _nested(columns["observations"]),
+                **{
+                    name: np.append(columns[name], np.zeros(1, dtype=columns[name].dtype))
+                    for name in ("actions", "rewards", "terminations", "truncations")
+                },
+            }
+        )
+        folder = path / "data" / str(number)
+        folder.mkdir()
+        write = table.write_ipc if ending == "arrow" else table.write_parquet
+        write(folder / f"part-0.{ending}")
+
+
+def _nested(values: Any) -> pl.Series:
+    if not isinstance(values, dict):
+        return pl.Series(values)
+    parts = {name.removeprefix("_index_"): _nested(one) for name, one in values.items()}
+    return pl.DataFrame(parts).to_struct()

@@ -4,6 +4,8 @@ import json
 import sys
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import h5py
 import numpy as np
@@ -17,7 +19,7 @@ from ontarget.errors import (
     EpisodesFileError,
     MissingExtraError,
 )
-from tests.episodes.minari_folders import BOX, GEAR, NESTED, write_dataset
+from tests.episodes.minari_folders import BOX, GEAR, NESTED, write_as_arrow, write_dataset
 
 
 @pytest.fixture
@@ -230,7 +232,7 @@ def no_group(file: h5py.File) -> None:
     ("damage", "message"),
     [
         (drop_rewards, "episode_1 lacks 'rewards'"),
-        (drop_an_episode, r"tells of 3 episodes, main_data.hdf5 has 2"),
+        (drop_an_episode, r"tells of 3 episodes, there are 2"),
         (drop_the_last_observation, r"needs shape \(6, 2\), one observation more than its 5"),
         (widen_observations, r"observations needs shape \(6, 2\).*got \(6, 3\)"),
         (write_text, "observations needs an array of numbers, got object"),
@@ -285,17 +287,56 @@ def test_stored_observations_that_hold_themselves_are_an_error(tmp_path: Path) -
 
 def test_damaged_metadata_are_an_error(folder: Path) -> None:
     (folder / "data" / "metadata.json").write_text("{")
-    with pytest.raises(EpisodesFileError, match="walk cannot be read"):
+    with pytest.raises(EpisodesFileError, match=r"walk: metadata.json is damaged"):
         Episodes.read(folder)
 
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EpisodesFileError, match=r"a folder needs to be a Minari dataset"):
         Episodes.read(tmp_path)
-    write_dataset(tmp_path / "arrow", data_format="arrow")
-    (tmp_path / "arrow" / "data" / "main_data.hdf5").unlink()
-    with pytest.raises(EpisodesFileError, match="other formats than HDF5 are not read"):
-        Episodes.read(tmp_path / "arrow")
+    write_dataset(tmp_path / "odd", data_format="zarr")
+    (tmp_path / "odd" / "data" / "main_data.hdf5").unlink()
+    with pytest.raises(EpisodesFileError, match="the format arrow or parquet, got the format 'zar"):
+        Episodes.read(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("space", [BOX, NESTED], ids=["box", "nested"])
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_arrow_files_hold_the_same_episodes(tmp_path: Path, ending: str, space: Any) -> None:
+    held = write_dataset(tmp_path / "walk", space)
+    expected = Episodes.read(tmp_path / "walk")
+    write_as_arrow(tmp_path / "walk", held, ending)
+    found = Episodes.read(tmp_path / "walk")
+    assert found.to_frame().equals(expected.to_frame())
+    assert (found.horizon, found.schema) == (expected.horizon, expected.schema)
+
+
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_damaged_arrow_files_are_an_error_that_names_the_dataset(
+    tmp_path: Path, ending: str
+) -> None:
+    write_as_arrow(tmp_path / "walk", write_dataset(tmp_path / "walk"), ending)
+    file = tmp_path / "walk" / "data" / "1" / f"part-0.{ending}"
+    whole = file.read_bytes()
+    for share in (0.0, 0.3, 0.9):
+        file.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(EpisodesFileError, match="walk"):
+            Episodes.read(tmp_path / "walk")
+    file.unlink()
+    with pytest.raises(EpisodesFileError, match="episode 1 has no"):
+        Episodes.read(tmp_path / "walk")
+
+
+def test_a_dataset_object_is_read_from_its_folder(folder: Path) -> None:
+    dataset = SimpleNamespace(
+        storage=SimpleNamespace(data_path=folder / "data"), episode_indices=np.array([2, 0])
+    )
+    assert Episodes.read(dataset).ids.tolist() == [2, 0]
+    dataset.episode_indices = np.array([0, 7])
+    with pytest.raises(EpisodesFileError, match="it holds no episode 7"):
+        Episodes.read(dataset)
+    with pytest.raises(EpisodesError, match="a folder or a Minari dataset, got dict"):
+        Episodes.read({})
 
 
 # ------------------------------------------------------------------------------------------------
@@ -303,8 +344,9 @@ def test_another_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*env.* None:UserWarning")  # it misses an environment to build
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
 def test_a_dataset_that_minari_wrote_holds_what_minari_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     minari = pytest.importorskip("minari", reason="minari is not installed")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
@@ -343,6 +385,7 @@ def test_a_dataset_that_minari_wrote_holds_what_minari_reads(
         author_email="nobody@example.org",
         code_permalink="https://example.org",
         description="random walks",
+        data_format=data_format,
     )
     ours = Episodes.read(tmp_path / "walk" / "random-v0")
     names = [f"arm_{i}_{j}" for i in (0, 1) for j in (0, 1)]
@@ -353,5 +396,8 @@ def test_a_dataset_that_minari_wrote_holds_what_minari_reads(
         seen = episode.observations
         flat = [seen["arm"].reshape(-1, 4), seen["pair"][0], seen["pair"][1]]
         assert np.array_equal(states_of(ours, i), np.column_stack(flat)[:-1])
-        assert ours.outcomes[i] == pytest.approx(episode.rewards.sum(), rel=1e-12)
+        assert ours.outcomes[i] == pytest.approx(episode.rewards.sum(), abs=1e-6)  # on a grid
         assert bool(ours.truncated[i]) == bool(episode.truncations[-1])
+    assert Episodes.read(theirs).to_frame().equals(ours.to_frame())
+    some = theirs.filter_episodes(lambda episode: len(episode) > 3)
+    assert Episodes.read(some).ids.tolist() == [0, 1]

@@ -8,7 +8,7 @@ from gymnasium.wrappers import TimeLimit
 from ontarget import Episodes
 from ontarget.errors import CensoredError, EpisodesError, HorizonWarning, InputError
 from ontarget.integrations import RecordEpisodes, record
-from tests.integrations.toys import REWARDS, Drifting, Scripted, do_nothing
+from tests.integrations.toys import REWARDS, Drifting, Halved, Scripted, VecEnv, do_nothing
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.HorizonWarning")
 
@@ -191,3 +191,64 @@ def test_what_cannot_be_recorded_is_refused() -> None:
             record(Scripted(terminate_after=2), space, 1)
     with pytest.raises(EpisodesError, match="no run is over yet"):
         RecordEpisodes(Scripted()).episodes()
+
+
+def limited(after: int = 6) -> gymnasium.Env:
+    return TimeLimit(Drifting(fall=-1.0), max_episode_steps=after)
+
+
+@pytest.mark.parametrize("kind", [VecEnv, Halved])
+def test_a_vec_env_of_stable_baselines3_is_recorded(kind: type[VecEnv]) -> None:
+    env = kind([limited] * 3)
+    episodes = record(env, do_nothing, 20, progress=False)
+    assert (len(episodes), episodes.horizon) == (20, 6)
+    assert episodes.truncated.tolist() == (episodes.lengths == 6).tolist()
+    assert 0 < episodes.truncated.sum() < 20
+    for i in range(20):
+        states, rewards = rows_of(episodes, i)
+        # The first feature is the sum of the moves so far, which are the rewards.
+        assert np.allclose([state[0] for state in states], np.cumsum([0.0, *rewards])[:-1])
+
+
+def test_runs_of_a_vec_env_stop_at_the_horizon_and_begin_anew() -> None:
+    env = VecEnv([lambda: Scripted(terminate_after=5)] * 2)
+    episodes = record(env, do_nothing, 5, horizon=3, progress=False)
+    assert episodes.lengths.tolist() == [3] * 5
+    assert rows_of(episodes, 4)[0] == [[0.0, 0.0], [1.0, -1.0], [2.0, -2.0]]
+    with pytest.raises(InputError, match="behavior_value needs a single environment"):
+        record(env, do_nothing, 5, behavior_value=lambda seen, info: 0.0, progress=False)
+
+
+def test_an_environment_that_never_ends_is_cut_off_after_max_steps() -> None:
+    never = Drifting(fall=-np.inf)
+    with pytest.raises(CensoredError, match="3 of 3 episodes were cut off"):
+        record(never, do_nothing, 3, max_steps=8, progress=False)
+    some = record(Drifting(fall=-1.0), do_nothing, 9, max_steps=8, censored="drop", progress=False)
+    assert 0 < some.dropped < 9
+    assert not some.truncated.any()
+
+
+def test_numbers_that_are_only_names_are_recorded_as_categories() -> None:
+    episodes = record(
+        limited(), do_nothing, 2, features=["at", "kind"], categorical=["kind"], progress=False
+    )
+    assert [one.categorical for one in episodes.schema.features] == [False, True]
+    with pytest.raises(InputError, match="categorical needs names of features, got 'mood'"):
+        record(limited(), do_nothing, 2, categorical=["mood"], progress=False)
+
+
+def test_a_recording_takes_over_what_an_earlier_one_says() -> None:
+    first = record(
+        limited(),
+        do_nothing,
+        4,
+        features=["at", "kind"],
+        categorical=["kind"],
+        behavior="max",
+        progress=False,
+    )
+    again = record(Drifting(fall=-1.0), do_nothing, 4, seed=1, like=first, progress=False)
+    assert (again.schema, again.horizon) == (first.schema, 6)
+    assert again.behavior == first.behavior
+    other = record(limited(), do_nothing, 4, like=first, behavior="sum", progress=False)
+    assert other.behavior.spec == "sum"

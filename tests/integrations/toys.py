@@ -68,3 +68,66 @@ def do_nothing(seen: Any) -> Any:
     """Action 0, for one observation or for a batch of them."""
     n = np.asarray(seen).ndim
     return 0 if n == 1 else np.zeros(len(seen), dtype=int)
+
+
+class VecEnv:
+    """A vector of environments with the face of Stable-Baselines3's ``VecEnv``."""
+
+    def __init__(self, makers: list[Any]) -> None:
+        self.envs = [make() for make in makers]
+        self.num_envs = len(self.envs)
+        self.observation_space = self.envs[0].observation_space
+        self._seeds: list[int | None] = [None] * self.num_envs
+
+    @property
+    def unwrapped(self) -> VecEnv:
+        return self
+
+    def seed(self, seed: int) -> None:
+        self._seeds = [seed + i for i in range(self.num_envs)]
+
+    def reset(self) -> Any:
+        pairs = zip(self.envs, self._seeds, strict=True)
+        return np.stack([env.reset(seed=seed)[0].copy() for env, seed in pairs])
+
+    def step_async(self, actions: Any) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> Any:
+        found = []
+        for env, action in zip(self.envs, self._actions, strict=True):
+            seen, reward, terminated, truncated, info = env.step(action)
+            done, seen = terminated or truncated, seen.copy()
+            if done:
+                info |= {"terminal_observation": seen}
+                info |= {"TimeLimit.truncated": truncated and not terminated}
+                seen = env.reset()[0].copy()
+            found.append((seen, reward, done, info))
+        seen, rewards, dones, infos = zip(*found, strict=True)
+        return np.stack(seen), np.array(rewards), np.array(dones), infos
+
+    def step(self, actions: Any) -> Any:
+        self.step_async(actions)
+        return self.step_wait()
+
+
+class Halved(VecEnv):
+    """Shows and pays half, as ``VecNormalize`` would, and keeps what it was before."""
+
+    @property
+    def venv(self) -> VecEnv:
+        return self
+
+    def reset(self) -> Any:
+        self._seen = super().reset()
+        return self._seen / 2.0
+
+    def step_wait(self) -> Any:
+        self._seen, self._rewards, dones, infos = super().step_wait()
+        return self._seen / 2.0, self._rewards / 2.0, dones, infos
+
+    def get_original_obs(self) -> Any:
+        return self._seen
+
+    def get_original_reward(self) -> Any:
+        return self._rewards

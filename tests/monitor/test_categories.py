@@ -66,6 +66,15 @@ def test_an_unseen_category_is_answered_alike_live_in_batch_and_from_a_file(tmp_
     assert np.array_equal(monitor.evaluate(own, TARGET).p[0], batch.p)
 
 
+def test_a_live_answer_names_the_categories_that_count_as_missing() -> None:
+    split, _ = split_with_one_odd_run_in_each_part()
+    sessions = GoalMonitor(MODEL).fit(split=split, progress=False).sessions(TARGET)
+    answers = [sessions.answer({"agent": m, "state": {"mode": m}}) for m in ("b", "never")]
+    assert [one.get("unseen") for one in answers] == [None, {"mode": "never"}]
+    assert answers[1]["p"] is not None
+    assert "unseen" not in sessions.answer({"agent": "c", "state": {"other": "never"}})
+
+
 def test_unseen_categories_are_refused_where_they_are_errors() -> None:
     split, _ = split_with_one_odd_run_in_each_part()
     for monitor in (GoalMonitor(MODEL, unseen="error"), GoalMonitor(LinearQuantiles())):

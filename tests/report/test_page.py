@@ -10,6 +10,7 @@ from html import unescape
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
@@ -22,11 +23,17 @@ from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report import _words as words
 from ontarget.report._facts import facts_of
-from ontarget.report._figures import FIGURES, example_episode, example_episodes
+from ontarget.report._figures import (
+    FIGURES,
+    example_episode,
+    example_episodes,
+    pooled_in_words,
+)
+from ontarget.report._findings import verdict
 from ontarget.report._page import report_page
 from ontarget.report._policy import CONTENT_POLICY
 from ontarget.report._why import fall_rows, falls
-from ontarget.report._words import target_in_words, verdict
+from ontarget.report._words import target_in_words
 from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
 
@@ -59,7 +66,7 @@ def words_of(text: str) -> str:
 def test_page_is_well_formed_and_holds_every_figure() -> None:
     root = ET.fromstring(page().removeprefix("<!DOCTYPE html>\n"))
     pictures = list(root.iter("{http://www.w3.org/2000/svg}svg"))
-    assert len(pictures) == len(FIGURES)
+    assert len(pictures) == len(FIGURES) + 1  # and p by part of the run
     assert all(picture.get("aria-label") for picture in pictures)
     ids = [node.get("id") for node in root.iter() if node.get("id")]
     assert len(ids) == len(set(ids))
@@ -196,7 +203,7 @@ def test_miscalibration_is_called_so() -> None:
 
 def test_forecasts_that_come_true_are_called_so() -> None:
     rng = np.random.default_rng(1)
-    truth = rng.uniform(0.05, 0.95, size=FOUND.met.size)
+    truth = rng.choice([0.2, 0.8], size=FOUND.met.size)
     right = saying(np.tile(truth, (6, 1)), rng.random(truth.size) < truth)
     _, said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
     assert said.good
@@ -287,7 +294,7 @@ def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None
     assert [point[:7] for point in words.guaranteed(facts)] == ["Nothing"]
     assert facts.found.pit(2).is_flat
     assert any("measured, not promised. Here:" in point for point in words.measured_only(facts))
-    said = [one.headline for one in words.verdict(facts)]
+    said = [one.headline for one in verdict(facts)]
     assert any("An alarm set for 10\u00a0% false alarms" in one for one in said)
 
 
@@ -324,3 +331,79 @@ def test_the_page_shows_the_path_to_come_only_where_a_band_is_promised() -> None
     assert "With a probability of 90" not in report_page(bare, Below(0.5))
     with pytest.raises(InputError, match="rest on recorded runs"):
         bare.figure("path")
+
+
+def marks(found: Evaluation) -> list[bool | None]:
+    """Whether each finding is good: the verdict, three about p, and others."""
+    return [one.good for one in verdict(facts_of(found, Promised(0.05)))]
+
+
+def test_findings_agree_with_the_verdict() -> None:
+    lowered = saying(np.clip(FOUND.p - 0.12, 0.0, 1.0), FOUND.met)
+    assert not any(marks(lowered)[:4])
+    few = MONITOR.evaluate(NEW.take(range(25)), TARGET, resamples=20)
+    assert "25 new episodes cannot tell whether p is off." in words_of(
+        report_page(few, Promised(0.05))
+    )
+    assert not any(marks(few)[:4])
+    seen = MONITOR.evaluate(walks(1_200).take(range(300)), TARGET, resamples=20)
+    assert not any(marks(seen))
+
+
+def test_what_was_never_put_to_the_test_gets_no_tick() -> None:
+    met = saying(np.ones_like(FOUND.p), np.ones_like(FOUND.met))
+    found = {one.headline: one.good for one in verdict(facts_of(met, Promised(0.05)))}
+    assert found["No run failed, so no alarm was needed."] is None
+    assert found["It was nearly always sure of itself."] is None
+    assert found["All runs ended alike, so nothing could be told apart."] is None
+
+
+def test_a_blunt_model_is_told_from_a_sharp_one() -> None:
+    rate = FOUND.met.mean()
+    blunt = saying(np.full_like(FOUND.p, rate), FOUND.met)
+    text = words_of(report_page(blunt, Below(0.1)))
+    assert "It hardly tells runs apart." in text
+    assert "Look for features that tell earlier how a run will end" in text
+    assert "It tells runs apart: its error is" in words_of(page())
+
+
+def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
+    half = np.where(np.arange(len(NEW)) % 2, "odd", "even")
+    off = saying(np.clip(FOUND.p + 0.2 * (half == "odd"), 0.0, 1.0), FOUND.met)
+    text = words_of(report_page(off, Promised(0.05), {"half": half}))
+    even, odd = off.by(half)
+    assert odd.too_high.value == pytest.approx(off.p[:, half == "odd"].mean() - odd.met)
+    assert odd.shows
+    assert re.search(r"odd 200 .* points too high \(\d", text)
+    assert even.in_words == "right, as far as these runs can tell"
+    assert "Where is it right, and where not?" in text
+    assert "0 to 1" in text  # the first third of six steps
+
+
+def test_long_runs_are_measured_some_steps_at_a_time() -> None:
+    times = 20
+    longer = replace(
+        FOUND.answers,
+        numbers=np.repeat(FOUND.answers.numbers, times, axis=1),
+        lengths=FOUND.lengths * times,
+    )
+    found = replace(FOUND, answers=longer)
+    drawn = found.figure("ece")
+    line = next(one for one in drawn.axes[0].lines if one.get_label() == "calibrated")
+    assert np.unique(line.get_ydata()).size <= 40
+    assert pooled_in_words(found) == "for 3 steps at a time"
+    assert pooled_in_words(FOUND) == "for each step by itself"
+
+
+def test_unknown_categories_have_a_finding_and_a_panel() -> None:
+    def runs(names: list[str], seed: int) -> Episodes:
+        base = walks(len(names) * 60, seed=seed)
+        modes = pl.DataFrame({"episode": base.ids, "mode": np.repeat(names, 60)})
+        return Episodes.from_frame(base.to_frame().join(modes, on="episode"))
+
+    monitor = GoalMonitor(QuantileForest(n_trees=5))
+    monitor.fit(runs(["dry", "wet"] * 4, 1), progress=False)
+    found = monitor.evaluate(runs(["dry", "snow"], 2), TARGET, resamples=10)
+    text = words_of(report_page(found, Below(0.5)))
+    assert "360 readings are of categories that no training episode had." in text
+    assert "unknown or missing 60" in text

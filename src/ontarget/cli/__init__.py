@@ -21,6 +21,7 @@ from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
 from ontarget.cli.prepare import prepare
 from ontarget.cli.serve import serve
+from ontarget.cli.warm import warm
 
 __all__ = ["app", "main"]
 
@@ -52,6 +53,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     study: "ontarget study runs.parquet --target -60: --figure study.png",
     serve: "ontarget serve river.ontarget --target -60: --database river.db",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
+    warm: "ontarget warm",
     paper: "ontarget paper -o out/paper --quick",
 }
 for _command, _example in _EXAMPLES.items():

@@ -19,6 +19,7 @@ from ontarget.cli.options import (
     Runs,
     bounds_of,
     reads_runs,
+    unseen_line,
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.printing import print_facts
@@ -161,23 +162,27 @@ def fit(
     The file has one row per episode and step. Columns are recognised by their names, and the
     output says which column was taken for what. To choose a column yourself, use its option.
     """
-    from ontarget import Episodes, GoalMonitor
+    from ontarget import Episodes
+
+    check_output(output)
+    bounds = bounds_of(reward_bounds)
+    with working(f"reading {runs.name}"):
+        recorded = Episodes.read(runs, **columns)
+    # Loaded only now: it takes seconds, and most mistakes are about the file.
+    from ontarget import GoalMonitor
     from ontarget.episodes import PreparedEpisodes
     from ontarget.fitting.engines import connected
 
-    check_output(output)
+    # A look reads whole columns, so of prepared episodes it takes those to learn from.
+    seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded
     monitor = GoalMonitor(
         model,
         preset=preset,  # type: ignore[arg-type]  # it checks itself
         group=columns.get("group"),
-        reward_bounds=bounds_of(reward_bounds),
+        reward_bounds=bounds,
         policy=policy,
         history=history,
     )
-    with working(f"reading {runs.name}"):
-        recorded = Episodes.read(runs, **columns)
-        # A look reads whole columns, so of prepared episodes it takes those to learn from.
-        seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded
     if not as_json:
         print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
     each = [seen.only(name) for name in seen.names] or [seen]
@@ -198,22 +203,19 @@ def fit(
             paths=paths,
         )
     monitor.save(output)
-    sizes, unknown, unseen = monitor.sizes, _unknown(monitor), _unseen(recorded, monitor)
+    sizes, unknown, coded = monitor.sizes, _unknown(monitor), seen.recoded(monitor.schema)
     size = output.stat().st_size
     if as_json:
         roles = recorded.roles
         names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
         found = {"file": str(output), "bytes": size, "columns": names}
-        found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": unseen}
+        found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": coded.unseen}
         found |= {"cautions": [caution for one in looked for caution in one.to_json()["cautions"]]}
         typer.echo(json.dumps({**found, **sizes}))
         return
     told = [
         _caution(unknown, recorded, monitor) if unknown else "",
-        f"caution    {unseen:,} readings are of categories that no training episode had; they "
-        "count as missing"
-        if unseen
-        else "",
+        unseen_line(coded),
         _one_sided(recorded) if reward_bounds is None and not recorded.names else "",
         monitor.summary(),
         f"chosen     {chosen}"
@@ -259,11 +261,6 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
         f"caution    {steps} the monitor will say UNKNOWN instead of a probability: fewer than "
         f"{least} episodes to learn from get there ({last:,} of all {len(recorded):,} episodes do)"
     )
-
-
-def _unseen(recorded: Episodes, monitor: GoalMonitor) -> int:
-    """How many readings are of categories that no training episode had; not counted on disk."""
-    return 0 if recorded.is_prepared else recorded.recoded(monitor.schema).unseen
 
 
 def _next_goal(recorded: Episodes, output: Path) -> str:

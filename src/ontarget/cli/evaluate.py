@@ -148,7 +148,10 @@ def evaluate(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Also measure by the values of a column, or by step.", metavar="NAME"),
+        typer.Option(
+            help="Also measure by the values of a column, or by step; in the report too.",
+            metavar="NAME",
+        ),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Also write an HTML page with figures.", metavar="FILE")
@@ -174,11 +177,11 @@ def evaluate(
     at most 5 % false alarms. The last line is the verdict: held, not held, or why it cannot be
     said.
     """
+    chosen, wanted = calibration_of(calibration), [target_of(one) for one in target]
     from ontarget import Episodes, GoalMonitor
+    from ontarget.report.parts import parts_by
 
-    chosen = calibration_of(calibration)
     monitor = GoalMonitor.load(model)
-    wanted = [target_of(one) for one in target]
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
@@ -201,13 +204,17 @@ def evaluate(
         log.check(by)
     found = [monitor.evaluate(recorded, one, calibration=chosen, progress=True) for one in wanted]
     compared = [None if past is None else beside_rivals(one, past) for one in found]
+    panels = [{} if by is None or log is None else {by: log.panel(one, by)} for one in found]
     if report is not None:
         with working("drawing the report"):
-            found[0].report(report, rule)
+            found[0].report(report, rule, by=panels[0])
     if out is not None and log is not None:
         with working(f"writing {out.name}"):
             log.write(out, found, rule)
-    parts = [None if by is None or log is None else log.parts(one, by) for one in found]
+    parts = [
+        next((parts_by(one, values, name) for name, values in panel.items()), None)
+        for one, panel in zip(found, panels, strict=True)
+    ]
     if as_json:
         measures = [
             _measures(one, rule)

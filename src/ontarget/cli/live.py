@@ -266,6 +266,7 @@ def _draw(
     from rich.console import Console
     from rich.live import Live
 
+    from ontarget.cli.view.foretold import placed
     from ontarget.cli.view.live_view import LiveView
 
     console = Console(highlight=False)
@@ -277,7 +278,14 @@ def _draw(
         except OntargetError:
             return ""
 
-    view = LiveView(sessions.contract, name, one_by_one=one_by_one, explain=why, foretell=foretell)
+    view = LiveView(
+        sessions.contract,
+        name,
+        one_by_one=one_by_one,
+        explain=why,
+        foretell=foretell,
+        locate=lambda agent: placed(sessions, agent),
+    )
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):
             for answer in answers:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
+from ontarget.errors import EpisodesFileError, ModelFileError, OntargetError
+
 if TYPE_CHECKING:
     from ontarget import AlarmRule, Episodes, Goal, Target
     from ontarget.episodes.behavior import Bounds
@@ -36,6 +38,7 @@ __all__ = [
     "remark_lines",
     "single_target",
     "target_of",
+    "unseen_line",
 ]
 
 Columns: TypeAlias = dict[str, Any]  # options of `Episodes.read`; see `reads_runs`
@@ -43,13 +46,29 @@ NOT_SO: Final = (
     "           not right? name the columns: --episode, --step, --reward, --features, --group, …"
 )
 
-Model: TypeAlias = Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")]
+
+def _there(kind: type[OntargetError]) -> Callable[[Path], Path]:
+    """A check that a path exists, made before anything that takes time to load is loaded."""
+
+    def checked(path: Path) -> Path:
+        if not path.exists():
+            raise kind(f"{path}: no such file or folder")
+        return path
+
+    return checked
+
+
+Model: TypeAlias = Annotated[
+    Path,
+    typer.Argument(help="A model file.", metavar="MODEL", callback=_there(ModelFileError)),
+]
 Runs: TypeAlias = Annotated[
     Path,
     typer.Argument(
         help="Recorded episodes: .parquet, .csv, the folder of a Minari or LeRobot dataset, or "
         "what prepare wrote.",
         metavar="RUNS",
+        callback=_there(EpisodesFileError),
     ),
 ]
 TargetOption: TypeAlias = Annotated[
@@ -340,3 +359,13 @@ def remark_lines(episodes: Episodes) -> str:
         return ""
     lines = "\n           ".join(episodes.remarks)
     return f"columns    {lines}\n{NOT_SO}"
+
+
+def unseen_line(episodes: Episodes) -> str:
+    """That readings are of categories which count as missing; empty if none are."""
+    if not episodes.unseen:
+        return ""
+    return (
+        f"caution    {episodes.unseen:,} readings are of categories that no training episode had; "
+        "they count as missing"
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ontarget.cli.options import Columns, remark_lines
+from ontarget.cli.options import Columns, remark_lines, unseen_line
 from ontarget.errors import EpisodesError
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def read_replay(
     from ontarget import Episodes
 
     episodes = Episodes.read(path, like=monitor, **columns)
-    told = remark_lines(episodes)
-    if told:
+    for told in filter(None, (remark_lines(episodes), unseen_line(episodes))):
         typer.echo(told, err=True)  # standard output is for answers
     names = [str(one) for one in episodes.ids.tolist()]
     unknown = [one for one in runs if one not in names]

@@ -66,18 +66,16 @@ class LogRows:
         found[self.episode[first]] = np.array(self.table[column].to_list(), dtype=object)[first]
         return found
 
-    def parts(self, found: Evaluation, by: str) -> tuple[Part, ...]:
-        """The measures by the values of a column of the log, or by its steps."""
+    def panel(self, found: Evaluation, by: str) -> AnyArray:
+        """(steps, episodes): what a column of the log says there, or the step."""
         import numpy as np
-
-        from ontarget.report.parts import parts_by
 
         values = self.table[by].to_list() if by in self.table.columns else self.step.tolist()
         column = np.array(values, dtype=object)
         panel = np.full(found.p.shape, None, dtype=object)
         there = (self.episode >= 0) & (self.step < len(panel))
         panel[self.step[there], self.episode[there]] = column[there]
-        return parts_by(found, panel, by)
+        return panel
 
 
 def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
@@ -104,6 +102,7 @@ def parts_table(parts: Sequence[Part], by: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in (plain(by), "episodes", "it said", "came true", "ECE", "chance alone", "Brier"):
         table.add_column(name, justify="right", header_style="dim", no_wrap=True)
+    table.add_column("p is", header_style="dim", no_wrap=True)
     for part in parts:
         table.add_row(
             plain(part.value),
@@ -113,7 +112,8 @@ def parts_table(parts: Sequence[Part], by: str) -> Table:
             f"{part.ece.value:.4f}",
             f"{part.ece.floor:.4f}",
             f"{part.brier.value:.4f}",
-            style="yellow" if part.ece.low > part.ece.floor else None,
+            part.in_words,
+            style="yellow" if part.shows or part.ece.low > part.ece.floor else None,
         )
     return table
 
@@ -127,6 +127,7 @@ def parts_in_json(parts: Sequence[Part]) -> list[dict[str, Any]]:
             "forecasts": part.forecasts,
             "mean_p": part.mean_p,
             "met": part.met,
+            "too_high": part.too_high._asdict(),
             "ece": part.ece._asdict(),
             "brier": part.brier._asdict(),
         }

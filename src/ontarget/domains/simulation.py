@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._compiling import announce_compiling
 from ontarget._progress import progress_bar
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray
@@ -70,6 +71,7 @@ def simulate(
     >>> len(runs), runs.horizon
     (100, 50)
     """
+    announce_compiling()
     return simulate_with_snapshots(domain, episodes, seed, progress=progress).episodes
 
 

@@ -237,8 +237,10 @@ class Episodes(Recorded):
         return cls._built(record_frame(table_of(frame), layout), layout)
 
     @classmethod
-    def read(cls, path: str | PathLike[str], **options: Unpack[FrameOptions]) -> Episodes:
+    def read(cls, path: str | PathLike[str] | Any, **options: Unpack[FrameOptions]) -> Episodes:
         """Episodes from a Parquet or CSV file, or the folder of a Minari or LeRobot dataset.
+
+        A `minari.MinariDataset` will do too: its folder is read, and of that its episodes.
 
         The options are those of `from_frame`, and columns are found in the same way. A Parquet file
         that `write` made needs no options, because it stores the role of each column. A Minari
@@ -251,15 +253,18 @@ class Episodes(Recorded):
         from ontarget.episodes.prepared._manifest import is_prepared
         from ontarget.episodes.reading._files import record_file
 
-        if not isinstance(path, str | PathLike):
+        if isinstance(path, str | PathLike):
+            if is_prepared(Path(path)):
+                return _prepared(Path(path), options)
+            return cls._built(*record_file(Path(path), options))
+        folder = getattr(getattr(path, "storage", None), "data_path", None)
+        if folder is None:
             raise EpisodesError(
-                f"path needs a file or a folder, got {type(path).__name__}; pass a table to "
-                "Episodes.from_frame, and of a Minari dataset its folder, "
-                "dataset.storage.data_path"
+                f"path needs a file, a folder or a Minari dataset, got {type(path).__name__}; pass "
+                "a table to Episodes.from_frame"
             )
-        if is_prepared(Path(path)):
-            return _prepared(Path(path), options)
-        return cls._built(*record_file(Path(path), options))
+        chosen = [int(one) for one in path.episode_indices]
+        return cls._built(*record_file(Path(folder), options, chosen))
 
     @classmethod
     def _built(cls, recording: RawEpisodes, layout: Layout) -> Episodes:

@@ -19,6 +19,7 @@ __all__ = ["Feature", "Schema", "Unseen"]
 
 Unseen: TypeAlias = Literal["error", "missing"]
 
+_LONGEST_NAME = 60
 _UNNAMED = (list, tuple, np.ndarray)  # exactly: a named tuple or a subclass is read by itself
 
 
@@ -167,6 +168,35 @@ class Schema:
             f"state needs {len(self)} features ({_listed(self.names)}), "
             f"got an array of shape {row.shape}"
         )
+
+    def unseen_in(self, state: Any) -> dict[str, str]:
+        """The categories in a state that no dictionary holds and that are taken as missing.
+
+        Examples
+        --------
+        >>> mode = Feature("mode", "text", ("off", "on"), unseen="missing")
+        >>> Schema((Feature("speed"), mode)).unseen_in({"speed": 2.5, "mode": "wild"})
+        {'mode': 'wild'}
+        """
+        if not self._lenient:
+            return {}
+        try:
+            named = _by_name(state, self.names)
+            values = list(state) if named is None else [named.get(name) for name in self.names]
+            found = {self.names[j]: values[j] for j in self._lenient}
+        except Exception:  # a foreign object may raise anything; `encode` says what is wrong
+            return {}
+        return {
+            name: value[:_LONGEST_NAME]
+            for (name, value), j in zip(found.items(), self._lenient, strict=True)
+            if isinstance(value, str) and value not in self.features[j]._codes
+        }
+
+    @cached_property
+    def _lenient(self) -> tuple[int, ...]:
+        """The positions of text features whose unseen categories are taken as missing."""
+        features = enumerate(self.features)
+        return tuple(j for j, one in features if one.categories and one.unseen == "missing")
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
         """States as rows of numbers, and reasons for those that cannot be read, whose rows are NaN.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -237,6 +238,15 @@ class StepLaw:
             return float(np.interp(share, self.curve, KNOTS))
         n = self.ranks.n
         return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
+
+    def likely(self, states: FloatArray, so_far: FloatArray, shares: Sequence[float]) -> FloatArray:
+        """(rows, shares): the outcomes below which these shares of runs like each one end.
+
+        They are estimates, as p is; `pcqr` has the promises.
+        """
+        levels = [self.level_of(share) for share in shares]
+        remainders = self.quantile(self.inputs(states, so_far), levels)
+        return self.behavior.combine(so_far[:, None], remainders)
 
     def pcqr(self) -> PCQR:
         """The step's PCQR over remainders, for intervals and promises."""

@@ -23,12 +23,13 @@ def time_limit(env: Any) -> int | None:
     500
     """
     gymnasium = require("gymnasium", extra="gym")
-    if isinstance(env, gymnasium.vector.VectorEnv):
+    if hasattr(env, "num_envs"):
         parts = getattr(env.unwrapped, "envs", None)
         if parts:
             each = {time_limit(part) for part in parts}
             return each.pop() if len(each) == 1 else None
-        return None if env.spec is None else env.spec.max_episode_steps
+        spec = getattr(env, "spec", None)
+        return None if spec is None else spec.max_episode_steps
     # The specification alone proves nothing: an unwrapped environment keeps it and has no limit.
     limits: set[int] = set()
     while isinstance(env, gymnasium.Wrapper):

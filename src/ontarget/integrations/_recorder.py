@@ -4,19 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._typing import AnyArray, FloatArray
+from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored, all_taken_over, some_left_out
 from ontarget.episodes._judged import JudgedBy, reading_of
 from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import CensoredError, EpisodesError, InputError
+from ontarget.integrations._horizons import time_limit
 
-__all__ = ["Recorder", "signals_in"]
+__all__ = [
+    "Recorder",
+    "RecorderOptions",
+    "is_told",
+    "kept_options",
+    "limited",
+    "shares",
+    "signals_in",
+    "unread_value",
+]
+
+
+class RecorderOptions(TypedDict, total=False):
+    """What every recorder may be told."""
+
+    horizon: int | None
+    max_steps: int | None
+    features: Sequence[str] | None
+    categorical: Sequence[str]
+
+
+def kept_options(options: RecorderOptions) -> RecorderOptions:
+    """The options as they are now, whatever becomes of the lists that were passed."""
+    lists = {name: tuple(one) for name, one in options.items() if isinstance(one, list)}
+    return {**options, **lists}  # type: ignore[typeddict-item]  # the same names
+
+
+def limited(options: RecorderOptions, env: Any) -> RecorderOptions:
+    """The options, with the environment's time limit for a horizon that was not passed."""
+    given = options.get("horizon")
+    return {**options, "horizon": time_limit(env) if given is None else given}
 
 
 class _Finished(NamedTuple):
@@ -56,8 +87,12 @@ class Recorder:
         How many runs go on at the same time.
     horizon
         The number of steps after which a run is complete; later steps are not kept.
+    max_steps
+        The number of steps after which a run that goes on is cut off.
     features
         Your own names for the features.
+    categorical
+        Features whose numbers are only names, besides those that the layout knows.
     """
 
     def __init__(
@@ -66,7 +101,9 @@ class Recorder:
         *,
         slots: int = 1,
         horizon: int | None = None,
+        max_steps: int | None = None,
         features: Sequence[str] | None = None,
+        categorical: Sequence[str] = (),
     ) -> None:
         if features is not None and len(features) != len(layout):
             raise InputError(
@@ -75,10 +112,19 @@ class Recorder:
             )
         self.layout = layout
         self.horizon = None if horizon is None else whole_number("horizon", horizon, least=1)
+        self._most = None if max_steps is None else whole_number("max_steps", max_steps, least=1)
         names = layout.names if features is None else tuple(features)
         self._features = names
+        unknown = [name for name in categorical if name not in names]
+        if unknown:
+            raise InputError(
+                f"categorical needs names of features, got {unknown[0]!r}; there are "
+                f"{', '.join(names)}"
+            )
         self._categorical = [
-            name for own, name in zip(layout.names, names, strict=True) if own in layout.categorical
+            name
+            for own, name in zip(layout.names, names, strict=True)
+            if own in layout.categorical or name in categorical
         ]
         self._runs: list[_Run | None] = [None] * slots
         self._finished: list[_Finished] = []
@@ -119,7 +165,7 @@ class Recorder:
         for name, one in (signals or {}).items():
             run.signals.setdefault(name, []).append(one)
         run.now = row
-        complete = len(run.states) == self.horizon
+        complete = len(run.states) in (self.horizon, self._most)
         if terminated or truncated or complete or run.intervened:
             self._close(slot, truncated=run.intervened or not terminated)
             return True
@@ -153,8 +199,10 @@ class Recorder:
         runs, note = _left_alone(self._finished, censored)
         runs.sort(key=lambda run: run.number)
         rewards: Any = [run.rewards for run in runs]
-        told = not isinstance(behavior, Mapping) and reading_of(behavior).behavior.told
+        told = is_told(behavior)
         values = [run.values for run in runs if run.values is not None]
+        if values and not told:
+            raise unread_value(behavior)
         if told and len(values) < len(runs):
             raise InputError(
                 f"behavior {behavior!r} is not computed from rewards; when recording, pass "
@@ -168,7 +216,7 @@ class Recorder:
             rewards,
             ids=[f"{label}{run.number}" if label else run.number for run in runs],
             truncated=[run.truncated for run in runs],
-            horizon=self.horizon,
+            horizon=self._judged_at(runs),
             behavior=behavior,
             behavior_values=values if told else None,
             features=self._features,
@@ -176,6 +224,14 @@ class Recorder:
             censored=censored,
         )
         return Episodes(replace(found._store, remarks=(note,))) if note else found
+
+    def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
+        """The horizon; without one, beyond the steps after which runs were cut off.
+
+        Otherwise the longest run would be the horizon, and those that were cut off complete.
+        """
+        cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
+        return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
 
     def _close(self, slot: int, *, truncated: bool) -> None:
         run, self._runs[slot] = self._runs[slot], None
@@ -204,6 +260,25 @@ def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Fi
     if not kept:
         raise CensoredError(all_taken_over(n))
     return kept, some_left_out(n - len(kept), n)
+
+
+def is_told(behavior: JudgedBy) -> bool:
+    """Whether a behavior is not computed from rewards, so that its value must be told."""
+    return not isinstance(behavior, Mapping) and reading_of(behavior).behavior.told
+
+
+def unread_value(behavior: JudgedBy) -> InputError:
+    """The error that a behavior's value is told, which nothing reads."""
+    return InputError(
+        f"behavior_value needs a behavior that it is the value of, got behavior {behavior!r}, "
+        "which is computed from rewards; pass behavior=NAME with a name for that value"
+    )
+
+
+def shares(count: int, n: int) -> IndexArray:
+    """How many of so many runs each of n environments plays: equal numbers, as far as possible."""
+    found: IndexArray = np.full(n, count // n) + (np.arange(n) < count % n)
+    return found
 
 
 def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:

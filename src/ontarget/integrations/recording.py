@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, SupportsFloat, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, Unpack
 
 import numpy as np
 
@@ -14,16 +15,29 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
 from ontarget.episodes._judged import Judged, JudgedBy
 from ontarget.errors import InputError
-from ontarget.integrations._horizons import time_limit, warn_of_no_limit
+from ontarget.integrations._horizons import warn_of_no_limit
 from ontarget.integrations._observations import layout_of
-from ontarget.integrations._recorder import Recorder, signals_in
+from ontarget.integrations._recorder import (
+    Recorder,
+    RecorderOptions,
+    is_told,
+    kept_options,
+    limited,
+    signals_in,
+    unread_value,
+)
 from ontarget.integrations._takeovers import tell_inside
+from ontarget.integrations._vec_env import is_vec_env, play_vec_env
 from ontarget.integrations.policies import Actor, actor_of
+from ontarget.integrations.vector_recording import play_vector
 
 require("gymnasium", extra="gym")
 
 import gymnasium  # noqa: E402 - the line above says what to install
 from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
+
+if TYPE_CHECKING:
+    from ontarget.monitor.monitor import GoalMonitor
 
 __all__ = ["BehaviorValue", "RecordEpisodes", "record"]
 
@@ -44,8 +58,14 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     horizon
         The number of steps after which a run is complete; by default the environment's time
         limit, and without one the longest run.
+    max_steps
+        The number of steps after which a run that goes on counts as cut off: for environments that
+        may never end.
     features
         Your own names for the numbers in an observation.
+    categorical
+        Features whose numbers are only names, such as a type. Those of ``Discrete`` spaces are
+        known.
     behavior_value
         For a behavior that is not computed from rewards: a function that gives its value after each
         step, from the observation and ``info``.
@@ -71,25 +91,19 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         self,
         env: gymnasium.Env[Any, Any],
         *,
-        horizon: int | None = None,
-        features: Sequence[str] | None = None,
         behavior_value: BehaviorValue | None = None,
         signals: Sequence[str] = (),
+        **options: Unpack[RecorderOptions],
     ) -> None:
         RecordConstructorArgs.__init__(
             self,
             _disable_deepcopy=True,  # what a callback holds is not ours to copy
-            horizon=horizon,
-            features=None if features is None else tuple(features),
             behavior_value=behavior_value,
             signals=tuple(signals),
+            **kept_options(options),
         )
         gymnasium.Wrapper.__init__(self, env)
-        self._recorder = Recorder(
-            layout_of(env.observation_space),
-            horizon=time_limit(env) if horizon is None else horizon,
-            features=features,
-        )
+        self._recorder = Recorder(layout_of(env.observation_space), **limited(options, env))
         self._behavior_value = behavior_value
         self._signals = tuple(signals)
 
@@ -127,6 +141,11 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         tell_inside(self.env)
 
     @property
+    def recorder(self) -> Recorder:
+        """What collects the runs."""
+        return self._recorder
+
+    @property
     def recording(self) -> bool:
         """Whether a run is being recorded."""
         return self._recorder.in_progress(0)
@@ -159,12 +178,12 @@ def record(
     episodes: int = 1000,
     *,
     seed: int | None = 0,
-    horizon: int | None = None,
-    features: Sequence[str] | None = None,
-    behavior: JudgedBy = "sum",
+    like: GoalMonitor | Episodes | None = None,
+    behavior: JudgedBy | None = None,
     behavior_value: BehaviorValue | None = None,
     censored: Censored = "refuse",
     progress: bool = True,
+    **options: Unpack[RecorderOptions],
 ) -> Episodes:
     """Recorded episodes of a fixed policy, played in an environment.
 
@@ -173,7 +192,9 @@ def record(
     Parameters
     ----------
     env
-        A Gymnasium environment, or a vector of them, which is played side by side.
+        A Gymnasium environment; or a vector of them, Gymnasium's or Stable-Baselines3's
+        ``VecEnv``, which is played side by side. Behind ``VecNormalize`` the policy sees what it
+        was trained on, and the original observations and rewards are recorded.
     policy
         A function from observation to action, or a model with Stable-Baselines3's ``predict``; for
         a vector of environments, from a batch of observations to a batch of actions. A function
@@ -185,14 +206,20 @@ def record(
         The seed of the environment, and the first part of every run's id. Run i depends only on
         this seed, on i and on the policy, whose own random numbers you must seed yourself. Take
         another seed for each recording. None leaves the environment's random state as it is.
-    horizon, features, behavior_value
-        As for `RecordEpisodes`. A run is stopped at the horizon. If the environment has no time
-        limit and you pass no horizon, a `HorizonWarning` says so.
+    like
+        A fitted monitor or earlier episodes: what you leave out of horizon, features, categorical
+        and behavior is taken from there, so that both recordings can be compared.
     behavior, censored
-        As for `Episodes.from_arrays`. A signal that a behavior reads, as in ``"sum:energy"``, is
-        taken from the ``info`` of each step.
+        As for `Episodes.from_arrays`; the behavior is the sum of rewards by default. A signal that
+        a behavior reads, as in ``"sum:energy"``, is taken from the ``info`` of each step.
+    behavior_value
+        As for `RecordEpisodes`.
     progress
         Whether to show a progress bar.
+    **options
+        ``horizon``, ``max_steps``, ``features`` and ``categorical``, as for `RecordEpisodes`. A run
+        is stopped at the horizon. If the environment has no time limit and you pass neither
+        horizon nor max_steps, a `HorizonWarning` says so.
 
     Examples
     --------
@@ -202,41 +229,53 @@ def record(
     >>> len(episodes), bool((episodes.outcomes == episodes.lengths).all())
     (20, True)
     """
-    if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+    single, sb3 = isinstance(env, gymnasium.Env), is_vec_env(env)
+    if not (single or sb3 or isinstance(env, gymnasium.vector.VectorEnv)):
         raise InputError(
             "env needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
-            f"gymnasium.make_vec return them, got {type(env).__name__}"
+            f"gymnasium.make_vec return them, or a VecEnv of Stable-Baselines3, got "
+            f"{type(env).__name__}"
         )
     count = whole_number("episodes", episodes, least=1)
     actor = actor_of(policy)
-    label = "" if seed is None else f"{seed}-"
-    if horizon is None and time_limit(env) is None:
+    if like is not None:
+        options = _taken_from(like) | options
+        behavior = (like.readings or like.behavior) if behavior is None else behavior
+    judged: JudgedBy = "sum" if behavior is None else behavior
+    if behavior_value is not None and single and not is_told(judged):
+        raise unread_value(judged)
+    told = limited(options, env)
+    if told.get("horizon") is None and told.get("max_steps") is None:
         warn_of_no_limit(stacklevel=2)
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        from ontarget.integrations.vector_recording import play_vector
-
+    recorder: Recorder
+    if single:
+        signals = _signals_of(judged) if behavior_value is None else ()
+        one = RecordEpisodes(env, behavior_value=behavior_value, signals=signals, **told)
+        _play(one, actor, count, seed=seed, progress=progress)
+        recorder = one.recorder
+    else:
+        signals = _signals_of(judged)
         if behavior_value is not None:
             raise InputError("behavior_value needs a single environment, got a vector of them")
-        vector = play_vector(
-            env,
-            actor,
-            count,
-            seed=seed,
-            progress=progress,
-            horizon=horizon,
-            features=features,
-            signals=_signals_of(behavior),
-        )
-        return vector.episodes(behavior=behavior, censored=censored, label=label)
-    recorder = RecordEpisodes(
-        env,
-        horizon=horizon,
-        features=features,
-        behavior_value=behavior_value,
-        signals=_signals_of(behavior) if behavior_value is None else (),
-    )
-    _play(recorder, actor, count, seed=seed, progress=progress)
-    return recorder.episodes(behavior=behavior, censored=censored, label=label)
+        if sb3 and signals:
+            raise InputError(
+                "a signal in info needs a single environment or a vector of Gymnasium's, got a "
+                "VecEnv"
+            )
+        play = play_vec_env if sb3 else partial(play_vector, signals=signals)
+        recorder = play(env, actor, count, seed=seed, progress=progress, **told)
+    label = "" if seed is None else f"{seed}-"
+    return recorder.episodes(behavior=judged, censored=censored, label=label)
+
+
+def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
+    """What a recording takes over from a monitor or from earlier episodes."""
+    schema = like.schema
+    return {
+        "horizon": like.horizon if like.horizon_declared else None,
+        "features": schema.names,
+        "categorical": [schema.names[j] for j in schema.categorical],
+    }
 
 
 def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Stable-Baselines3: a callback that logs the outlook while a model learns.
 
 Needs the extra ``sb3``: ``pip install 'ontarget[sb3]'``. To record a model, pass it to `record` as
-the policy. If it is stochastic, or its observations are normalised, wrap it in `ModelPolicy`.
+the policy, with its environment or ``VecEnv``. If it is stochastic, or the environment does not
+normalise observations as in training, wrap it in `ModelPolicy`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
         layout = layout_of(self._raw_space(env))
         self._view = MonitorView(layout, self._monitor.schema)
         self._runs = FleetRuns(
-            self._monitor, self._target, env.num_envs, limit=_limit(env), **self._options
+            self._monitor, self._target, env.num_envs, limit=time_limit(env), **self._options
         )
         # Training that goes on begins in the middle of episodes: of those nothing is known.
         begins = bool(self.locals.get("reset_num_timesteps", True))
@@ -136,10 +137,3 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
         normalizer = self.model.get_vec_normalize_env()
         rewards = self.locals["rewards"] if normalizer is None else normalizer.get_original_reward()
         return np.asarray(rewards, dtype=np.float64)
-
-
-def _limit(env: Any) -> int | None:
-    """The environments' common time limit; None if it is not known."""
-    parts = getattr(env.unwrapped, "envs", ())
-    limits = {time_limit(part) for part in parts}
-    return limits.pop() if len(limits) == 1 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,10 +14,16 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
 from ontarget.episodes._judged import JudgedBy
 from ontarget.integrations._autoreset import Autoreset
-from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._infos import infos_of_rows
 from ontarget.integrations._observations import layout_of
-from ontarget.integrations._recorder import Recorder, signals_in
+from ontarget.integrations._recorder import (
+    Recorder,
+    RecorderOptions,
+    kept_options,
+    limited,
+    shares,
+    signals_in,
+)
 from ontarget.integrations._takeovers import tell_inside
 from ontarget.integrations.policies import Actor
 
@@ -41,12 +47,12 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
     ----------
     env
         The vector environment to record.
-    horizon, features
-        As for `RecordEpisodes`.
     share
         How many runs to keep from each environment; all of them by default.
     signals
         As for `RecordEpisodes`: keys of ``infos``.
+    **options
+        ``horizon``, ``max_steps``, ``features`` and ``categorical``, as for `RecordEpisodes`.
 
     Examples
     --------
@@ -62,22 +68,17 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         self,
         env: gymnasium.vector.VectorEnv[Any, Any, Any],
         *,
-        horizon: int | None = None,
-        features: Sequence[str] | None = None,
         share: Sequence[int] | IndexArray | None = None,
         signals: Sequence[str] = (),
+        **options: Unpack[RecorderOptions],
     ) -> None:
         RecordConstructorArgs.__init__(
-            self, horizon=horizon, features=features, share=share, signals=tuple(signals)
+            self, share=share, signals=tuple(signals), **kept_options(options)
         )
         gymnasium.vector.VectorWrapper.__init__(self, env)
         self._autoreset = Autoreset(env)
-        self._recorder = Recorder(
-            layout_of(env.single_observation_space),
-            slots=self.num_envs,
-            horizon=time_limit(env) if horizon is None else horizon,
-            features=features,
-        )
+        layout = layout_of(env.single_observation_space)
+        self._recorder = Recorder(layout, slots=self.num_envs, **limited(options, env))
         self._signals = tuple(signals)
         self._left = None if share is None else np.array(share, dtype=np.intp)
         self.began: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
@@ -118,6 +119,11 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         for i in chosen:
             self._recorder.intervene(i)
         tell_inside(self.env, chosen)
+
+    @property
+    def recorder(self) -> Recorder:
+        """What collects the runs."""
+        return self._recorder
 
     @property
     def complete(self) -> bool:
@@ -164,15 +170,12 @@ def play_vector(
     *,
     seed: int | None,
     progress: bool,
-    **recording: Any,
-) -> RecordVectorEpisodes:
-    """The recorded vector environment, after each environment has played its share of runs.
-
-    ``recording`` are further arguments of `RecordVectorEpisodes`.
-    """
-    n = env.num_envs
-    share = np.full(n, count // n) + (np.arange(n) < count % n)
-    recorder = RecordVectorEpisodes(env, share=share, **recording)
+    signals: Sequence[str] = (),
+    **options: Unpack[RecorderOptions],
+) -> Recorder:
+    """What was recorded, after each environment has played its share of runs."""
+    share = shares(count, env.num_envs)
+    recorder = RecordVectorEpisodes(env, share=share, signals=signals, **options)
     waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED
     observations, _ = recorder.reset(seed=seed)
     actor.begin(recorder.began)
@@ -189,4 +192,4 @@ def play_vector(
             if recorder.began.any():
                 actor.begin(recorder.began)
             reached(recorder.finished)
-    return recorder
+    return recorder.recorder

@@ -153,7 +153,9 @@ class Sessions:
         taken = watched is not None and watched[0].intervened_at is not None
         marks = {"intervened": taken, "end": closed}
         true = {name: True for name, one in marks.items() if one}
-        return {"agent": agent, **_json(outlook), **self._parts(agent), **true}
+        unseen = self.contract.fitted.schema.unseen_in(message.get("state"))
+        more = self._parts(agent) | ({"unseen": unseen} if unseen else {})
+        return {"agent": agent, **_json(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
         """P of each behavior by itself, where a run is held to a goal over several."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._compiling import announce_compiling
 from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup, capped_parts
@@ -222,6 +223,7 @@ class GoalMonitor(Asked):
             them and its file would grow. It does not apply to a split of your own, to
             ``assure=0``, or to the paper's way.
         """
+        announce_compiling()
         if warm is not None:
             self._take_over(warm)
         if isinstance(episodes, str | Path) and not is_prepared(Path(episodes)):
@@ -474,6 +476,7 @@ class GoalMonitor(Asked):
         """
         from ontarget.modelfile.several import load_any
 
+        announce_compiling()
         contents = load_any(Path(path), copy=copy, behavior=behavior)
         try:
             return cls._of(contents)

@@ -12,6 +12,7 @@ from ontarget._plain import plain
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError, InputError
+from ontarget.evaluation import pooled_ece
 from ontarget.evaluation.figures import (
     Curve,
     alarm_chart,
@@ -40,11 +41,13 @@ __all__ = [
     "example_episodes",
     "path_step",
     "pit_step",
+    "pooled_in_words",
 ]
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 PATH_LEVEL: Final = 0.9
 _OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
+_MOST_STEPS = 40  # that are measured each by itself
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -103,16 +106,43 @@ def _reliability(found: Measured, dark: bool) -> Figure:
 
 
 def _ece(found: Measured, dark: bool) -> Figure:
-    shown = _last_known(found) + 1
-    value, low, high, floor = (part[:shown] for part in found.ece_by_step())
+    shown, every = _last_known(found) + 1, _pooled_steps(found)
+
+    def measured(method: str) -> list[FloatArray]:
+        """Value, ends and floor at each step; steps that are pooled share theirs."""
+        if every == 1:
+            return [part[:shown] for part in found.ece_by_step(method)]
+        panel = found.panel(method)
+        each = [_ece_of(found, panel[t : t + every]) for t in range(0, shown, every)]
+        return [np.repeat(column, every)[:shown] for column in np.array(each).T]
+
+    value, low, high, floor = measured("p")
     curves = {
         "calibrated": Curve(value, low, high),
         # Without its band, which would hide the other.
         "common map" if isinstance(found.target, Goal) else "uncalibrated": Curve.of(
-            found.ece_by_step("raw").value[:shown]
+            measured("raw")[0]
         ),
     }
     return ece_chart(curves, floor=floor, dark=dark)
+
+
+def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:
+    """The measures of some steps together; NaN where nothing is known."""
+    if np.isnan(panel).all():
+        return (np.nan,) * 4
+    return pooled_ece(panel, found.met, ids=found.ids, resampling=found.resampling)
+
+
+def _pooled_steps(found: Measured) -> int:
+    """How many steps of a long run share a value: of hundreds, one sees nothing but noise."""
+    return -(-(_last_known(found) + 1) // _MOST_STEPS)
+
+
+def pooled_in_words(found: Measured) -> str:
+    """Which steps are measured together."""
+    every = _pooled_steps(found)
+    return "for each step by itself" if every == 1 else f"for {every} steps at a time"
 
 
 def _episodes(found: Measured, dark: bool) -> Figure:
@@ -198,10 +228,8 @@ def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
         group, rows = int(found.groups[i]), one.at(t, grid=fitted.grid)
         if fitted.unknown(t, group):
             break
-        step = fitted.at(t, group)
-        X = step.inputs(rows.states, rows.behavior)
-        remaining = step.quantile(X, [step.level_of(share) for share in _LEVELS])[0]
-        quantiles.append(fitted.behavior.combine(rows.behavior[0], remaining))
+        law = fitted.at(t, group)
+        quantiles.append(law.likely(rows.states, rows.behavior, _LEVELS)[0])
         so_far.append(rows.behavior[0])
     return np.array(quantiles), np.array(so_far)
 

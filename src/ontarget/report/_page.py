@@ -6,28 +6,42 @@ evaluation gives the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
+from ontarget._typing import ArrayLike
 from ontarget._version import __version__
 from ontarget.errors import OntargetError
-from ontarget.evaluation.figures import svg_of
+from ontarget.evaluation.figures import bias_chart, svg_of
 from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
-from ontarget.report._figures import PATH_LEVEL, draw, example_episode, path_step, pit_step
+from ontarget.report._figures import (
+    PATH_LEVEL,
+    draw,
+    example_episode,
+    path_step,
+    pit_step,
+    pooled_in_words,
+)
+from ontarget.report._findings import verdict
 from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
 from ontarget.report._why import HEADS, fall_rows
 from ontarget.report.measured import Measured
+from ontarget.report.parts import panels_of
 
 __all__ = ["report_page"]
 
 
-def report_page(found: Measured, rule: AlarmRule) -> str:
-    """The page as text."""
+def report_page(
+    found: Measured, rule: AlarmRule, by: Mapping[str, ArrayLike] = MappingProxyType({})
+) -> str:
+    """The page as text, with a panel for each of these columns."""
     facts = facts_of(found, rule)
     return page(
         f"ontarget report: {words.target_in_words(found.target)}",
@@ -35,6 +49,7 @@ def report_page(found: Measured, rule: AlarmRule) -> str:
             _head(found),
             _verdict(facts),
             _calibration(found),
+            _where(found, by),
             _runs(found),
             _why(found),
             _behaviors(found) if _is_goal(found) else pair(_alarms(found), _distribution(found)),
@@ -93,7 +108,7 @@ def _verdict(facts: Facts) -> str:
     items = "\n".join(
         f'<li class="{looks[one.good][0]}"><strong><span class="mark">{looks[one.good][1]}</span>'
         f'{escape(one.headline)}</strong> <span class="detail">{escape(one.detail)}</span></li>'
-        for one in words.verdict(facts)
+        for one in verdict(facts)
     )
     return f'<ul class="verdict">\n{items}\n</ul>'
 
@@ -110,12 +125,39 @@ def _calibration(found: Measured) -> str:
     by_step = _figure(
         found,
         "ece",
-        "The expected calibration error of each step by itself: how far, on average, probabilities "
-        "lie from what came true. Even perfect ones show the dotted line.",
+        "The expected calibration error: how far, on average, probabilities lie from what came "
+        f"true, {pooled_in_words(found)}. Even perfect ones show the dotted line; only where the "
+        "band lies above it is p off by more than chance explains.",
     )
     return section(
         "Does what it says come true?", [pair(diagram, f"<div>{table.html()}{by_step}</div>")]
     )
+
+
+def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
+    """How far p is off for each part of a run, each group, and each value of some columns."""
+    heads = ("", "episodes", "it said", "came true", "p is")
+    panels = []
+    for name, parts in panels_of(found, by).items():
+        rows = [
+            (
+                plain(part.value),
+                f"{part.episodes:,}",
+                percent(part.mean_p),
+                percent(part.met),
+                part.in_words,
+            )
+            for part in parts
+        ]
+        drawn = bias_chart([(plain(one.value), *one.too_high) for one in parts])
+        table = Table((plain(name), *heads[1:]), rows, numbers=range(1, 4), sentences=True)
+        panels.append(pair(table.html(), figure(svg_of(drawn))))
+    text = (
+        "Mean p less the share that came true, for each part by itself, with 95\u00a0% bars: to "
+        "the right of the line p promised too much, to the left too little. Of many parts, one in "
+        "twenty misses the line by chance alone."
+    )
+    return section("Where is it right, and where not?", [paragraph(text), *panels])
 
 
 def _runs(found: Measured) -> str:

@@ -4,45 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
-from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import Rate, pool, reliability
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.report._facts import Facts
-from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report.measured import Measured
-from ontarget.report.verdict import Judgement, in_points, verdict_of
+from ontarget.report.verdict import in_points
 from ontarget.target import Component, Target
 
 __all__ = [
-    "Statement",
     "backing",
+    "behavior_rows",
+    "between",
     "guaranteed",
     "measured_only",
     "said_table",
     "target_in_words",
-    "verdict",
     "voiding",
 ]
-
-_ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-_REACH = 0.05
-_ENOUGH = 30  # forecasts behind a headline
-
-
-class Statement(NamedTuple):
-    """A finding in one sentence, what it rests on, and whether it is good; None is neither."""
-
-    headline: str
-    detail: str
-    good: bool | None
 
 
 def target_in_words(target: Target | Goal) -> str:
@@ -72,28 +57,6 @@ def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
     ]
 
 
-def verdict(facts: Facts) -> list[Statement]:
-    """The findings that matter: the verdict first, then what it rests on."""
-    found = facts.found
-    said = [_overall(facts), _said(found), _calibration(facts), _alarm(facts), _sure(found)]
-    return [*said, *_drift(found)]
-
-
-def _drift(found: Measured) -> list[Statement]:
-    """Whether the process has changed since it was recorded; nothing if that cannot be told."""
-    drift = found.drifted
-    if drift is None:
-        return []
-    changed = drift.judgement is not DriftJudgement.NO_SIGN
-    headline = f"{drift.judgement}".capitalize() + " since the runs were recorded"
-    detail = (
-        f"{drift.bias.in_words}. A gambler who bets that something has changed, and starts with 1, "
-        f"had {drift.change.highest:.3g} at best; {drift.change.limit:g} counts as a change. The "
-        "runs were taken by lot: their order in the file plays no part."
-    )
-    return [Statement(headline, detail[0].upper() + detail[1:], False if changed else None)]
-
-
 def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
     """What was said, what came true, its interval, and how many forecasts: one row per bin."""
     pooled = pool(found.p, found.met)
@@ -103,7 +66,7 @@ def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
         (
             percent(float(table.mean_p[k])),
             percent(float(table.rate_met[k])),
-            _between(float(table.low[k]), float(table.high[k])),
+            between(float(table.low[k]), float(table.high[k])),
             f"{int(table.count[k]):,}",
             f"{np.unique(pooled.episode[places == k]).size:,}",
         )
@@ -131,7 +94,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             "Evaluation",
             f"{found.met.size:,}",
             f"measured this page: {met.count:,} met the target, {met.n - met.count:,} missed it, a "
-            f"rate of {percent(met.value)} ({_between(met.low, met.high)} with 95\u00a0% "
+            f"rate of {percent(met.value)} ({between(met.low, met.high)} with 95\u00a0% "
             "confidence). Intervals resample whole episodes: steps of one run share its outcome",
         ),
     ]
@@ -264,128 +227,6 @@ def voiding() -> list[str]:
     ]
 
 
-def _said(found: Measured) -> Statement:
-    pooled = pool(found.p, found.met)
-    for asked in _ASKED:
-        near = np.abs(pooled.p - asked) <= _REACH
-        if np.count_nonzero(near) < _ENOUGH:
-            continue
-        episodes = pooled.episode[near]
-        one = reliability(pooled.p[near], pooled.met[near], 1, episode=episodes).at(asked)
-        window = f"{percent(asked - _REACH)} to {percent(asked + _REACH)}"
-        return Statement(
-            f"When it said about {percent(asked)}, {percent(one.rate_met)} of runs met the target.",
-            f"{one.n:,} forecasts from {window}, {percent(one.mean_p)} on average, in "
-            f"{np.unique(episodes).size:,} episodes; 95\u00a0% interval of what came true "
-            f"{_between(one.low, one.high)}.",
-            one.low <= one.mean_p <= one.high,
-        )
-    return Statement(
-        "It was nearly always sure of itself.",
-        f"Too few forecasts between 5 and 95\u00a0% to say what came of them; "
-        f"{percent(float(found.met.mean()))} of runs met the target.",
-        True,
-    )
-
-
-def _overall(facts: Facts) -> Statement:
-    found = verdict_of(facts)
-    good = {Judgement.HELD: True, Judgement.NOT_HELD: False}
-    return Statement(
-        f"{str(found.judgement).capitalize()}: {found.reason}.",
-        f"{found.advice[:1].upper()}{found.advice[1:]}{'.' * bool(found.advice)}",
-        good.get(found.judgement),
-    )
-
-
-def _calibration(facts: Facts) -> Statement:
-    found, gap = facts.found, facts.gap
-    ece, raw = found.ece(), found.ece("raw")
-    headline = (
-        f"p is off by {in_points(gap.off)} on average, more than chance explains."
-        if gap.beyond_chance
-        else f"{found.met.size:,} new episodes show no sign of miscalibration."
-    )
-    detail = (
-        f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
-        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} recorded "
-        "episodes behind a typical forecast. Expected calibration error "
-        f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
-        f"{raw.value:.4f}."
-    )
-    if gap.beyond_chance:
-        detail += f" {_direction(facts)}"
-    return Statement(headline, detail, not gap.beyond_chance)
-
-
-def _direction(facts: Facts) -> str:
-    """Which way p errs, and how these runs compare with the recorded ones."""
-    gap, recorded = facts.gap, facts.recorded_rate
-    way = "high" if gap.too_high > 0.0 else "low"
-    said = f"On average p is {in_points(abs(gap.too_high))} too {way}."
-    if recorded is None:
-        return said
-    return (
-        f"{said} {percent(float(facts.found.met.mean()))} of these runs met the target, and "
-        f"{percent(recorded)} of the recorded assure episodes."
-    )
-
-
-def _alarm(facts: Facts) -> Statement:
-    if facts.alarms is None:
-        return Statement("No alarm can be promised.", str(facts.no_alarms), False)
-    quality, triggers = facts.alarms.quality, facts.alarms.triggers
-    false, caught, promise = quality.false_alarms, quality.in_time, facts.asked_rate
-    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
-    kept = (
-        f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
-        f"{false.count:,} of {false.n:,} runs that met the target, {percent(false.value)} "
-        f"({_between(false.low, false.high)}). "
-    )
-    if not caught.n:
-        return Statement("No run failed, so no alarm was needed.", kept, True)
-    kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
-    told = (
-        failures_in_words(quality),
-        lead_in_words(quality),
-        late_in_words(quality),
-        past_the_end(facts),
-    )
-    return Statement(
-        f"{kind} caught {percent(caught.value)} of failing runs in time.",
-        f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.",
-        _worth(facts),
-    )
-
-
-def _worth(facts: Facts) -> bool | None:
-    """Whether the alarm keeps its promise; None if it does, but is late for most failing runs."""
-    assert facts.alarms is not None
-    quality, allowed = facts.alarms.quality, facts.allowed_rate
-    if allowed is not None and quality.false_alarms.low > allowed:
-        return False
-    return True if quality.in_time.value >= 0.5 and facts.one_sided is None else None
-
-
-def _sure(found: Measured) -> Statement:
-    out, sure = found.ruled_out_wrongly(), found.assured_wrongly()
-    ruled_out = int(np.count_nonzero(np.fmin.reduce(found.plausibility, axis=0) <= 0.05))
-    assured = int(np.count_nonzero(np.fmax.reduce(found.assurance, axis=0) >= 0.95))
-    if not ruled_out and not assured:
-        return Statement(
-            "It never ruled the target out, and never assured it.",
-            "Both need much evidence. With more assure episodes they come more often.",
-            None,
-        )
-    return Statement(
-        f"It ruled the target out for {ruled_out:,} runs and was wrong for {out.count:,}; it "
-        f"assured it for {assured:,} and was wrong for {sure.count:,}.",
-        f"It is guaranteed to be wrong for at most 5\u00a0% of all {found.met.size:,} runs; here "
-        f"it was for {percent(out.value)} and {percent(sure.value)}.",
-        max(out.low, sure.low) <= 0.05,
-    )
-
-
 def _assured(facts: Facts) -> str:
     if facts.alarms is None:
         return f"would set the alarm, but cannot: {facts.no_alarms}"
@@ -404,7 +245,7 @@ def _assured(facts: Facts) -> str:
             f"{promised.m:,} of them met the target{' or were cut off' * bool(promised.stopped)} "
             "and set the alarm: promised "
             f"{percent(promised.rate)} false alarms {_how_sure(promised.confidence)}; given this "
-            f"very set, {_between(low, high)} (90\u00a0%)"
+            f"very set, {between(low, high)} (90\u00a0%)"
         )
     return "; ".join(parts) or "stand behind what is ruled out and assured"
 
@@ -416,7 +257,8 @@ def _how_sure(confidence: float | None) -> str:
     return f"with {percent(confidence)} confidence for this very recording"
 
 
-def _between(low: float, high: float) -> str:
+def between(low: float, high: float) -> str:
+    """Both ends of a range of shares."""
     return f"{percent(low)} to {percent(high)}"
 
 

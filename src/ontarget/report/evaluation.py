@@ -95,14 +95,21 @@ class Evaluation(Measured):
         return answers_of(self, alarm)
 
     def report(
-        self, path: str | Path, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]
+        self,
+        path: str | Path,
+        alarm: AlarmRule | None = None,
+        *,
+        by: Mapping[str, ArrayLike] | None = None,
+        **options: Unpack[RuleOptions],
     ) -> None:
         """Write all of it as one HTML page that needs nothing else: verdict, figures, guarantees.
 
-        The page judges an alarm rule, as `summary` does. The same evaluation gives the same bytes;
-        the file appears whole or not at all.
+        The page judges an alarm rule, as `summary` does. With ``by``, it also shows how far p is
+        off for each value of these columns, each as for `by`. The same evaluation gives the same
+        bytes; the file appears whole or not at all.
         """
-        write_whole(Path(path), [report_page(self, _rule(alarm, options)).encode()])
+        text = report_page(self, _rule(alarm, options), by or {})
+        write_whole(Path(path), [text.encode()])
 
 
 class GoalEvaluation(Evaluation):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
 from ontarget.evaluation import (
     CalibrationEstimate,
@@ -22,7 +23,7 @@ from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.report.measured import Measured
 
-__all__ = ["Part", "answers_in_rows", "answers_of", "parts_by", "with_answers"]
+__all__ = ["Part", "answers_in_rows", "answers_of", "panels_of", "parts_by", "with_answers"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Part:
         How many episodes and steps have it.
     mean_p, met
         The mean probability there, and how often the target was met.
+    too_high
+        Mean p less the share that met the target, with its interval: above 0 where p promises too
+        much.
     ece, brier
         The measures of `Evaluation.ece` and `Evaluation.brier` there alone.
     """
@@ -46,8 +50,26 @@ class Part:
     forecasts: int
     mean_p: float
     met: float
+    too_high: Estimate[float]
     ece: CalibrationEstimate[float]
     brier: Estimate[float]
+
+    @property
+    def shows(self) -> bool:
+        """Whether chance hardly explains how far p is off here."""
+        return self.too_high.low > 0.0 or self.too_high.high < 0.0
+
+    @property
+    def in_words(self) -> str:
+        """Which way p is off here, and by how much."""
+        if not self.shows:
+            return "right, as far as these runs can tell"
+        ends = sorted(abs(100.0 * end) for end in (self.too_high.low, self.too_high.high))
+        way = "high" if self.too_high.value > 0.0 else "low"
+        return (
+            f"{100.0 * abs(self.too_high.value):.1f} points too {way} "
+            f"({ends[0]:.1f} to {ends[1]:.1f})"
+        )
 
 
 def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[Part, ...]:
@@ -66,6 +88,39 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
     return tuple(_part(found, label, panel == code) for code, label in enumerate(labels))
 
 
+def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[Part, ...]]:
+    """What a report shows by: thirds of the run, groups, unknown categories, asked columns."""
+    steps, episodes = found.p.shape
+    third = np.arange(steps) * 3 // max(steps, 3)
+    columns: dict[str, AnyArray] = {}
+    if steps > 2:
+        names = [_stretch(np.flatnonzero(third == k)) for k in range(3)]
+        columns["steps"] = np.repeat(np.array(names)[third][:, None], episodes, axis=1)
+    if found.fitted.n_groups > 1:
+        columns["group"] = np.asarray(found.episodes.groups)
+    if found.episodes.unseen:
+        known = np.where(_unknown_categories(found), "unknown or missing", "known")
+        columns["categories"] = known
+    columns |= {name: np.asarray(values) for name, values in by.items()}
+    return {name: parts_by(found, column, name) for name, column in columns.items()}
+
+
+def _stretch(steps: IndexArray) -> str:
+    return f"{steps[0]} to {steps[-1]}"
+
+
+def _unknown_categories(found: Measured) -> BoolArray:
+    """(steps, episodes): where a category is missing, or unknown and so taken as missing."""
+    where = np.zeros(found.p.shape, dtype=np.bool_)
+    schema, names = found.fitted.schema, found.episodes.names
+    episodes = found.episodes.only(names[0]) if names else found.episodes
+    named = [j for j in schema.categorical if schema.features[j].categories is not None]
+    for t in range(len(where)):
+        rows = episodes.at(t)
+        where[t, rows.index] = np.isnan(rows.states[:, named]).any(axis=1)
+    return where
+
+
 def _part(found: Measured, label: str, here: BoolArray) -> Part:
     own = np.flatnonzero(here.any(axis=0))
     p, met, ids = np.where(here, found.p, np.nan)[:, own], found.met[own], found.ids[own]
@@ -76,6 +131,7 @@ def _part(found: Measured, label: str, here: BoolArray) -> Part:
         forecasts=int(known.sum()),
         mean_p=float(p[known].mean()),
         met=float(np.broadcast_to(met, p.shape)[known].mean()),
+        too_high=pooled_mean(p - met, ids=ids, resampling=found.resampling),
         ece=pooled_ece(p, met, ids=ids, resampling=found.resampling),
         brier=pooled_mean(squared_errors(p, met), ids=ids, resampling=found.resampling),
     )

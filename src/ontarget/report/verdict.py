@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
 from ontarget.report._facts import Facts, Gap
 
-__all__ = ["Judgement", "Verdict", "in_points", "verdict_of"]
+__all__ = ["COARSE", "Judgement", "Verdict", "in_points", "verdict_of"]
 
-_COARSE = 0.1  # with chance as large as this, agreement means nothing
+COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
 _RATE = 0.05  # of what is ruled out or assured
 
 _DIFFERENT = (
@@ -69,7 +70,20 @@ def verdict_of(facts: Facts) -> Verdict:
         kept = "" if _alarm(facts) else _alarm_kept(facts)
         return Verdict(Judgement.NOT_HELD, ", and ".join(broken) + kept, _advice(facts))
     few = _too_few(facts)
-    return Verdict(Judgement.TOO_FEW, *few) if few else Verdict(Judgement.HELD, _kept(facts))
+    if few:
+        return Verdict(Judgement.TOO_FEW, *few)
+    return Verdict(Judgement.HELD, _kept(facts), _changed(facts))
+
+
+def _changed(facts: Facts) -> str:
+    """What to do where everything held, but the process has changed; empty if it has not."""
+    drifted = facts.found.drifted
+    if drifted is None or drifted.judgement is DriftJudgement.NO_SIGN:
+        return ""
+    return (
+        "but something has changed since the runs were recorded, so it may not hold for long: "
+        "recalibrate on recent runs"
+    )
 
 
 def _advice(facts: Facts) -> str:
@@ -136,7 +150,7 @@ def _too_few(facts: Facts) -> tuple[str, str] | None:
     gap, n = facts.gap, facts.found.met.size
     if not facts.found.met.any():
         return f"none of the {n:,} new runs met the target", "choose a target that some runs meet"
-    if gap.chance > _COARSE:
+    if gap.chance > COARSE:
         return (
             f"chance alone could put p off by {in_points(gap.chance)} with {n:,} new runs and "
             f"{gap.n:,} recorded episodes behind a typical forecast",
@@ -164,10 +178,16 @@ def _kept(facts: Facts) -> str:
         return f"{said}, but no alarm can be promised"
     if facts.promised_rate is None:
         return said
-    false = facts.alarms.quality.false_alarms
+    false, allowed = facts.alarms.quality.false_alarms.value, facts.allowed_rate
+    luck = (
+        f", and the luck of the recorded episodes that set the alarm explains up to "
+        f"{_percent(allowed)}"
+        if allowed is not None and false > facts.promised_rate
+        else ""
+    )
     return (
-        f"{said}, and {_percent(false.value)} of good runs raised an alarm, where "
-        f"{_percent(facts.promised_rate)} were promised"
+        f"{said}, and {_percent(false)} of good runs raised an alarm, where "
+        f"{_percent(facts.promised_rate)} were promised{luck}"
     )
 
 

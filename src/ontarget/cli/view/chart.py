@@ -1,79 +1,157 @@
-"""A run drawn with letters: its probability from 0 to 100 % over the steps to the horizon."""
+"""A run drawn with letters: a value and its range at each step, up to the horizon."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from ontarget.cli.view.course import Course, Point
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Chart"]
+__all__ = ["Chart", "Line", "outcome_chart", "probability_chart"]
 
-_LABEL = 7  # "100 % ┤"
+
+_EDGE = 9  # letters left of a chart, so that two of them stand in line
+_WIDEST = 6
+
+
+class Line(NamedTuple):
+    """A line across the chart: an alarm's threshold, or the end of a target."""
+
+    value: float
+    name: str
+    style: str
 
 
 @dataclass(frozen=True)
 class Chart:
-    """● is p, ░ its band, ┄ the alarm's threshold.
+    """● is the value, ░ the range around it, ┄ a line across.
 
     Parameters
     ----------
-    threshold
-        Where the alarm is raised.
+    bottom, top
+        The values of the lowest and the highest row.
+    labels
+        What stands left of the highest, the middle and the lowest row.
+    lines
+        What is drawn across.
     horizon
-        The last step of a run; a run that is too long for the width shows its latest steps.
+        The last step of a run; columns are kept for what is left of it, if they fit.
     width
-        How many letters fit into a line.
+        How many letters fit into a line. Of a run that is too long, several steps share a column.
     rows
-        How many lines from 0 to 100 %.
+        How many lines from the bottom to the top.
+    colour
+        The colour of a value.
     """
 
-    threshold: float
+    bottom: float
+    top: float
+    labels: tuple[str, str, str]
+    lines: Sequence[Line]
     horizon: int
     width: int
     rows: int
+    colour: Callable[[Point], str]
 
-    def drawn(self, points: Sequence[tuple[float, float, float]], step: int) -> Text:
-        """The points (low, p, high), of which the last is this step's."""
+    def drawn(self, course: Course, step: int) -> Text:
+        """The course of a run, whose last step is this one."""
         from rich.text import Text
 
-        room = max(10, self.width - _LABEL)
-        shown = list(points)[-room:]
-        first = max(0, step - len(shown) + 1)
-        columns = max(min(room, self.horizon + 1 - first), len(shown))
+        edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
+        room = max(10, self.width - edge)
+        every, points = course.fitted(room)
+        first = max(0, step - course.steps + 1)
+        ahead = -(-(self.horizon + 1 - first) // every)
+        columns = max(min(room, ahead), len(points))
+        wide = max(1, min(_WIDEST, room // columns))  # letters for each point of a short run
+        marks = {self._row(line.value): line for line in self.lines if self._shows(line.value)}
+        named = {self.rows - 1: self.labels[0], self.rows // 2: self.labels[1], 0: self.labels[2]}
         text = Text(no_wrap=True, overflow="crop")
-        limit = -1 if math.isnan(self.threshold) else self._row(self.threshold)
         for row in range(self.rows - 1, -1, -1):
-            label = {self.rows - 1: "100 %", self.rows // 2: "50 %", 0: "0 %"}.get(row, "")
-            text.append(f"{label:>5} ┤", style="dim")
-            for point in shown:
-                text.append(*self._cell(point, row, limit))
-            if row == limit:
-                text.append("┄" * (columns - len(shown)), style="red")
-                text.append(" alarm" * (columns + 6 <= room), style="red")
+            text.append(f"{named.get(row, ''):>{edge - 2}} ┤", style="dim")
+            line = marks.get(row)
+            for point in points:
+                letter, style = self._cell(point, row, line)
+                text.append(letter if letter in "●?" else letter * wide, style)
+                text.append(" " * (wide - 1) * (letter in "●?"))
+            if line is not None:
+                text.append("┄" * wide * (columns - len(points)), style=line.style)
+                fits = wide * columns + len(line.name) + 1 <= room
+                text.append(f" {line.name}" * fits, style=line.style)
             text.append("\n")
-        return text.append(_axis(first, columns, room), style="dim")
+        return text.append(_axis(first, columns, room, (every, wide), edge=edge), style="dim")
 
-    def _cell(self, point: tuple[float, float, float], row: int, limit: int) -> tuple[str, str]:
+    def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
         """The letter of a point in a row, and its style."""
-        low, p, high = point
-        if math.isnan(p):
+        if math.isnan(point.least):
             return ("?", "yellow") if row == 0 else (" ", "")
-        if self._row(p) == row:
-            return "●", "bold red" if p < self.threshold else "green"
-        if self._row(low) <= row <= self._row(high):
+        if self._row(point.least) <= row <= self._row(point.most):
+            return "●", self.colour(point)
+        if self._row(point.low) <= row <= self._row(point.high):
             return "░", "blue"
-        return ("┄", "red") if row == limit else (" ", "")
+        return (" ", "") if line is None else ("┄", line.style)
 
-    def _row(self, share: float) -> int:
-        return min(self.rows - 1, max(0, round(share * (self.rows - 1))))
+    def _shows(self, value: float) -> bool:
+        return self.bottom <= value <= self.top
+
+    def _row(self, value: float) -> int:
+        if math.isnan(value):
+            return -1
+        share = (min(max(value, self.bottom), self.top) - self.bottom) / (self.top - self.bottom)
+        return round(share * (self.rows - 1))
 
 
-def _axis(first: int, columns: int, room: int) -> str:
+def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) -> Chart:
+    """A chart of p from 0 to 100 %, red below the alarm's threshold; NaN is no threshold."""
+    return Chart(
+        bottom=0.0,
+        top=1.0,
+        labels=("100 %", " 50 %", "  0 %"),
+        lines=[Line(threshold, "alarm", "red")],
+        horizon=horizon,
+        width=width,
+        rows=rows,
+        colour=lambda point: "bold red" if point.least < threshold else "green",
+    )
+
+
+def outcome_chart(
+    course: Course, ends: Sequence[float], horizon: int, *, width: int, rows: int
+) -> Chart | None:
+    """A chart of what a run has so far and where it will likely end; None if nothing is known.
+
+    ``ends`` are those of the target.
+    """
+    numbers = [value for point in course.fitted(width)[1] for value in point]
+    known = [value for value in numbers if math.isfinite(value)]
+    if not known:
+        return None
+    target = [end for end in ends if math.isfinite(end)]
+    bottom, top = min([*known, *target]), max([*known, *target])
+    top = top if bottom < top else bottom + 1.0
+    return Chart(
+        bottom=bottom,
+        top=top,
+        labels=(f"{top:.3g}", f"{(bottom + top) / 2.0:.3g}", f"{bottom:.3g}"),
+        lines=[Line(end, "target", "magenta") for end in target],
+        horizon=horizon,
+        width=width,
+        rows=rows,
+        colour=lambda point: "cyan",
+    )
+
+
+def _axis(
+    first: int, columns: int, room: int, scale: tuple[int, int] = (1, 1), *, edge: int = 7
+) -> str:
     """The line below the chart, and the numbers of the steps below that.
+
+    ``scale`` is how many steps share a column, and how many letters wide a column is.
 
     Examples
     --------
@@ -81,10 +159,12 @@ def _axis(first: int, columns: int, room: int) -> str:
           └──┬────┬────┬───
      step    10   15   20
     """
-    apart = 2 if columns <= 12 else 5 if columns <= 30 else 10
-    line, numbers = ["─"] * columns, ""
-    for at in range(-first % apart, columns, apart):
-        if at + len(str(first + at)) <= room:  # at the edge it would stick out
+    every, wide = scale
+    apart = 10 if every > 1 or columns > 30 else 5 if columns > 12 else 2
+    line, numbers = ["─"] * (columns * wide), ""
+    for column in range(-(first // every) % apart, columns, apart):
+        step, at = str(first + column * every), column * wide
+        if at + len(step) <= room:  # at the edge it would stick out
             line[at] = "┬"
-            numbers = numbers.ljust(at) + str(first + at)
-    return f"{'└':>{_LABEL}}{''.join(line)}\n{'step':>{_LABEL - 2}}  {numbers}"
+            numbers = numbers.ljust(at) + step
+    return f"{'└':>{edge}}{''.join(line)}\n{'step':>{edge - 2}}  {numbers}"

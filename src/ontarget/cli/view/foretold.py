@@ -1,4 +1,4 @@
-"""Where a run that is watched will be, in a line for the live view."""
+"""Where a run that is watched stands and will be, for the live view."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget.cli.view.live_view import Place
 from ontarget.errors import OntargetError
+from ontarget.live import GoalContract
 
 if TYPE_CHECKING:
     from ontarget import GoalMonitor, Sessions
 
-__all__ = ["foretold"]
+__all__ = ["foretold", "placed"]
 
 _LEVEL = 0.9
+_SHARES = (0.05, 0.95)
 
 
 def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> str:
@@ -41,3 +44,24 @@ def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> str:
         )
     ]
     return f"path (90 %): {', '.join(ranges)}" if ranges else ""
+
+
+def placed(sessions: Sessions, agent: str) -> Place | None:
+    """What an agent's run has so far, and where nine of ten runs like it end; None if unknown.
+
+    The range is the estimate that p comes from, and no promise.
+    """
+    if agent not in sessions or isinstance(sessions.contract, GoalContract):
+        return None
+    state, fitted = sessions.run_state(agent), sessions.contract.fitted
+    t, group = state.step - 1, fitted.group_of(state.group)
+    if state.row is None or state.ended or not 0 <= t < fitted.horizon or fitted.unknown(t, group):
+        return None
+    so_far = np.array([np.nan if state.so_far is None else state.so_far])
+    row = np.array([state.row], dtype=np.float64)  # None is missing
+    try:
+        fitted.check_readings(row, so_far)
+    except OntargetError:
+        return None
+    low, high = fitted.at(t, group).likely(row, so_far, _SHARES)[0]
+    return Place(float(so_far[0]), float(low), float(high))

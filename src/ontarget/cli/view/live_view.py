@@ -6,11 +6,13 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
-from ontarget.cli.view.chart import Chart
+from ontarget.cli.view.chart import outcome_chart, probability_chart
+from ontarget.cli.view.course import Course, Point
+from ontarget.goal import Goal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from ontarget.live import Contract, GoalContract, Trigger
 
-__all__ = ["COLOURS", "LiveView", "Track", "sparkline"]
+__all__ = ["COLOURS", "LiveView", "Place", "Track", "sparkline"]
 
 COLOURS: Final = {
     "OK": "green",
@@ -28,12 +30,29 @@ COLOURS: Final = {
     "PENDING": "dim",
 }
 _LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
-_KEPT = 400  # points of a run: more than any terminal is wide
 _FEWEST_ROWS, _MOST_ROWS = 7, 15
-_AROUND = 8  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
+_AROUND = 9  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
+_BETWEEN = 3  # lines of a second chart: its axis, numbers, and what it shows
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _LARGE = 2  # up to this many agents get a chart each
 _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
+
+
+_UNKNOWN: Final = Point.of(math.nan, math.nan, math.nan)
+
+
+class Place(NamedTuple):
+    """What a run has so far, and the range in which nine of ten runs like it end."""
+
+    so_far: float
+    low: float
+    high: float
+
+    @property
+    def in_words(self) -> str:
+        """The place, for a headline."""
+        had = "" if math.isnan(self.so_far) else f"so far {self.so_far:.4g}, "
+        return f"{had}likely to end at {self.low:.4g} to {self.high:.4g} (9 in 10)"
 
 
 @dataclass
@@ -41,9 +60,10 @@ class Track:
     """What was seen of one agent: its status, and p of the present run with its spread."""
 
     agent: str
-    points: deque[tuple[float, float, float]] = field(
-        default_factory=lambda: deque[tuple[float, float, float]](maxlen=_KEPT)
-    )
+    course: Course = field(default_factory=Course)  # of p and its spread
+    latest: Point = _UNKNOWN
+    outcomes: Course = field(default_factory=Course)  # what it has so far, and where it will end
+    place: Place | None = None
     step: int = 0
     status: str = "PENDING"
     shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
@@ -51,6 +71,7 @@ class Track:
     over: bool = False
     why: str = ""  # what moved p to the last alarm
     ahead: str = ""  # where the run will be
+    unseen: str = ""  # readings of categories that nobody knows
     parts: Mapping[str, float | None] = field(
         default_factory=dict
     )  # p of each of several behaviors
@@ -60,14 +81,16 @@ class Track:
         if self.over and answer.get("end"):
             return  # the run already ended at the horizon
         if self.over:
-            self.points.clear()
+            self.course, self.outcomes, self.place = Course(), Course(), None
             self.changes.clear()
             self.over, self.status, self.shown = False, "PENDING", "PENDING"
         status, self.step = str(answer["status"]), int(answer.get("t", self.step))
         least, most = answer.get("spread") or (None, None)
         numbers = (least, answer.get("p"), most)
         known = [math.nan if number is None else float(number) for number in numbers]
-        self.points.append((known[0], known[1], known[2]))
+        self.latest = Point.of(known[0], known[1], known[2])
+        self.course.add(self.latest)
+        self.unseen = _unseen_in_words(answer.get("unseen") or {})
         shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
         if shown != self.shown and (shown != "OK" or self.changes):
             reason = plain(answer.get("reason") or "")
@@ -76,10 +99,12 @@ class Track:
         self.parts = answer.get("parts") or {}
         self.over = bool(answer.get("end")) or status == "DONE"
 
-    @property
-    def p(self) -> float:
-        """The latest probability; NaN where it is unknown."""
-        return self.points[-1][1] if self.points else math.nan
+    def stand(self, place: Place | None) -> None:
+        """Take in what the run has so far, and where it will likely end; None if nobody knows."""
+        self.place = place or self.place
+        self.outcomes.add(
+            _UNKNOWN if place is None else Point.of(place.low, place.so_far, place.high)
+        )
 
     @property
     def change(self) -> str:
@@ -102,6 +127,7 @@ class LiveView:
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line
     foretell: Callable[[str], str] | None = None  # where its run will be, in a line
+    locate: Callable[[str], Place | None] | None = None  # what it has, and where it will end
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
     agents: int = 0
@@ -122,8 +148,11 @@ class LiveView:
         if raised and self.explain is not None:
             track.why = self.explain(track.agent)
         self.alarms += raised
-        if self.foretell is not None and len(self.tracks) <= _LARGE:
-            track.ahead = self.foretell(track.agent)
+        if len(self.tracks) <= _LARGE:
+            if self.foretell is not None:
+                track.ahead = self.foretell(track.agent)
+            if self.locate is not None:
+                track.stand(None if closed else self.locate(track.agent))
         self.runs += track.over and not closed
 
     def _track(self, agent: str) -> Track:
@@ -146,10 +175,10 @@ class LiveView:
         if not self.tracks:
             yield Text("waiting for the first line on standard input", style="dim")
             return
-        rows = min(_MOST_ROWS, (height - 3) // len(self.tracks) - _AROUND)
+        rows = min(2 * _MOST_ROWS, (height - 3) // len(self.tracks) - _AROUND)
         if len(self.tracks) <= _LARGE and rows >= _FEWEST_ROWS:
             for track in sorted(self.tracks.values(), key=lambda one: one.agent):
-                yield from self._large(track, width, rows - (rows + 1) % 2)
+                yield from self._large(track, width, rows)
         else:
             yield self._small(width, max(1, height - 5))
         if self.bad:
@@ -196,13 +225,31 @@ class LiveView:
         yield Text("")
         yield _headline(track)
         threshold = self.trigger.threshold if self.trigger.compared == 0 else math.nan
-        chart = Chart(threshold, self.contract.fitted.horizon, width, rows)
-        yield chart.drawn(list(track.points), track.step)
-        if track.ahead:
-            yield Text(track.ahead, overflow="ellipsis", no_wrap=True)
-        yield Text(track.history, style="dim", overflow="ellipsis", no_wrap=True)
-        if track.status == "ALARM" and track.why:
-            yield Text(track.why, style="dim", overflow="ellipsis", no_wrap=True)
+        horizon, both = self.contract.fitted.horizon, rows >= 2 * _FEWEST_ROWS + _BETWEEN
+        high = _odd((rows - _BETWEEN) // 2 if both else rows)
+        second = self._outcomes(track, width, high) if both else None
+        high = high if second else _odd(min(rows, _MOST_ROWS))
+        chart = probability_chart(threshold, horizon, width=width, rows=high)
+        yield chart.drawn(track.course, track.step)
+        if second:
+            yield Text("● so far   ░ where it will likely end (9 in 10)", style="dim")
+            yield second
+        elif track.place is not None:
+            yield Text(track.place.in_words, overflow="ellipsis", no_wrap=True)
+        said = (track.why if track.status == "ALARM" else "", track.history, track.unseen)
+        for text, style in ((track.ahead, ""), *((one, "dim") for one in said)):
+            if text:
+                yield Text(text, style=style, overflow="ellipsis", no_wrap=True)
+
+    def _outcomes(self, track: Track, width: int, rows: int) -> Text | None:
+        """The chart of what a run has so far and where it will end; None if nobody can say."""
+        target = self.contract.target
+        if isinstance(target, Goal):
+            return None
+        ends = [end for part in target.components for end in (part.lower, part.upper)]
+        horizon = self.contract.fitted.horizon
+        chart = outcome_chart(track.outcomes, ends, horizon, width=width, rows=rows)
+        return None if chart is None else chart.drawn(track.outcomes, track.step)
 
     def _small(self, width: int, most: int) -> RenderableType:
         from rich.table import Table
@@ -220,13 +267,13 @@ class LiveView:
         # Agents that need attention come first; the others keep their place, so rows do not jump.
         ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.status, 2))
         for track in ordered[:most]:
-            low, p, high = track.points[-1]
+            low, p, _, high = track.latest
             style = COLOURS.get(track.status, "")
             band = "" if math.isnan(p) else f"{100 * low:.0f}–{percent(high, 0, fixed=True)}"
             table.add_row(
                 Text(plain(track.agent) or "–"),  # a plain string would be read as markup
                 str(track.step),
-                sparkline([point[1] for point in track.points], max(10, width // 3)),
+                sparkline(track.course, max(10, width // 3)),
                 percent(p, fixed=True),
                 *([band] if wide else []),
                 Text(track.change),
@@ -238,36 +285,54 @@ class LiveView:
         return table
 
 
-def sparkline(values: list[float], width: int) -> str:
-    """The latest values as bars in seven heights; a dot where one is unknown.
+def sparkline(course: Course, width: int) -> str:
+    """The whole run as bars in seven heights; a dot where p is unknown.
+
+    Where several steps share a bar, it shows the lowest.
 
     Examples
     --------
-    >>> sparkline([0.0, 0.5, float("nan"), 1.0], 10)
+    >>> course = Course()
+    >>> for p in (0.0, 0.5, float("nan"), 1.0):
+    ...     course.add(Point.of(p, p, p))
+    >>> sparkline(course, 10)
     '▁▄·▇'
     """
     return "".join(
-        "·" if math.isnan(value) else _LEVELS[min(6, int(value * 7))] for value in values[-width:]
+        "·" if math.isnan(point.least) else _LEVELS[min(6, int(point.least * 7))]
+        for point in course.fitted(width)[1]
     )
 
 
 def _headline(track: Track) -> Text:
     from rich.text import Text
 
-    low, p, high = track.points[-1]
+    low, p, _, high = track.latest
     text = Text(no_wrap=True, overflow="ellipsis")
     if track.agent:
         text.append(f"{plain(track.agent)}  ", style="bold")
     text.append(f"step {track.step}  ")
     text.append(f"{percent(p, fixed=True)} ", style=COLOURS.get(track.status, ""))
     if not math.isnan(p) and high > low:
-        text.append(f"({percent(low, fixed=True)} to {percent(high, fixed=True)}) ", style="dim")
+        spread = f"(spread {percent(low, fixed=True)} to {percent(high, fixed=True)}) "
+        text.append(spread, style="dim")
     text.append(track.status, style=COLOURS.get(track.status, ""))
     known = {name: p for name, p in track.parts.items() if p is not None}
     # The likely culprit comes first.
     for name, p in sorted(known.items(), key=lambda one: one[1]):
         text.append(f"  {plain(name)} {percent(p, fixed=True)}", style="dim")
     return text
+
+
+def _unseen_in_words(unseen: Mapping[str, str]) -> str:
+    """That readings are of unknown categories; empty if none are."""
+    told = ", ".join(f"{plain(name)} {plain(value)!r}" for name, value in unseen.items())
+    return f"no recorded run had {told}: it counts as missing" if told else ""
+
+
+def _odd(rows: int) -> int:
+    """So many rows or one fewer, so that one of them is in the middle."""
+    return rows - (rows + 1) % 2
 
 
 def _counted(n: int, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -33,12 +33,17 @@ _PARTS = ("episode", "step", "reward", "truncated", "terminated", "group")
 _MOST_STEPS = 2**31 - 1
 
 
-def record_file(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
-    """The unchecked episodes in a file or Minari folder, and the layout they were read by."""
+def record_file(
+    path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
+) -> tuple[RawEpisodes, Layout]:
+    """The unchecked episodes in a file or Minari folder, and the layout they were read by.
+
+    Of a Minari folder, ``chosen`` are the numbers of the episodes to read; all by default.
+    """
     if path.is_dir() and not is_lerobot(path):
         from ontarget.episodes.reading._minari import record_minari
 
-        return record_minari(path, options)
+        return record_minari(path, options, chosen)
     with _opened(path, options) as found:
         return record_frame(found.table, found.layout, found.notes), found.layout
 

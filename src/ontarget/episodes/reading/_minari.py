@@ -1,28 +1,32 @@
-"""Reads episodes from a Minari dataset folder; nothing in its HDF5 file is executed.
+"""Reads episodes from a Minari dataset folder; nothing in its files is executed.
 
 Minari itself can build an environment from a dataset's metadata, which can run code. Here the
-metadata are parsed as JSON, the file is opened by h5py, and only plain numbers are read from it:
-no links out of the file, no objects, nothing larger than what the file can hold.
+metadata are parsed as JSON. An HDF5 file is opened by h5py, and only plain numbers are read from
+it: no links out of the file, no objects, nothing larger than what the file can hold. Arrow and
+Parquet files are opened by polars.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from ontarget._extras import require
-from ontarget._typing import AnyArray, FloatArray
+from ontarget._typing import AnyArray
 from ontarget.episodes._building import RawEpisodes
-from ontarget.episodes._observations import ObservationLayout
+from ontarget.episodes._observations import Leaf, ObservationLayout
 from ontarget.episodes.reading._arrays import record_arrays
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.reading._minari_arrow import ARROW_FORMATS, arrow_episodes, arrow_numbers
+from ontarget.episodes.reading._minari_episode import MinariEpisode, episode_of
 from ontarget.episodes.reading._minari_space import layout_in_file, layout_of_json
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
 
@@ -36,15 +40,17 @@ _OPTIONS: Final = ("behavior", "categorical", "censored", "features", "horizon",
 _MOST_SHRUNK: Final = 1100
 _SMALL: Final = 1 << 20
 
-
-class _Episode(NamedTuple):
-    states: AnyArray
-    rewards: FloatArray
-    truncated: bool
+# The episodes by number, and how their observations are laid out.
+_Found: TypeAlias = tuple[dict[int, MinariEpisode], ObservationLayout]
 
 
-def record_minari(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layout]:
-    """The unchecked episodes in a Minari dataset folder, and the layout they were read by."""
+def record_minari(
+    path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
+) -> tuple[RawEpisodes, Layout]:
+    """The unchecked episodes in a Minari dataset folder, and the layout they were read by.
+
+    ``chosen`` are the numbers of the episodes to read; all by default.
+    """
     unfit = sorted(set(options) - set(_OPTIONS))
     if unfit:
         raise EpisodesError(
@@ -52,25 +58,60 @@ def record_minari(path: Path, options: FrameOptions) -> tuple[RawEpisodes, Layou
             f"options are {', '.join(_OPTIONS)}"
         )
     layout = layout_of(options)
-    h5py = require("h5py", extra="minari")
-    folder = _data_folder(path)
-    with _explained(path, h5py):
+    with _explained(path):
+        folder = _data_folder(path)
         metadata = _metadata_in(folder)
-        with h5py.File(folder / _FILE, "r") as file:
-            names = _episode_names(file, metadata)
-            seen = _observed(file, names[0], metadata, h5py)
-            found = [_episode(file, name, seen, h5py) for name in names]
-    recording = _recording(found, [_number(name) for name in names], seen, layout)
+        read = _read_hdf5 if (folder / _FILE).is_file() else _read_arrow
+        found, seen = read(folder, metadata, chosen)
+    recording = _recording(list(found.values()), list(found), seen, layout)
     if layout.horizon is None:
         limit = _time_limit(metadata)
-        longest = max(one.rewards.size for one in found)
+        longest = max(one.rewards.size for one in found.values())
         known = limit if limit and limit >= longest else None
         layout = replace(layout, horizon=known, declared=True)
     return recording, layout
 
 
+def _read_hdf5(folder: Path, metadata: Mapping[str, Any], chosen: Sequence[int] | None) -> _Found:
+    h5py = require("h5py", extra="minari")
+    with h5py.File(folder / _FILE, "r") as file:
+        groups = (name for name in file if re.fullmatch(r"episode_\d+", name))
+        numbers = sorted(int(name.removeprefix("episode_")) for name in groups)
+        wanted = _wanted(numbers, metadata, chosen)
+        seen = _observed(file, f"episode_{wanted[0]}", metadata, h5py)
+        return {one: _episode(file, f"episode_{one}", seen, h5py) for one in wanted}, seen
+
+
+def _read_arrow(folder: Path, metadata: Mapping[str, Any], chosen: Sequence[int] | None) -> _Found:
+    wanted = _wanted(arrow_numbers(folder), metadata, chosen)
+    if "observation_space" not in metadata:
+        raise EpisodesFileError(f"{_METADATA} does not say what an observation holds")
+    seen = layout_of_json(json.loads(metadata["observation_space"]))
+    found = arrow_episodes(folder, wanted, str(metadata["data_format"]), seen)
+    return dict(zip(wanted, found, strict=True)), seen
+
+
+def _wanted(
+    numbers: list[int], metadata: Mapping[str, Any], chosen: Sequence[int] | None
+) -> list[int]:
+    """The numbers of the episodes to read, after checking that all are there."""
+    if not numbers or (chosen is not None and not len(chosen)):
+        raise EpisodesFileError("there is no episode 0, 1, … to read")
+    told = metadata.get("total_episodes", len(numbers))
+    if told != len(numbers):
+        raise EpisodesFileError(f"{_METADATA} tells of {told} episodes, there are {len(numbers)}")
+    if chosen is None:
+        return numbers
+    missing = sorted(set(chosen) - set(numbers))
+    if missing or not chosen:
+        raise EpisodesFileError(
+            f"it holds no episode {missing[0] if missing else 'of those asked'}"
+        )
+    return list(chosen)
+
+
 def _recording(
-    found: list[_Episode], ids: list[int], seen: ObservationLayout, layout: Layout
+    found: list[MinariEpisode], ids: list[int], seen: ObservationLayout, layout: Layout
 ) -> RawEpisodes:
     names = seen.names
     columns = np.arange(len(names))
@@ -99,18 +140,21 @@ def _recording(
 
 
 def _data_folder(path: Path) -> Path:
-    """The folder with the HDF5 file: the dataset's ``data`` folder, or the folder itself."""
+    """The folder with the episodes: the dataset's ``data`` folder, or the folder itself."""
     for folder in (path / "data", path):
         if (folder / _FILE).is_file():
             return folder
         if (folder / _METADATA).is_file():
+            told = _metadata_in(folder).get("data_format")
+            if told in ARROW_FORMATS:
+                return folder
             raise EpisodesFileError(
-                f"{path.name}: a Minari dataset needs {_FILE}, and {folder.name} has none; "
-                "datasets in other formats than HDF5 are not read"
+                f"a Minari dataset needs {_FILE}, or the format arrow or parquet, got the format "
+                f"{told!r} and no {_FILE}"
             )
     raise EpisodesFileError(
-        f"{path}: a folder needs to be a Minari dataset with data/{_FILE}; files of episodes are "
-        ".parquet or .csv"
+        f"a folder needs to be a Minari dataset with data/{_FILE} or data/{_METADATA}, or one of "
+        "LeRobot; files of episodes are .parquet or .csv"
     )
 
 
@@ -118,7 +162,10 @@ def _metadata_in(folder: Path) -> Mapping[str, Any]:
     file = folder / _METADATA
     if not file.is_file():
         return {}
-    found = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(file.read_bytes())
+    except (RecursionError, UnicodeError, ValueError) as error:
+        raise EpisodesFileError(f"{_METADATA} is damaged: {error}") from error
     if not isinstance(found, dict):
         raise EpisodesFileError(f"{_METADATA} needs a JSON object, got {type(found).__name__}")
     return found
@@ -133,20 +180,6 @@ def _time_limit(metadata: Mapping[str, Any]) -> int | None:
     return limit if isinstance(limit, int) and 0 < limit < 2**31 else None
 
 
-def _episode_names(file: Any, metadata: Mapping[str, Any]) -> list[str]:
-    names = sorted((name for name in file if re.fullmatch(r"episode_\d+", name)), key=_number)
-    if not names:
-        raise EpisodesFileError(f"{_FILE} holds no group episode_0, episode_1, …")
-    told = metadata.get("total_episodes", len(names))
-    if told != len(names):
-        raise EpisodesFileError(f"{_METADATA} tells of {told} episodes, {_FILE} has {len(names)}")
-    return names
-
-
-def _number(name: str) -> int:
-    return int(name.removeprefix("episode_"))
-
-
 def _observed(file: Any, first: str, metadata: Mapping[str, Any], h5py: Any) -> ObservationLayout:
     """The layout of observations, from the metadata or else from the first episode."""
     told = metadata.get("observation_space", file.attrs.get("observation_space"))
@@ -155,52 +188,22 @@ def _observed(file: Any, first: str, metadata: Mapping[str, Any], h5py: Any) -> 
     return layout_in_file(_child(_group(file, first, h5py), "observations", first, h5py), h5py)
 
 
-def _episode(file: Any, name: str, seen: ObservationLayout, h5py: Any) -> _Episode:
+def _episode(file: Any, name: str, seen: ObservationLayout, h5py: Any) -> MinariEpisode:
     group = _group(file, name, h5py)
-    rewards = _column(group, "rewards", name, h5py).astype(np.float64)
-    steps = rewards.size
-    terminated, truncated = (
-        _flags(_column(group, what, name, h5py), what, name, steps)
-        for what in ("terminations", "truncations")
-    )
-    if not steps:
-        raise EpisodesFileError(f"{name} has no step")
-    early = np.flatnonzero((terminated | truncated)[:-1])
-    if early.size:
-        raise EpisodesFileError(
-            f"{name} ends at step {early[0]} and goes on to {steps - 1}; make it two episodes"
-        )
-    parts: dict[Any, AnyArray] = {}
-    for leaf in seen.leaves:
-        part: Any = _child(group, "observations", name, h5py)
+
+    def column(what: str) -> AnyArray:
+        values = _numbers(_child(group, what, name, h5py), name, h5py)
+        if values.ndim != 1:
+            raise EpisodesFileError(f"{name}/{what} needs one number per step, got {values.shape}")
+        return values
+
+    def part(leaf: Leaf) -> AnyArray:
+        found: Any = _child(group, "observations", name, h5py)
         for key in leaf.path:
-            part = _child(part, f"_index_{key}" if isinstance(key, int) else key, name, h5py)
-        values = _numbers(part, name, h5py)
-        if values.shape[0] != steps + 1 or values[0].size != leaf.size:
-            raise EpisodesFileError(
-                f"{name}{part.name.removeprefix('/' + name)} needs shape "
-                f"{(steps + 1, *leaf.shape)}, one observation more than its {steps} rewards, got "
-                f"{values.shape}"
-            )
-        # The last observation follows the last action: no action was taken in it (M1).
-        parts[leaf.path] = values[:-1].reshape(steps, leaf.size)
-    states = np.concatenate([parts[leaf.path] for leaf in seen.leaves], axis=1, dtype=seen.dtype)
-    return _Episode(states, rewards, truncated=not bool(terminated[-1]))
+            found = _child(found, f"_index_{key}" if isinstance(key, int) else key, name, h5py)
+        return _numbers(found, name, h5py)
 
-
-def _column(group: Any, what: str, name: str, h5py: Any) -> AnyArray:
-    values = _numbers(_child(group, what, name, h5py), name, h5py)
-    if values.ndim != 1:
-        raise EpisodesFileError(f"{name}/{what} needs one number per step, got {values.shape}")
-    return values
-
-
-def _flags(values: AnyArray, what: str, name: str, steps: int) -> AnyArray:
-    if values.shape != (steps,) or not np.isin(values, (0, 1)).all():
-        raise EpisodesFileError(
-            f"{name}/{what} needs true or false for each of {steps} rewards, got {values.shape}"
-        )
-    return values.astype(np.bool_)
+    return episode_of(name, column, part, seen)
 
 
 def _group(file: Any, name: str, h5py: Any) -> Any:
@@ -238,7 +241,7 @@ def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
 
 
 @contextmanager
-def _explained(path: Path, h5py: Any) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     """Turn errors caused by a damaged dataset into one message that names it."""
     try:
         yield
@@ -246,5 +249,8 @@ def _explained(path: Path, h5py: Any) -> Iterator[None]:
         if isinstance(error, EpisodesFileError):
             raise EpisodesFileError(f"{path.name}: {error}") from error
         raise
-    except (OSError, LookupError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+    except (
+        *(OSError, LookupError, RuntimeError, TypeError, ValueError, ArithmeticError),
+        *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+    ) as error:
         raise EpisodesFileError(f"{path.name} cannot be read: {error}") from error

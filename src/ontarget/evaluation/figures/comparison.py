@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["dot_chart", "methods_chart"]
+__all__ = ["bias_chart", "dot_chart", "methods_chart"]
 
 
 def dot_chart(
@@ -72,6 +72,37 @@ def dot_chart(
         axes.margins(y=0.12)
         legend_above(axes)
     return figure
+
+
+def bias_chart(parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False) -> Figure:
+    """A chart of how far forecasts lie above what came true, one row with a bar for each part.
+
+    A part is its name, mean forecast less the share that came true, and both ends of its interval.
+    """
+    if not parts:
+        raise InputError("a figure needs at least one part, got none")
+    theme = theme_of(dark)
+    names, values, lows, highs = zip(*parts, strict=True)
+    label = "Mean forecast less the share that came true, for each part"
+    with canvas(theme, (5.6, 1.2 + 0.34 * len(parts)), label=label) as (figure, (axes,)):
+        for place, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
+            off = low > 0.0 or high < 0.0
+            color = theme.vermilion if off else theme.blue
+            axes.plot([100 * low, 100 * high], [place, place], color=color, linewidth=1.4)
+            axes.plot([100 * value], [place], "s" if off else "o", color=color)
+        axes.axvline(0.0, color=theme.ink, linewidth=0.9)
+        reach = 1.1 * max(1.0, *(100 * abs(end) for end in (*lows, *highs)))
+        axes.set(xlim=(-reach, reach), xlabel="← p too low      points      p too high →")
+        axes.set_yticks(range(len(parts)), [_unmarked(name) for name in names])
+        axes.invert_yaxis()
+        axes.margins(y=0.2)
+        axes.grid(visible=False, axis="y")
+    return figure
+
+
+def _unmarked(name: str) -> str:
+    """A name in which dollar signs are no mathematics."""
+    return name.replace("$", r"\$")
 
 
 def methods_chart(

@@ -1,0 +1,63 @@
+"""Leaks that are planted into clean logs, and cautions that clean logs raise: 0 is right.
+
+Every leak of the tests is planted into a clean log. The clean sets are both domains and whatever
+tables of real episodes a folder holds.
+
+    python bench/leaks.py --real FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ontarget import Episodes
+from ontarget.domains import simulate
+
+
+def clean_sets(folder: Path | None, most: int) -> Iterator[tuple[str, Episodes]]:
+    """Both domains, and the tables of a folder, with at most so many of the episodes of each.
+
+    A table has the columns episode and step, and either reward or result.
+    """
+    for domain in ("tamarisk", "skirmish"):
+        yield domain, simulate(domain, min(most, 1_000), progress=False)
+    for path in sorted(folder.glob("*.parquet")) if folder else ():
+        table = pl.read_parquet(path)
+        names = table["episode"].unique(maintain_order=True)
+        some = names.sample(min(most, names.len()), seed=0).to_list()
+        told: dict[str, Any] = {} if "reward" in table.columns else {"outcome": "result"}
+        told["times"] = [one for one, kind in table.schema.items() if kind.is_temporal()]
+        yield path.stem, Episodes.from_frame(table.filter(pl.col("episode").is_in(some)), **told)
+
+
+def main() -> None:
+    """Count the leaks that are found, and the cautions on clean sets."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--real", type=Path, help="a folder of .parquet tables of real episodes")
+    parser.add_argument("--most", type=int, default=2_000, help="episodes of each real table")
+    asked = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests are no package of ours
+    from tests.episodes.planted import LEAKS, clean_log, planted
+
+    found = 0
+    for leak in LEAKS:
+        kind, runs = planted(leak, clean_log())
+        told = [one.kind for one in runs.look().cautions]
+        found += told == [kind]
+        print(f"  {leak:<36} {', '.join(told) or 'nothing'}")
+    print(f"{found} of {len(LEAKS)} planted leaks found, each by its kind and nothing else\n")
+    for name, runs in clean_sets(asked.real, asked.most):
+        cautions = runs.look().cautions
+        print(f"  {name:<12} {len(runs):>6,} episodes, {len(cautions)} cautions")
+        for one in cautions:
+            print(f"    {one}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Draws the report and the live view on five kinds of data, to be looked at.
+
+Clean runs, runs of a process that has changed, few episodes, a target that few runs meet, and long
+runs. Each report is an HTML page, each live view the terminal's picture halfway through a run that
+misses its target; with a Chromium both are also drawn as PNG.
+
+    python bench/pictures.py -o out/pictures --only clean drifted
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+
+from ontarget import Episodes, Evaluation, GoalMonitor, Promised, Sessions, Target
+from ontarget.cli.replay import Replay
+from ontarget.cli.view.foretold import placed
+from ontarget.cli.view.live_view import LiveView
+from ontarget.errors import FewEpisodesError
+
+STEPS, LONG = 12, 240
+WEATHER = ("calm", "rain", "storm")
+WIDTH, HEIGHT = 100, 40
+
+
+def log(n: int, *, seed: int, steps: int = STEPS, shift: float = 0.0) -> pl.DataFrame:
+    """Deliveries: what each leg earns depends on the load and the weather, and on luck."""
+    rng = np.random.default_rng(seed)
+    load = rng.normal(size=n)
+    rows = []
+    for run in range(n):
+        weather = int(rng.integers(3))
+        for step in range(steps):
+            if rng.random() < 0.2:
+                weather = int(rng.integers(3))
+            new = "snow" if shift and weather == 2 and step > steps // 2 else WEATHER[weather]
+            earned = (0.4 * load[run] - 0.5 * weather + rng.normal()) / np.sqrt(steps) + shift
+            rows.append((f"d{seed}-{run}", step, load[run], new, 2020 + run * 4 // n, earned))
+    names = ["run", "step", "load", "weather", "season", "reward"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def read(frame: pl.DataFrame, monitor: GoalMonitor | None = None) -> Episodes:
+    """The log as episodes; the season is no feature."""
+    like = {} if monitor is None else {"like": monitor}
+    return Episodes.from_frame(frame.drop("season"), **like)
+
+
+def fitted(folder: Path, n: int, steps: int = STEPS) -> GoalMonitor:
+    """A monitor that learned from n runs; its model file is used again."""
+    path = folder / f"{n}-{steps}.ontarget"
+    if not path.exists():
+        GoalMonitor().fit(read(log(n, seed=1, steps=steps)), progress=False).save(path)
+    return GoalMonitor.load(path)
+
+
+class Scene(NamedTuple):
+    """What a picture shows: a monitor, new runs of it, and a target that some share of runs met."""
+
+    monitor: GoalMonitor
+    new: pl.DataFrame
+    met: float = 0.6
+
+    @property
+    def target(self) -> Target:
+        """At least what this share of the recorded runs reached."""
+        ends = read(log(600, seed=1)).outcomes
+        return Target.at_least(round(float(np.quantile(ends, 1.0 - self.met)), 1))
+
+    @property
+    def seasons(self) -> list[int]:
+        """The season of each new run."""
+        return self.new.group_by("run", maintain_order=True).first()["season"].to_list()
+
+    def evaluate(self) -> Evaluation:
+        """The monitor's answers on the new runs."""
+        return self.monitor.evaluate(read(self.new, self.monitor), self.target, progress=False)
+
+
+SCENES: dict[str, Callable[[Path], Scene]] = {
+    "clean": lambda folder: Scene(fitted(folder, 600), log(300, seed=2)),
+    "drifted": lambda folder: Scene(fitted(folder, 600), log(300, seed=3, shift=-0.12)),
+    "few": lambda folder: Scene(fitted(folder, 45), log(40, seed=4)),
+    "rare": lambda folder: Scene(fitted(folder, 600), log(300, seed=2), met=0.04),
+    "long": lambda folder: Scene(fitted(folder, 300, LONG), log(120, seed=5, steps=LONG)),
+}
+
+
+def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
+    """The live view halfway through a run that misses the target, and at its end, as SVG."""
+    try:
+        sessions = scene.monitor.sessions(scene.target, alarm=Promised())
+    except FewEpisodesError:
+        sessions = scene.monitor.sessions(scene.target, alarm_below=0.3)
+    missed = np.flatnonzero(~found.met)
+    lowest = np.nanmin(found.p[:, missed], axis=0)
+    run = found.episodes.take([missed[np.argsort(lowest)[lowest.size // 4]]])
+    view = view_of(sessions)
+    messages = list(Replay(run))
+    for place, message in enumerate(messages):
+        view.update(sessions.answer(message))
+        if place in (2 * len(messages) // 3, len(messages) - 1):
+            console = Console(record=True, width=WIDTH, height=HEIGHT, file=StringIO())
+            console.print(view)
+            yield console.export_svg(title="ontarget watch")
+
+
+def view_of(sessions: Sessions) -> LiveView:
+    """A live view as `ontarget watch` draws it."""
+    return LiveView(
+        sessions.contract,
+        "deliveries",
+        explain=lambda agent: sessions.explain(agent).in_a_line,
+        locate=lambda agent: placed(sessions, agent),
+    )
+
+
+def to_png(page: Path) -> None:
+    """The page as a picture beside it, if a Chromium is installed."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        return
+    size = "1200,900" if page.suffix == ".svg" else "1200,4200"
+    options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
+    shot = f"--screenshot={page.with_suffix('.png').resolve()}"
+    subprocess.run(
+        [chromium, *options, shot, page.resolve().as_uri()], check=True, capture_output=True
+    )
+
+
+def main() -> None:
+    """Draw the pictures that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/pictures"))
+    parser.add_argument("--only", nargs="*", choices=list(SCENES), default=list(SCENES))
+    asked = parser.parse_args()
+    asked.output.mkdir(parents=True, exist_ok=True)
+    for name in asked.only:
+        scene = SCENES[name](asked.output)
+        found = scene.evaluate()
+        print(f"\n{name}: {found.verdict()}", flush=True)
+        pages = [asked.output / f"{name}.html"]
+        found.report(pages[0], by={"season": scene.seasons})
+        for when, drawn in zip(("middle", "end"), live_view(scene, found), strict=True):
+            pages.append(asked.output / f"{name}-live-{when}.svg")
+            pages[-1].write_text(drawn)
+        for page in pages:
+            to_png(page)
+
+
+if __name__ == "__main__":
+    main()

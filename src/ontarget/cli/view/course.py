@@ -1,0 +1,80 @@
+"""`Course`: the whole of a run so far, thinned out so that any length can be kept and drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["Course", "Point"]
+
+_MOST = 4_000  # points that are kept: far more than any terminal is wide
+
+
+class Point(NamedTuple):
+    """A value and a range around it; over a stretch of steps, the least and most of both."""
+
+    low: float
+    least: float
+    most: float
+    high: float
+
+    @classmethod
+    def of(cls, low: float, value: float, high: float) -> Point:
+        """The point of one step."""
+        return cls(low, value, value, high)
+
+
+@dataclass
+class Course:
+    """The points of a run from its first step to now.
+
+    Examples
+    --------
+    >>> course = Course()
+    >>> for value in (0.5, 0.1, 0.9):
+    ...     course.add(Point.of(0.0, value, 1.0))
+    >>> every, points = course.fitted(2)
+    >>> every, points[0]
+    (2, Point(low=0.0, least=0.1, most=0.5, high=1.0))
+    """
+
+    steps: int = 0
+    _every: int = 1  # steps in each point; the last may hold fewer
+    _points: list[Point] = field(default_factory=list)
+
+    def add(self, point: Point) -> None:
+        """Take in the next step."""
+        if self.steps % self._every:
+            self._points[-1] = _joined([self._points[-1], point])
+        else:
+            self._points.append(point)
+        self.steps += 1
+        if len(self._points) > _MOST:
+            self._points, self._every = _by(2, self._points), 2 * self._every
+
+    def fitted(self, room: int) -> tuple[int, list[Point]]:
+        """How many steps share a point so that all fit into the room, and the points."""
+        every = self._every
+        while self.steps > every * room:
+            every *= 2
+        return every, _by(every // self._every, self._points)
+
+
+def _by(size: int, points: list[Point]) -> list[Point]:
+    """Neighbouring points joined, so many to one."""
+    if size == 1:
+        return points
+    return [_joined(points[at : at + size]) for at in range(0, len(points), size)]
+
+
+def _joined(points: Iterable[Point]) -> Point:
+    """One point for several; what is unknown in some of them is left out."""
+    low, least, most, high = zip(*points, strict=True)
+    return Point(_end(min, low), _end(min, least), _end(max, most), _end(max, high))
+
+
+def _end(choose: Callable[[list[float]], float], values: Iterable[float]) -> float:
+    known = [one for one in values if not math.isnan(one)]
+    return choose(known) if known else math.nan

@@ -1,0 +1,243 @@
+"""The findings at the top of a report, in sentences: the verdict, and what it rests on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget.conformal.planning import needed_successes
+from ontarget.drift.change import DriftJudgement
+from ontarget.evaluation import pool, reliability
+from ontarget.report._facts import Facts
+from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
+from ontarget.report._words import between
+from ontarget.report.measured import Measured
+from ontarget.report.verdict import COARSE, Judgement, in_points, verdict_of
+
+__all__ = ["Statement", "verdict"]
+
+_ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+_REACH = 0.05
+_ENOUGH = 30  # forecasts behind a headline
+_USEFUL = 0.1  # by how much less a useful p errs than one answer for all
+
+
+class Statement(NamedTuple):
+    """A finding in one sentence, what it rests on, and whether it is good; None is neither."""
+
+    headline: str
+    detail: str
+    good: bool | None
+
+
+def verdict(facts: Facts) -> list[Statement]:
+    """The findings that matter: the verdict first, then what it rests on."""
+    found = facts.found
+    said = [
+        _overall(facts),
+        _said(facts),
+        _calibration(facts),
+        _sharpness(facts),
+        _alarm(facts),
+        _sure(found),
+        *_drift(found),
+        *_unseen(found),
+    ]
+    if found.fitted_on.size:  # what looks good on the runs of the fit is no finding
+        return [one._replace(good=None) if one.good else one for one in said]
+    return said
+
+
+def _unseen(found: Measured) -> list[Statement]:
+    """That some readings are of categories that nobody has learned; nothing if none are."""
+    if not found.episodes.unseen:
+        return []
+    return [
+        Statement(
+            f"{found.episodes.unseen:,} readings are of categories that no training episode had.",
+            "They count as missing, so p there rests on the other features; below it is measured "
+            "by itself. Fit again once there are enough runs with the new categories.",
+            None,
+        )
+    ]
+
+
+def _sharpness(facts: Facts) -> Statement:
+    """How much p tells runs apart, which calibration alone does not show."""
+    found = facts.found
+    pooled = pool(found.p, found.met)
+    rate = float(pooled.met.mean())
+    always, ours = rate * (1.0 - rate), found.brier().value
+    if not always:
+        return Statement("All runs ended alike, so nothing could be told apart.", "", None)
+    better = 1.0 - ours / always
+    base = f"always saying {percent(rate)}, which is how often the target was met"
+    detail = f"The Brier score is {ours:.4f}, and {always:.4f} for {base}."
+    if better >= _USEFUL:
+        return Statement(
+            f"It tells runs apart: its error is {percent(better, 0)} smaller than that of one and "
+            "the same answer for all.",
+            detail,
+            _agreeing(facts, good=True),
+        )
+    cause = (
+        "That is because p is off: see above."
+        if facts.gap.beyond_chance
+        else "Look for features that tell earlier how a run will end; more episodes alone will not "
+        "change it much."
+    )
+    return Statement("It hardly tells runs apart.", f"{detail} {cause}", None)
+
+
+def _drift(found: Measured) -> list[Statement]:
+    """Whether the process has changed since it was recorded; nothing if that cannot be told."""
+    drift = found.drifted
+    if drift is None:
+        return []
+    changed = drift.judgement is not DriftJudgement.NO_SIGN
+    headline = f"{drift.judgement}".capitalize() + " since the runs were recorded"
+    way = f"at step {drift.t}, {drift.bias.in_words}. " if changed else ""
+    detail = (
+        f"{way}A gambler who bets that something has changed, and starts with 1, "
+        f"had {drift.change.highest:.3g} at best; {drift.change.limit:g} counts as a change. The "
+        "runs were taken by lot: their order in the file plays no part."
+    )
+    return [Statement(headline, detail[0].upper() + detail[1:], False if changed else None)]
+
+
+def _said(facts: Facts) -> Statement:
+    found = facts.found
+    pooled = pool(found.p, found.met)
+    for asked in _ASKED:
+        near = np.abs(pooled.p - asked) <= _REACH
+        if np.count_nonzero(near) < _ENOUGH:
+            continue
+        episodes = pooled.episode[near]
+        one = reliability(pooled.p[near], pooled.met[near], 1, episode=episodes).at(asked)
+        window = f"{percent(asked - _REACH)} to {percent(asked + _REACH)}"
+        return Statement(
+            f"When it said about {percent(asked)}, {percent(one.rate_met)} of runs met the target.",
+            f"{one.n:,} forecasts from {window}, {percent(one.mean_p)} on average, in "
+            f"{np.unique(episodes).size:,} episodes; 95\u00a0% interval of what came true "
+            f"{between(one.low, one.high)}.",
+            _agreeing(facts, good=one.low <= one.mean_p <= one.high),
+        )
+    return Statement(
+        "It was nearly always sure of itself.",
+        f"Too few forecasts between 5 and 95\u00a0% to say what came of them; "
+        f"{percent(float(found.met.mean()))} of runs met the target.",
+        None,
+    )
+
+
+def _agreeing(facts: Facts, *, good: bool) -> bool | None:
+    """Whether a finding about p is good; None where it says no more than chance does.
+
+    One that is good proves nothing while p as a whole is off, and none does with few runs.
+    """
+    gap = facts.gap
+    hidden = good if gap.beyond_chance else gap.chance > COARSE
+    return None if hidden else good
+
+
+def _overall(facts: Facts) -> Statement:
+    found = verdict_of(facts)
+    good = {Judgement.HELD: True, Judgement.NOT_HELD: False}
+    return Statement(
+        f"{str(found.judgement).capitalize()}: {found.reason}.",
+        f"{found.advice[:1].upper()}{found.advice[1:]}{'.' * bool(found.advice)}",
+        good.get(found.judgement),
+    )
+
+
+def _calibration(facts: Facts) -> Statement:
+    found, gap = facts.found, facts.gap
+    ece, raw = found.ece(), found.ece("raw")
+    headline = f"{found.met.size:,} new episodes show no sign of miscalibration."
+    if gap.beyond_chance:
+        headline = f"p is off by {in_points(gap.off)} on average, more than chance explains."
+    elif gap.chance > COARSE:
+        headline = f"{found.met.size:,} new episodes cannot tell whether p is off."
+    detail = (
+        f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
+        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} recorded "
+        "episodes behind a typical forecast. Expected calibration error "
+        f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
+        f"{raw.value:.4f}."
+    )
+    if gap.beyond_chance:
+        detail += f" {_direction(facts)}"
+    return Statement(headline, detail, _agreeing(facts, good=not gap.beyond_chance))
+
+
+def _direction(facts: Facts) -> str:
+    """Which way p errs, and how these runs compare with the recorded ones."""
+    gap, recorded = facts.gap, facts.recorded_rate
+    way = "high" if gap.too_high > 0.0 else "low"
+    said = f"On average p is {in_points(abs(gap.too_high))} too {way}."
+    if recorded is None:
+        return said
+    return (
+        f"{said} {percent(float(facts.found.met.mean()))} of these runs met the target, and "
+        f"{percent(recorded)} of the recorded assure episodes."
+    )
+
+
+def _alarm(facts: Facts) -> Statement:
+    if facts.alarms is None:
+        return Statement("No alarm can be promised.", str(facts.no_alarms), False)
+    quality, triggers = facts.alarms.quality, facts.alarms.triggers
+    false, caught, promise = quality.false_alarms, quality.in_time, facts.asked_rate
+    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
+    kept = (
+        f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
+        f"{false.count:,} of {false.n:,} runs that met the target, {percent(false.value)} "
+        f"({between(false.low, false.high)}). "
+    )
+    if not caught.n:
+        return Statement("No run failed, so no alarm was needed.", kept, None)
+    kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
+    told = (
+        failures_in_words(quality),
+        lead_in_words(quality),
+        late_in_words(quality),
+        past_the_end(facts),
+    )
+    return Statement(
+        f"{kind} caught {percent(caught.value)} of failing runs in time.",
+        f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.",
+        _worth(facts),
+    )
+
+
+def _worth(facts: Facts) -> bool | None:
+    """Whether the alarm keeps its promise; None if it comes late, or few good runs check it."""
+    assert facts.alarms is not None
+    quality, allowed = facts.alarms.quality, facts.allowed_rate
+    if allowed is not None and quality.false_alarms.low > allowed:
+        return False
+    rate = facts.promised_rate
+    checked = rate is None or quality.false_alarms.n >= needed_successes(rate)
+    useful = quality.in_time.value >= 0.5 and facts.one_sided is None
+    return True if checked and useful else None
+
+
+def _sure(found: Measured) -> Statement:
+    out, sure = found.ruled_out_wrongly(), found.assured_wrongly()
+    ruled_out = int(np.count_nonzero(np.fmin.reduce(found.plausibility, axis=0) <= 0.05))
+    assured = int(np.count_nonzero(np.fmax.reduce(found.assurance, axis=0) >= 0.95))
+    if not ruled_out and not assured:
+        return Statement(
+            "It never ruled the target out, and never assured it.",
+            "Both need much evidence. With more assure episodes they come more often.",
+            None,
+        )
+    return Statement(
+        f"It ruled the target out for {ruled_out:,} runs and was wrong for {out.count:,}; it "
+        f"assured it for {assured:,} and was wrong for {sure.count:,}.",
+        f"It is guaranteed to be wrong for at most 5\u00a0% of all {found.met.size:,} runs; here "
+        f"it was for {percent(out.value)} and {percent(sure.value)}.",
+        None if found.met.size < needed_successes(0.05) else max(out.low, sure.low) <= 0.05,
+    )

@@ -1,0 +1,168 @@
+"""A first hour with real logs, tried again row by row: what stood in the way of a user then."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import polars as pl
+
+from tests.cli.river import call, told
+
+BALLS = 8
+COLUMNS = ["--episode", "id,inning", "--step", "over,ball", "--reward", "runs"]
+
+
+def cricket(matches: int, *, seed: int = 0, season: int = 2008, team: str = "Pune") -> pl.DataFrame:
+    """Ball by ball, as such logs are: two innings a match, overs and balls, text, a date."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for match in range(matches):
+        for inning in (1, 2):
+            skill = rng.normal(scale=0.5)
+            for ball in range(BALLS):
+                runs = int(rng.poisson(np.exp(skill)))
+                rows.append(
+                    {
+                        "id": 335_000 + 1_000 * seed + match,
+                        "inning": inning,
+                        "over": ball // 4,
+                        "ball": 1 + ball % 4,
+                        "batting_team": [team, "Delhi"][(match + inning) % 2],
+                        "form": round(skill + 0.3 * rng.normal(), 3),
+                        "season": season + match * 4 // matches,
+                        "runs": runs,
+                    }
+                )
+    return pl.DataFrame(rows)
+
+
+@cache
+def folder() -> Path:
+    """A log of the past, one of later seasons with a team that nobody knew, and a model."""
+    found = Path(mkdtemp(prefix="ontarget-friction-"))
+    cricket(90).write_csv(found / "past.csv")
+    cricket(40, seed=1, season=2012, team="Rising Pune").write_csv(found / "later.csv")
+    told(["fit", found / "past.csv", "-o", found / "m.ontarget", *COLUMNS])
+    return found
+
+
+def look(log: pl.DataFrame, tmp_path: Path, *options: str) -> str:
+    log.write_csv(tmp_path / "log.csv")
+    return told(["look", tmp_path / "log.csv", *options])
+
+
+def test_features_of_the_same_rows_outcome_are_called_leaks(tmp_path: Path) -> None:
+    log = cricket(40).with_columns(
+        batsman_runs=pl.col("runs"), innings_total=pl.col("runs").sum().over("id", "inning")
+    )
+    text = look(log, tmp_path, *COLUMNS)
+    assert "'batsman_runs' tells the reward of its own row" in text
+    assert "'innings_total' equals the outcome from the first step on" in text
+    assert "--drop batsman_runs" in text
+    assert "--drop innings_total" in text
+
+
+def test_steps_that_come_twice_lead_to_a_sort_key(tmp_path: Path) -> None:
+    cricket(30).write_csv(tmp_path / "log.csv")
+    wrong = call(["look", tmp_path / "log.csv", *COLUMNS[:3], "ball", *COLUMNS[4:]])
+    assert wrong.exit_code == 1
+    assert "has step 1 twice" in wrong.stderr
+    assert "or that sort their rows, --step NAME,NAME" in wrong.stderr
+    assert "episodes   60," in told(["look", tmp_path / "log.csv", *COLUMNS])
+
+
+def test_several_columns_name_an_episode(tmp_path: Path) -> None:
+    found = json.loads(look(cricket(30), tmp_path, *COLUMNS, "--json"))
+    assert found["episodes"] == 60
+    assert found["lengths"]["most"] == BALLS
+
+
+def test_a_team_that_nobody_knew_is_counted_and_said() -> None:
+    found = folder()
+    text = told(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "8:"])
+    unseen = BALLS * 40
+    assert f"caution    {unseen:,} readings are of categories that no training episode had" in text
+    assert "verdict" in text
+    watch = ["watch", found / "m.ontarget", "--target", "8:"]
+    state = {"batting_team": "Rising Pune", "form": 0.1, "season": 2013}
+    (answer,) = told(watch, input=json.dumps({"state": state})).splitlines()
+    assert json.loads(answer)["unseen"] == {"batting_team": "Rising Pune"}
+    assert json.loads(answer)["status"] != "UNKNOWN"
+    replayed = call([*watch, "--replay", found / "later.csv"])
+    assert f"caution    {unseen:,} readings are of categories" in replayed.stderr
+    assert "UNKNOWN" not in replayed.stdout
+
+
+def test_a_date_as_text_is_said_before_the_fit(tmp_path: Path) -> None:
+    log = cricket(40).with_columns(day=pl.format("{} March", pl.col("id")))
+    text = look(log, tmp_path, *COLUMNS)
+    assert "'day' is text with 40 different values" in text
+
+
+def test_times_are_steps(tmp_path: Path) -> None:
+    log = cricket(20).filter(pl.col("inning") == 1)
+    minutes = pl.duration(minutes=7 * (4 * pl.col("over") + pl.col("ball")))
+    log = log.with_columns(at=pl.datetime(2026, 3, 1) + minutes).drop("over", "ball")
+    text = look(log, tmp_path, "--episode", "id", "--reward", "runs", "--step", "at")
+    assert "episodes   20," in text
+    on_clock = look(
+        log, tmp_path, *("--episode", "id", "--reward", "runs", "--step", "at", "--every", "14m")
+    )
+    assert "episodes   20," in on_clock
+
+
+def test_a_file_without_a_header_is_told_so(tmp_path: Path) -> None:
+    rows = [f"{unit} {cycle} -0.0007 {0.1 * cycle:.1f}" for unit in range(9) for cycle in range(4)]
+    (tmp_path / "engines.csv").write_text("\n".join(rows))
+    wrong = call(["look", tmp_path / "engines.csv"])
+    assert "needs the names of the columns in its first line, got the numbers 0, 0" in wrong.stderr
+
+
+def test_a_promise_that_few_runs_cannot_back_says_how_many_it_needs() -> None:
+    found = folder()
+    result = call(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "60:"])
+    assert "assure episodes met the target" in result.output.replace("\n           ", " ")
+
+
+def test_results_go_out_beside_the_rows_and_by_season(tmp_path: Path) -> None:
+    found = folder()
+    arguments = ["evaluate", found / "m.ontarget", found / "later.csv", "--target", "8:"]
+    told_so = told(
+        [*arguments, "--out", tmp_path / "scored.csv", "--by", "season"], env={"COLUMNS": "200"}
+    )
+    assert "p is" in told_so
+    assert "2015" in told_so
+    scored = pl.read_csv(tmp_path / "scored.csv")
+    assert scored.height == 80 * BALLS
+    assert {"p", "spread_low", "status", "season", "runs"} <= set(scored.columns)
+
+
+def test_drift_is_told_from_few_episodes_and_in_which_direction(tmp_path: Path) -> None:
+    found = folder()
+    worse = cricket(120, seed=2).with_columns(runs=pl.col("runs") // 2)
+    worse.write_csv(tmp_path / "worse.csv")
+    text = told(["evaluate", found / "m.ontarget", tmp_path / "worse.csv", "--target", "8:"])
+    text = " ".join(text.split())
+    assert "verdict not held: p was off by" in text
+    assert "too high" in text
+    assert "these runs differ from those the monitor learned from" in text
+    few = cricket(8, seed=3)
+    few.write_csv(tmp_path / "few.csv")
+    text = told(["evaluate", found / "m.ontarget", tmp_path / "few.csv", "--target", "8:"])
+    assert "too few runs to say" in text
+
+
+def test_a_file_sorted_by_result_is_told(tmp_path: Path) -> None:
+    log = cricket(60).with_columns(total=pl.col("runs").sum().over("id", "inning"))
+    text = look(log.sort("total", "id", "inning").drop("total"), tmp_path, *COLUMNS)
+    assert "caution    The file is sorted by result" in text
+
+
+def test_the_threshold_is_told_with_its_luck() -> None:
+    found = folder()
+    text = told(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "6:"])
+    assert "another recording of this size would put the threshold at" in text

@@ -1,0 +1,118 @@
+"""A first hour with environments and policies, tried again row by row.
+
+What other tests already claim is not repeated here: running extremes and lead times
+(tests/live/test_decided.py), alarms that stay on while nothing is known and do not flap
+(tests/live/test_rules.py), `VecEnv`, `like`, `categorical` and `max_steps`
+(tests/integrations/test_recording.py), Minari (tests/episodes/test_minari.py), LeRobot
+(tests/episodes/test_lerobot.py), joining recordings (tests/episodes/test_joining.py), goals over
+several behaviors (tests/monitor/test_goals.py), recalibration (tests/monitor/test_recalibrate.py).
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from ontarget import Episodes, GoalMonitor, Status, Target
+from ontarget._compiling import announce_compiling
+from ontarget.errors import EpisodesError, InputError
+from ontarget.integrations import record
+from ontarget.integrations._observations import layout_of
+from ontarget.models import QuantileForest
+from tests.cli.river import told
+from tests.integrations.toys import Drifting, do_nothing
+from tests.walks import walks
+
+TARGET = Target.at_least(0.0)
+
+
+@cache
+def monitor() -> GoalMonitor:
+    return GoalMonitor(QuantileForest(n_trees=5)).fit(walks(200), progress=False)
+
+
+def test_a_loaded_monitor_and_its_watch_can_be_copied(tmp_path: Path) -> None:
+    monitor().save(tmp_path / "m.ontarget")
+    loaded = GoalMonitor.load(tmp_path / "m.ontarget")
+    expected = monitor().watch(TARGET, alarm_below=0.5).step([0.5, 0.1]).p
+    for again in (pickle.loads(pickle.dumps(loaded)), copy.deepcopy(loaded)):
+        watch = pickle.loads(pickle.dumps(again.watch(TARGET, alarm_below=0.5)))
+        assert watch.step([0.5, 0.1]).p == expected
+
+
+def test_the_present_outlook_can_be_had_without_a_step() -> None:
+    watch = monitor().watch(TARGET, alarm_below=0.5)
+    assert watch.peek().status is Status.PENDING
+    assert watch.step([0.5, 0.1]) == watch.peek()
+
+
+def test_a_single_number_is_a_state_where_there_is_one_feature() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.integers(4, size=(120, 3, 1)).astype(float)
+    runs = Episodes.from_arrays(states, states[:, :, 0] + rng.normal(size=(120, 3)))
+    fitted = GoalMonitor(QuantileForest(n_trees=5)).fit(runs, progress=False)
+    watch, other = (fitted.watch(Target.at_least(4.0), alarm_below=0.1) for _ in range(2))
+    assert watch.step(0).known
+    assert watch.peek() == other.step([0.0])
+
+
+@pytest.mark.parametrize("shape", [(84, 84), (3, 32, 32), (5_000,)])
+def test_images_are_refused_with_the_remedy(shape: tuple[int, ...]) -> None:
+    with pytest.raises(EpisodesError, match="features, like an image; encode it") as refused:
+        layout_of(Box(0, 255, shape, np.uint8))
+    assert "the encoder of your policy" in str(refused.value)
+
+
+def test_a_value_that_nothing_reads_is_refused_before_anything_is_played() -> None:
+    with pytest.raises(InputError, match="got behavior 'sum', which is computed from rewards"):
+        record(
+            Drifting(),
+            lambda seen: pytest.fail("played"),
+            3,
+            behavior_value=lambda seen, info: info["height"],
+            progress=False,
+            horizon=4,
+        )
+    recorded = record(
+        Drifting(),
+        do_nothing,
+        3,
+        behavior="height",
+        behavior_value=lambda seen, info: info["height"],
+        progress=False,
+        horizon=4,
+    )
+    assert len(recorded) == 3
+
+
+def test_all_episodes_may_be_learned_from() -> None:
+    parts = walks(60).split(assure=0)
+    assert (len(parts.learn), parts.assure) == (60, None)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_compiling_is_announced_once_and_only_on_a_terminal(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard: list[Any] = []
+    monkeypatch.setattr("numba.core.event.register", lambda _, listener: heard.append(listener))
+    announce_compiling.__wrapped__()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    for module in ("somebody.else", "ontarget.one", "ontarget.other"):
+        function = SimpleNamespace(__module__=module)
+        heard[0].on_start(SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)}))
+        said = capsys.readouterr().err
+        assert ("compiling numerical code" in said) == (terminal and module == "ontarget.one")
+
+
+@pytest.mark.slow
+def test_everything_is_compiled_beforehand() -> None:
+    assert "compiled and kept for this machine" in told(["warm"])
