@@ -33,7 +33,7 @@ def test_simulate_takes_a_preset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["simulate", "chess", "-o", "x.csv"], "domain needs one of skirmish, tamarisk"),
+        (["simulate", "chess", "-o", "x.csv"], "domain needs one of skirmish, smax, tamarisk"),
         (["simulate", "tamarisk", "-n", "5", "-o", "x.txt"], ".parquet or .csv"),
         (["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"], "preset needs one of paper"),
     ],

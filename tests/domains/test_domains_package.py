@@ -7,17 +7,17 @@ from types import ModuleType
 import pytest
 
 from ontarget import domains
-from ontarget.domains import skirmish, starcraft, tamarisk
+from ontarget.domains import skirmish, smax, starcraft, tamarisk
 
 ALONE = """
 import sys
 from ontarget.domains import simulate
 simulate({name!r}, 2)
-print(sorted({{"gymnasium", "matplotlib", "sc2"}} & set(sys.modules)))
+print(sorted({{"gymnasium", "jax", "matplotlib", "sc2"}} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("package", [domains, skirmish, starcraft, tamarisk])
+@pytest.mark.parametrize("package", [domains, skirmish, smax, starcraft, tamarisk])
 def test_every_public_name_is_found(package: ModuleType) -> None:
     assert package.__all__ == sorted(package.__all__)
     for name in package.__all__:

@@ -104,10 +104,10 @@ def test_domains_are_found_by_name() -> None:
 
 
 def test_what_is_no_domain_is_refused_with_the_names_of_those_there_are() -> None:
-    with pytest.raises(InputError, match="domain needs one of skirmish, tamarisk, got 'chess'"):
+    with pytest.raises(InputError, match="one of skirmish, smax, tamarisk, got 'chess'"):
         simulate("chess", 1)
     for wrong in (None, Tamarisk, 3):
-        with pytest.raises(InputError, match="one of skirmish, tamarisk, or an object that"):
+        with pytest.raises(InputError, match="one of skirmish, smax, tamarisk, or an object that"):
             simulate(wrong, 1)
     with pytest.raises(InputError, match="preset needs a domain that has presets, tamarisk"):
         domain_of("skirmish", preset="paper")

@@ -34,7 +34,7 @@ __all__ = ["fit", "simulate"]
 
 def simulate(
     domain: Annotated[
-        str, typer.Argument(help="The domain: tamarisk or skirmish.", metavar="DOMAIN")
+        str, typer.Argument(help="The domain: tamarisk, skirmish or smax.", metavar="DOMAIN")
     ],
     output: Annotated[
         Path,

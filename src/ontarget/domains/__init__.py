@@ -1,6 +1,7 @@
 """The paper's two domains as fast simulators, and their true probabilities by rollouts.
 
-Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the environments.
+`Smax` fights the paper's battles in an engine that is not ours (extra ``smax``). Nothing here needs
+gymnasium; ``import ontarget.domains.envs`` registers the environments.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
     from ontarget.domains.skirmish import Skirmish
+    from ontarget.domains.smax import Smax
     from ontarget.domains.tamarisk import Rivers, Tamarisk, TamariskParameters
     from ontarget.domains.tamarisk.exact import ExactReturns
 
@@ -22,6 +24,7 @@ __all__ = [
     "Rivers",
     "Simulation",
     "Skirmish",
+    "Smax",
     "Tamarisk",
     "TamariskParameters",
     "Truth",
@@ -41,6 +44,7 @@ __getattr__, __dir__ = lazy_names(
         "Rivers": "ontarget.domains.tamarisk",
         "Simulation": "ontarget.domains.simulation",
         "Skirmish": "ontarget.domains.skirmish",
+        "Smax": "ontarget.domains.smax",
         "Tamarisk": "ontarget.domains.tamarisk",
         "TamariskParameters": "ontarget.domains.tamarisk",
         "Truth": "ontarget.domains.oracle",

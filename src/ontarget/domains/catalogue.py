@@ -15,6 +15,7 @@ S = TypeVar("S")
 # Name -> the module and the class; nothing is imported before it is asked for.
 DOMAINS: Final = {
     "skirmish": ("ontarget.domains.skirmish", "Skirmish"),
+    "smax": ("ontarget.domains.smax", "Smax"),
     "tamarisk": ("ontarget.domains.tamarisk", "Tamarisk"),
 }
 

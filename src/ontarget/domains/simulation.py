@@ -56,7 +56,7 @@ def simulate(
     Parameters
     ----------
     domain
-        The domain, or its name: ``"skirmish"`` or ``"tamarisk"``.
+        The domain, or its name: ``"skirmish"``, ``"smax"`` (extra ``smax``) or ``"tamarisk"``.
     episodes
         The number of episodes to simulate.
     seed

@@ -2,7 +2,7 @@
 
 It stands in for the game, which cannot be part of a test: requests and answers are the game's
 protobuf messages over a websocket at /sc2api, the battle behind them is a toy. Run as a program it
-takes the game's ``-port`` argument.
+takes the game's ``-port`` argument, and answers 404 at first, as the game does.
 """
 
 from __future__ import annotations
@@ -182,8 +182,10 @@ Fault = Callable[[FakeGame, sc2api_pb2.Request], bytes | None]
 class FakeServer:
     """Serves one `FakeGame` on a free port of this machine, in a thread of its own."""
 
-    def __init__(self, game: FakeGame, fault: Fault | None = None, port: int = 0) -> None:
-        self.game, self.fault, self.port = game, fault, port
+    def __init__(
+        self, game: FakeGame, fault: Fault | None = None, port: int = 0, refusals: int = 0
+    ) -> None:
+        self.game, self.fault, self.port, self.refusals = game, fault, port, refusals
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True)
 
@@ -213,7 +215,10 @@ class FakeServer:
         await self._over.wait()
         await runner.cleanup()
 
-    async def talk(self, http: web.Request) -> web.WebSocketResponse:
+    async def talk(self, http: web.Request) -> web.StreamResponse:
+        if self.refusals:  # the game listens before it has set up /sc2api
+            self.refusals -= 1
+            raise web.HTTPNotFound
         socket = web.WebSocketResponse()
         await socket.prepare(http)
         async for message in socket:
@@ -231,4 +236,5 @@ class FakeServer:
 
 
 if __name__ == "__main__":
-    asyncio.run(FakeServer(FakeGame(), port=int(sys.argv[sys.argv.index("-port") + 1])).serve())
+    port = int(sys.argv[sys.argv.index("-port") + 1])
+    asyncio.run(FakeServer(FakeGame(), port=port, refusals=2).serve())

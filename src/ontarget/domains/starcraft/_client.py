@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ from sc2.sc2process import SC2Process  # noqa: E402 - as above
 __all__ = ["Marine", "Point2", "Table", "connected", "launched", "logger"]
 
 _TOWN_HALLS = frozenset(kind.value for kind in town_halls[Race.Terran])
+# A game that starts listens before it answers; this many tries, a second apart.
+_TRIES_TO_CONNECT = 60
 # New units are there one or two loops after they were asked for.
 _LOOPS_TO_APPEAR = 8
 
@@ -91,6 +94,19 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
         for result in response.action.result:
             if result != ActionResult.Success.value:
                 raise GameError(f"the game refused an order: {ActionResult(result).name}")
+
+
+class _Process(SC2Process):  # type: ignore[misc]  # burnysc2 left parts of it untyped
+    async def _connect(self) -> aiohttp.ClientWebSocketResponse:
+        """A connection; unlike burnysc2's, it waits for a game that answers 404 at first."""
+        for _ in range(_TRIES_TO_CONNECT):
+            try:
+                return await super()._connect()
+            except aiohttp.WSServerHandshakeError as error:
+                await self._session.close()
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+        raise TimeoutError
 
 
 class Table:
@@ -212,11 +228,11 @@ async def launched() -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     """A context that starts the installed game, connects to it, and ends it afterwards."""
     # burnysc2 replaces the handler of Ctrl-C and never puts the old one back.
     handler = signal.getsignal(signal.SIGINT)
-    process = SC2Process()
+    process = _Process()
     try:
         # It leaves by sys.exit where there is no game, and by ValueError in an empty folder.
         controller = await process.__aenter__()
-    except (TimeoutError, SystemExit, OSError, ValueError) as error:
+    except (TimeoutError, SystemExit, aiohttp.ClientError, OSError, ValueError) as error:
         signal.signal(signal.SIGINT, handler)
         raise GameError(
             "StarCraft II was not found or did not start; install it, and set SC2PATH to its "

@@ -1,0 +1,28 @@
+"""Without the extra, everything else works and the error says what to install."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ontarget.domains import Smax, simulate
+from ontarget.domains.smax import _engine
+from ontarget.errors import MissingExtraError
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    _engine.library.cache_clear()
+    monkeypatch.setitem(sys.modules, "jaxmarl", None)
+    yield
+    _engine.library.cache_clear()
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_without_the_extra_the_error_names_it() -> None:
+    with pytest.raises(MissingExtraError, match=r"pip install 'ontarget\[smax\]'"):
+        Smax()
+    with pytest.raises(MissingExtraError, match=r"pip install 'ontarget\[smax\]'"):
+        simulate("smax", 1)
