@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 BENCH  := $(sort $(wildcard bench/*.py))
 
-.PHONY: demo paper test test-slow test-versions check lint format types bench docs clean help
+.PHONY: demo paper test test-slow test-versions check lint format types bench docs site dist clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -47,6 +47,12 @@ docs: $(VENV)/.installed-dev ## write the API pages and the outputs that the pag
 	$(BIN)/python docs/write_api.py --update
 	$(BIN)/python docs/run_pages.py --update
 
+site: $(VENV)/.installed-docs ## build the documentation site into out/site; a broken link is an error
+	$(BIN)/python docs/site/build.py
+
+dist: ## build wheel and sdist into dist/, install each into an empty environment and try it
+	PYTHON=$(PYTHON) .ci/dist
+
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .versions .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -60,6 +66,10 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/pip install -q -e '.[docs]'
 	@touch $@
 
 $(VENV)/.installed-slow: $(VENV)/.installed-dev
