@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-BENCH  := $(sort $(wildcard bench/*.py))
+ONLY   ?=
 
 .PHONY: demo paper test test-slow test-versions check lint format types bench docs site dist clean help
 .DEFAULT_GOAL := help
@@ -40,11 +40,12 @@ format: $(VENV)/.installed-dev ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-dev ## run every benchmark in bench/
-	@for file in $(BENCH); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ and write docs/speed.md; ONLY="monitor forest" runs some
+	PYTHONPATH=bench $(BIN)/python -m yardstick.speed $(ONLY)
 
-docs: $(VENV)/.installed-dev ## write the API pages and the outputs that the pages show
+docs: $(VENV)/.installed-dev ## write the API pages, the list of what is promised, and the outputs that the pages show
 	$(BIN)/python docs/write_api.py --update
+	$(BIN)/python docs/write_surface.py --update
 	$(BIN)/python docs/run_pages.py --update
 
 site: $(VENV)/.installed-docs ## build the documentation site into out/site; a broken link is an error

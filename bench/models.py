@@ -23,6 +23,7 @@ from ontarget.models import (
     StackedForest,
 )
 from ontarget.models._entry import live_model
+from yardstick.figures import keep
 
 MODELS = [StackedForest, QuantileForest, BoostedQuantiles, DistributionRegression]
 MODELS += [QuantileNetwork] if find_spec("torch") else []
@@ -64,6 +65,7 @@ def main() -> None:
             monitor.save(f"{folder}/one.ontarget")
             size = Path(folder, "one.ontarget").stat().st_size / 1e6
         step = microseconds(run, 100) / 50
+        keep(f"one live step, {model.__name__}", step, "µs")
         print(f"{model.__name__:<24}{seconds:>8.0f}{kernel:>12.1f}{step:>11.1f}{size:>10.1f}")
 
 

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from service_runs import HORIZON, TARGET, message, write_model
+from yardstick.figures import keep
 
 ECHO = """
 import sys, msgspec, uvicorn
@@ -154,6 +155,8 @@ async def main(runs: int) -> None:
                 f"  service  {found['rate']:9,.0f} steps/s, p50 {found['p50']:.1f} ms, "
                 f"p99 {found['p99']:.1f} ms, {found['rate'] / bare['rate']:.2f} of the echo"
             )
+            keep(f"service, {name}", found["rate"], "steps/s", beside=f"echo: {bare['rate']:,.0f}")
+            keep(f"service, {name}, 99th percentile", found["p99"], "ms")
             print(f"  memory   {before:.0f} MB before, {after:.0f} MB after")
     finally:
         echo.terminate()
