@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from yardstick import speed
 from yardstick.figures import PLACE, keep
 
