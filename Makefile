@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-BENCH  := $(sort $(wildcard bench/*.py))
+ONLY   ?=
 
-.PHONY: demo paper test test-slow test-versions check lint format types bench docs clean help
+.PHONY: demo paper test test-slow test-versions check lint format types bench docs site dist clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -40,12 +40,19 @@ format: $(VENV)/.installed-dev ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-dev ## run every benchmark in bench/
-	@for file in $(BENCH); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ and write docs/speed.md; ONLY="monitor forest" runs some
+	PYTHONPATH=bench $(BIN)/python -m yardstick.speed $(ONLY)
 
-docs: $(VENV)/.installed-dev ## write the API pages and the outputs that the pages show
+docs: $(VENV)/.installed-dev ## write the API pages, the list of what is promised, and the outputs that the pages show
 	$(BIN)/python docs/write_api.py --update
+	$(BIN)/python docs/write_surface.py --update
 	$(BIN)/python docs/run_pages.py --update
+
+site: $(VENV)/.installed-docs ## build the documentation site into out/site; a broken link is an error
+	$(BIN)/python docs/site/build.py
+
+dist: ## build wheel and sdist into dist/, install each into an empty environment and try it
+	PYTHON=$(PYTHON) .ci/dist
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .versions .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -60,6 +67,10 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/pip install -q -e '.[docs]'
 	@touch $@
 
 $(VENV)/.installed-slow: $(VENV)/.installed-dev

@@ -17,6 +17,7 @@ from ontarget import PCQR, ConformalPredictiveSystem, LinearQuantiles, Target
 from ontarget.conformal._kernels import target_rows
 from ontarget.conformal._ranks import Ranks, target_counts
 from ontarget.conformal.venn_abers import Envelopes
+from yardstick.figures import keep
 
 with np.errstate():  # importing the package switches NumPy's warnings off
     from venn_abers.venn_abers import calc_p0p1, calc_probs
@@ -61,6 +62,7 @@ def through_a_model() -> None:
     target = Target(-1.0, 2.0)
     ask = seconds(lambda: pcqr.probability(queries, target), repeats=2)
     report("PCQR(linear) answers 1,000,000 probabilities", f"{ask:.3f} s")
+    keep("1,000,000 probabilities by PCQR", ask, "s")
     a_minus, a_plus = np.sort(RNG.random((2, N_QUERIES, 1)), axis=0)
     count = seconds(lambda: target_counts(pcqr.ranks, a_minus, a_plus).probability(), repeats=2)
     report("  of which counting among 100,000 ranks", f"{count:.3f} s")
@@ -81,6 +83,7 @@ def against_crepes() -> None:
     report("crepes predict_p, per query at n = 100,000", f"{slow * 1e6:.1f} µs")
     report("ontarget cdf, per query on the same scores", f"{fast * 1e6:.3f} µs")
     report("  ratio", f"{slow / fast:,.0f} x", "required >= 50 x")
+    keep("a calibrated CDF at n = 100,000", slow / fast, "×", asked="≥ 50 ×", beside="crepes")
 
 
 def one_row() -> None:
@@ -113,6 +116,7 @@ def against_venn_abers() -> None:
         report(f"venn-abers precomputes n = {n:,}", f"{slow * 1e3:,.1f} ms")
         report(f"ontarget precomputes n = {n:,}", f"{fast * 1e3:,.2f} ms")
         report("  ratio", f"{slow / fast:,.0f} x", "required >= 20 x")
+        keep(f"Venn–Abers, n = {n:,}", slow / fast, "×", asked="≥ 20 ×", beside="venn-abers")
         assert np.allclose(
             np.column_stack(ours.pair(at)), calc_probs(*theirs, query)[1], atol=1e-12
         )

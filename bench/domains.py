@@ -23,6 +23,7 @@ from ontarget._threads import n_threads
 from ontarget.domains import rollout_outcomes, simulate, simulate_with_snapshots
 from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import Domain, take
+from yardstick.figures import keep
 
 EPISODES = 10_000
 REQUIRED_SECONDS = {"tamarisk": 2.0, "skirmish": 30.0}
@@ -108,6 +109,7 @@ def main() -> None:
             return best(lambda: simulate(domain, EPISODES, progress=False))
 
         seconds, alone = run(), with_threads(1, run)
+        keep(f"simulate {EPISODES:,} episodes of {name}", seconds, "s", asked=f"< {required:g} s")
         table.add_row(
             name,
             f"{seconds:.2f}",

@@ -16,6 +16,8 @@ from statistics import median
 
 import numpy as np
 
+from yardstick.figures import keep
+
 # VmHWM starts anew with the program; ru_maxrss would carry over the parent's peak.
 PEAK = """
 import json, re, sys, time
@@ -100,10 +102,12 @@ def main() -> None:
     for name, found in (("polars", polars), ("Episodes", ours)):
         print(f"{name:8} read  {found['seconds']:.2f} s  peak {found['peak'] / 1e6:,.0f} MB")
     print(f"time   {ratio:.2f} x polars (median of {asked.repeats}; at most 4 asked)")
+    keep("read a Parquet log of 10,000,000 rows", ratio, "×", asked="≤ 4 ×", beside="polars alone")
     memory = max(found["peak"] / found["arrays"] for _, found in turns)
     print(f"memory {memory:.2f} x the arrays' {ours['arrays'] / 1e6:,.0f} MB (at most 3 asked)")
     print(f"one step of {asked.episodes:,} states: {ours['at'] * 1e3:.2f} ms")
     extra = import_seconds("ontarget") - import_seconds("numpy")
+    keep("import ontarget", 1e3 * extra, "ms", asked="< 300 ms", beside="more than import numpy")
     print(f"import ontarget: {extra:+.3f} s against import numpy (below +0.3 asked)")
     extra = import_seconds("ontarget; ontarget.Episodes") - import_seconds("numpy")
     print(f"import ontarget; ontarget.Episodes: {extra:+.3f} s against import numpy")

@@ -24,6 +24,7 @@ from ontarget.evaluation import (
     pooled_mean,
     squared_errors,
 )
+from yardstick.figures import keep
 
 EPISODES, STEPS, RESAMPLES, FEW = 5_000, 50, 200, 4
 REQUIRED_SECONDS = 5.0
@@ -80,6 +81,12 @@ def main() -> None:
         other = f"{slow:12.2f} {slow / fast:6.0f}×" if slow is not None else f"{'–':>12} {'–':>7}"
         print(f"{name:14} {fast:8.3f} {other}")
     total = sum(fast for _, fast, _ in rows)
+    keep(
+        f"evaluate {EPISODES:,} episodes of {STEPS} steps, with intervals",
+        total,
+        "s",
+        asked=f"≤ {REQUIRED_SECONDS:g} s",
+    )
     print(f"together {total:.2f} s (required ≤ {REQUIRED_SECONDS:g} s)")
 
 

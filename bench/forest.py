@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from yardstick.figures import keep
+
 ROWS, FEATURES, TREES, MIN_LEAF = 2_500, 10, 100, 5
 
 
@@ -51,6 +53,9 @@ def friedman(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def line(what: str, ours: str, ratio: str = "", needed: str = "") -> None:
     print(f"{what:<43} {ours:>9} {ratio:>24} {needed:>17}")
+    if ours[:1].isdigit():
+        value, unit = ours.replace(",", "").replace("us", "µs").split()
+        keep(what, float(value), unit, asked=needed, beside=ratio and f"quantile-forest: {ratio}")
 
 
 def compare(n_threads: int) -> None:

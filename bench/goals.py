@@ -18,6 +18,7 @@ from scipy.stats import multivariate_normal
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ontarget import Episodes, Goal, GoalMonitor, Target
+from yardstick.figures import keep
 
 STEPS, CORRELATION, TESTED = 10, 0.7, 300
 GOAL = Goal.parse("left >= 0 & right >= 0")
@@ -111,6 +112,12 @@ def cost(monitor: GoalMonitor, runs: int = 300) -> None:
             spent[1].append(perf_counter() - middle)
             brought = {"left": float(moves[i, t, 0]), "right": float(moves[i, t, 1])}
     goal, target = (1e6 * float(np.median(one)) for one in spent)
+    keep(
+        "one live step, a goal over two behaviors",
+        goal,
+        "µs",
+        beside=f"one target: {target:.0f} µs",
+    )
     print(f"a live step of the goal takes {goal:.0f} µs, of a target {target:.0f} µs (medians)")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.drift import DriftBet, Following, HarmBet
 from ontarget.integrations import record
+from yardstick.figures import keep
 
 GOAL = Target.at_least(100)
 
@@ -113,6 +114,7 @@ def stream(runs: int) -> None:
             rule.observe(alarmed=bool(lowest[i] < rule.threshold), met=True)
         micros = 1e6 * (time.process_time() - began) / (stop - start)
         held = sum(len(pickle.dumps(one)) for one in (drift, harm, rule)) / 1e6
+        keep(f"drift guard and alarm, after {stop:,} runs", micros, "µs a run")
         print(f"{stop:>10,}{micros:>10.1f}{held:>10.2f}", flush=True)
     print(f"false alarms of the alarm that follows: {rule.share:.4f} of 0.05 ± {rule.within:.4f}")
     with tempfile.TemporaryDirectory() as folder:

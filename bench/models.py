@@ -32,6 +32,7 @@ from ontarget.models import (
 )
 from ontarget.models._entry import live_model
 from ontarget.paper.cases import CASES, _ended
+from yardstick.figures import keep
 from yardstick.questions import REAL
 
 MODELS = [StackedForest, QuantileForest, BoostedQuantiles, DistributionRegression]
@@ -75,6 +76,7 @@ def times() -> None:
             monitor.save(f"{folder}/one.ontarget")
             size = Path(folder, "one.ontarget").stat().st_size / 1e6
         step = microseconds(run, 100) / 50
+        keep(f"one live step, {model.__name__}", step, "µs")
         print(f"{model.__name__:<24}{seconds:>8.0f}{kernel:>12.1f}{step:>11.1f}{size:>10.1f}")
 
 

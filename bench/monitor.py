@@ -18,6 +18,7 @@ from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._threads import n_threads
 from ontarget.domains import Tamarisk, simulate
 from ontarget.episodes import PaperSplit
+from yardstick.figures import keep
 
 TARGET = Target(-67.1, -14.5)
 
@@ -52,14 +53,17 @@ def fit(parts: PaperSplit) -> GoalMonitor:
     start = time.perf_counter()
     monitor = GoalMonitor().fit(split=parts, progress=False)
     seconds = time.perf_counter() - start
+    keep("fit the default monitor, 50 steps", seconds, "s", asked="< 15 s")
     print(f"fit, default preset     {seconds:6.1f} s for 50 steps (below 15 asked)")
     start = time.perf_counter()
     GoalMonitor(preset="paper").fit(split=parts, progress=False)
     ours = (time.perf_counter() - start) / 50
     theirs = peer_seconds(parts, [0, 2, 25])
+    faster = theirs / ours
+    keep("fit a monitor as in the paper", faster, "×", asked="≥ 8 ×", beside="quantile-forest")
     print(
         f"fit, paper preset       {ours * 50:6.1f} s; {ours * 1e3:.0f} ms a step, quantile-forest "
-        f"{theirs * 1e3:.0f} ms: {theirs / ours:.1f} x faster (8 asked)"
+        f"{theirs * 1e3:.0f} ms: {faster:.1f} x faster (8 asked)"
     )
     return monitor
 
@@ -84,6 +88,9 @@ def file(monitor: GoalMonitor, path: Path) -> GoalMonitor:
     for _ in range(100):
         loaded.watch(TARGET)
     another = (time.perf_counter() - start) / 100
+    keep("model file, a step", size / 50, "MB", asked="1.2 MB")
+    keep("load a model file", opened * 1e3, "ms", asked="≤ 50 ms")
+    keep("a watch for a further run", another * 1e6, "µs")
     print(f"file                    {size:6.1f} MB, {size / 50:.2f} a step (1.2 asked)")
     print(
         f"save {saved:.2f} s, load {opened * 1e3:.1f} ms (50 asked), first watch {watched:.2f} s "
@@ -112,6 +119,8 @@ def live(monitor: GoalMonitor, runs, n_steps: int) -> None:
             if k == n_steps:
                 break
     p50, p99, p999 = np.percentile(taken[1000:], [50, 99, 99.9]) / 1e3
+    keep("one live step, median", p50, "µs", asked="≤ 60 µs")
+    keep("one live step, 99th percentile", p99, "µs", asked="≤ 250 µs")
     print(
         f"Watch.step              p50 {p50:.1f} µs (60 asked), p99 {p99:.1f} µs (250 asked), "
         f"p99.9 {p999:.0f} µs"
@@ -124,6 +133,7 @@ def fleet(monitor: GoalMonitor, runs, agents: int = 1_000) -> None:
     rewards = np.stack([np.zeros(agents), *(runs.rewards_at(t)[:agents] for t in range(49))])
     equal = fleet_seconds(monitor, states, rewards, np.zeros(agents, dtype=int))
     spread = fleet_seconds(monitor, states, rewards, np.arange(agents) % 50)
+    keep(f"one live step of {agents:,} runs in a call", equal * 1e6, "µs a run", asked="≤ 8 µs")
     print(
         f"FleetWatch.step         {equal * 1e6:.1f} µs an agent, {agents:,} in a call, all at one "
         f"step (8 asked)\n                        {spread * 1e6:.1f} µs spread over all 50 steps: "

@@ -26,6 +26,7 @@ import numpy as np
 
 from ontarget.service import open_store
 from service_runs import HORIZON, TARGET, message, oracle, write_model
+from yardstick.figures import keep
 
 GROUP = 50  # agents that report together
 
@@ -173,6 +174,7 @@ async def main(kind: str, agents: int, steps: int, kills: int) -> int:
     print(f"  requests sent again {again:,}; answers given again {repeated:,}")
     print(f"  alarms {len(alarms):,}; not delivered {len(missing)}; refusals {receiver.refused:,}")
     print(f"  ready again after {np.median(starts):.1f} s (median), {max(starts):.1f} s (most)")
+    keep(f"ready again after a kill, {kind}", float(np.median(starts)), "s")
     return lost + other + wrong + counts["different"] + len(missing)
 
 

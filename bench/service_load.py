@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from service_runs import HORIZON, TARGET, message, write_model
+from yardstick.figures import keep
 
 ECHO = """
 import sys, msgspec, uvicorn
@@ -186,6 +187,7 @@ async def main(runs: int) -> None:
             print(f"{name}: {found.steps:,} steps")
             print(f"  echo     {bare}")
             print(f"  service  {found}; {found.rate / bare.rate:.2f} of the echo")
+            keep(f"service, {name}", found.rate, "steps/s", beside=f"echo: {bare.rate:,.0f}")
             print(f"  memory   {' '.join(f'{one:.0f}' for one in used)} MB")
         await recovered(serve, start, ports[1])
     finally:

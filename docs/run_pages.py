@@ -36,6 +36,8 @@ from ontarget import OntargetError
 DOCS = Path(__file__).parent
 PAGES = (
     "tutorial",
+    "guide-rl",
+    "guide-research",
     "your-own-logs",
     "goals",
     "environments",

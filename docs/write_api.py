@@ -156,10 +156,11 @@ def page(name: str, entries: list[tuple[str, str, object]]) -> str:
 
 
 def spelled(value: object) -> str:
-    """A value as code would spell it: a mapping as such, and a function by its name."""
+    """A value as code would spell it: a mapping as such, a function or a class by its name."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {spelled(one)}" for key, one in value.items()) + "}"
-    return value.__name__ if inspect.isfunction(value) else repr(value)
+    named = inspect.isfunction(value) or inspect.isclass(value)
+    return value.__name__ if named else repr(value)
 
 
 def described(name: str, package: str, thing: Any) -> list[str]:

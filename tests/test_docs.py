@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,12 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-MARKDOWN = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+MARKDOWN = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "examples/README.md"]
 
 
-def script(name: str) -> ModuleType:
+def script(path: str) -> ModuleType:
     """A script of docs/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    name = Path(path).name
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{path}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -31,7 +33,10 @@ write_api = script("write_api")
 
 
 # They fit monitors, or simulate thousands of runs; the tutorial is run with every change.
-SLOW = {"environments", "goals", "guarantees", "service", "skirmish", "why", "your-own-logs"}
+SLOW = {
+    *("environments", "goals", "guarantees", "guide-rl", "service", "skirmish", "why"),
+    "your-own-logs",
+}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,54 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         assert aim.exists(), f"{path.name} links to {link}"
         if anchor:
             assert anchor in anchors(aim.read_text()), f"{path.name} links to {link}"
+
+
+def test_every_page_has_its_place_in_the_order_of_the_site() -> None:
+    # docs/README.md is the one list: a page that it does not name would be missing from the site.
+    order = script("site/order")
+    sections = order.sections(ROOT / order.ORDER)
+    listed = [page for _, pages in sections for page in pages]
+    assert len(listed) == len(set(listed))
+    pages = {DOCS / "api/README.md", DOCS / "paper/README.md", *DOCS.glob("*.md")}
+    assert pages - {DOCS / "README.md"} <= set(listed)
+    wanted = ["What it is", "Ten minutes", "Guides", "How-tos", "Reference", "Method"]
+    assert [name for name, _ in sections] == [*wanted, "Guarantees", "Studies", "Changes"]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_broken_link_and_asks_no_other_host(tmp_path: Path) -> None:
+    def build() -> None:
+        words = [sys.executable, DOCS / "site/build.py", "--into", tmp_path]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    older = tmp_path / "0.0.1"
+    older.mkdir()
+    (older / "index.html").write_text("<p>an older version</p>")
+    script("site/versions").enter(tmp_path, "0.0.1")
+    build()
+    menu = (tmp_path / "versions.js").read_text()
+    newer = next(path for path in tmp_path.iterdir() if path.is_dir() and path != older)
+    assert menu.index(f'"{newer.name}"') < menu.index('"0.0.1"')  # newest first
+    assert f"{newer.name}/index.html" in (tmp_path / "index.html").read_text()
+    assert (newer / "docs/paper/index.html").exists()
+    assert "GoalMonitor" in (newer / "searchindex.js").read_text()
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [
+        '<script src="https://a.org/x.js"></script>',
+        '<link rel="stylesheet" href="//a.org/x.css">',
+        '<img alt="" src="http://a.org/x.png">',
+    ],
+)
+def test_what_a_page_would_load_from_another_host_is_found(loads: str, tmp_path: Path) -> None:
+    foreign = script("site/versions").foreign
+    (tmp_path / "one.html").write_text('<a href="https://a.org">a link may lead anywhere</a>')
+    assert foreign(tmp_path) == []
+    (tmp_path / "two.html").write_text(loads)
+    assert len(foreign(tmp_path)) == 1
 
 
 PAGE = """# Title

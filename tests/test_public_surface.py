@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,26 @@ def test_every_error_is_of_the_tree_and_of_a_builtin_kind() -> None:
         if error is not errors.OntargetError:
             kinds = (ValueError, OSError, ImportError, RuntimeError)
             assert issubclass(error, kinds), f"{error.__name__} is no builtin kind"
+
+
+def test_what_is_promised_to_stay_changes_only_when_it_is_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # If a change is meant: a line in CHANGELOG.md, then python docs/write_surface.py --update
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs")
+    listed = importlib.import_module("write_surface")
+    kept = set(listed.SURFACE.read_text().splitlines())
+    now = listed.surface().splitlines()
+    assert sorted(kept - set(now)) == []  # gone or changed
+    assert [line for line in now if line not in kept] == []  # new
+
+
+def test_the_list_of_what_is_promised_holds_every_kind() -> None:
+    listed = (Path(__file__).parents[1] / "docs" / "surface.txt").read_text().splitlines()
+    for line in (
+        "ontarget.Target.at_least(value)",
+        "ontarget evaluate --false-alarm-rate",
+        "GET /v1/events",
+        "model file, layout 1",
+    ):
+        assert line in listed

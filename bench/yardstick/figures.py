@@ -1,0 +1,25 @@
+"""One measured figure, kept for docs/speed.md as a line of JSON beside what a benchmark prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+PLACE = "ONTARGET_FIGURES"  # the file that lines are added to; without it nothing is kept
+
+
+def keep(what: str, value: float, unit: str, *, asked: str = "", beside: str = "") -> None:
+    """Keep a figure: what was measured, what was asked for, and what it was measured beside."""
+    if place := os.environ.get(PLACE):
+        line = {
+            "bench": Path(sys.argv[0]).stem,
+            "what": what,
+            "value": float(value),
+            "unit": unit,
+            "asked": asked,
+            "beside": beside,
+        }
+        with Path(place).open("a") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")

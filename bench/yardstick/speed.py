@@ -1,0 +1,92 @@
+"""Run the benchmarks and put every figure they keep into docs/speed.md; `make bench` runs this.
+
+    PYTHONPATH=bench python -m yardstick.speed                   # all of bench/
+    PYTHONPATH=bench python -m yardstick.speed monitor forest    # these; the others stay
+
+The figures are kept in docs/speed.json, each benchmark's with its date and machine.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from yardstick.figures import PLACE
+
+BENCH = Path(__file__).parents[1]
+PAGE, KEPT = BENCH.parent / "docs" / "speed.md", BENCH.parent / "docs" / "speed.json"
+NOT_RUN = {"service_runs"}  # what the service's benchmarks share
+_TABLE = re.compile(r"(<!-- table: speed -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
+
+
+def machine() -> str:
+    """What the figures were measured on, in one line."""
+    described = Path("/proc/cpuinfo")
+    text = described.read_text() if described.exists() else ""
+    named = re.search(r"^model name\s*: (.+)$", text, flags=re.M)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{named[1] if named else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB, "
+        f"{platform.system()}, Python {platform.python_version()}, numba {version('numba')}, "
+        f"NumPy {version('numpy')}"
+    )
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Run one benchmark; what it keeps, when and where."""
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "figures.jsonl"
+        place.touch()
+        settings = os.environ | {PLACE: str(place)}
+        subprocess.run([sys.executable, BENCH / f"{name}.py"], env=settings, check=True)
+        lines = [json.loads(line) for line in place.read_text().splitlines()]
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return {"date": today, "machine": machine(), "load": round(load, 1), "figures": lines}
+
+
+def table(kept: dict[str, Any]) -> str:
+    """All figures, benchmark by benchmark, and the machines they come from."""
+    places = list(dict.fromkeys(one["machine"] for one in kept.values() if one["figures"]))
+    lines = [f"{number}. {place}" for number, place in enumerate(places, 1)]
+    lines += ["", "| what | figure | asked | beside | benchmark | date | machine, load |"]
+    lines.append("|---|---:|---|---|---|---|---|")
+    for name, one in sorted(kept.items()):
+        where = f"{places.index(one['machine']) + 1}, {one['load']}" if one["figures"] else ""
+        for own in one["figures"]:
+            cells = (own["what"], f"{spelled(own['value'])} {own['unit']}", own["asked"])
+            cells += (own["beside"], f"[{name}](../bench/{name}.py)", one["date"], where)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def spelled(value: float) -> str:
+    """Three digits, without powers of ten."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def main() -> None:
+    """Measure, keep, and renew the page."""
+    every = sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in NOT_RUN)
+    chosen = sys.argv[1:] or every
+    if unknown := set(chosen) - set(every):
+        sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(every)}")
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    for name in chosen:
+        print(f"== bench/{name}.py", flush=True)
+        kept[name] = measured(name)
+        KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        PAGE.write_text(_TABLE.sub(lambda found: found[1] + table(kept), PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

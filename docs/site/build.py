@@ -1,0 +1,48 @@
+"""Build the documentation site into a folder of its version; `make site` runs this.
+
+    python docs/site/build.py            # into out/site/<version>/, then open out/site/index.html
+
+A second version gets in beside the first: build it, from its own tag, into the same folder
+(`--into`). The menu in each page's sidebar then offers both, also in the pages that were built
+earlier. The site is plain files. It asks no other host for anything and can be read from a disk,
+search included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from sphinx.cmd.build import main as sphinx
+from versions import ROOT, enter, foreign, own_version
+
+HERE = Path(__file__).parent
+
+
+def build(folder: Path) -> None:
+    """Write this version's pages; ends the program when any link leads nowhere."""
+    site, trees = folder / own_version(), folder / ".doctrees"
+    shutil.rmtree(site, ignore_errors=True)
+    words = ["-q", "-W", "--keep-going", "-E", "-b", "html", "-c", str(HERE), "-d", str(trees)]
+    if sphinx([*words, str(ROOT), str(site)]):
+        sys.exit("the site was not built: see the warnings above")
+    shutil.rmtree(trees)
+    shutil.copyfile(site / "README.html", site / "index.html")
+    if loaded := foreign(site):
+        sys.exit("these would be loaded from another host:\n" + "\n".join(loaded))
+    enter(folder, site.name)
+
+
+def main() -> None:
+    """Build, and say where to look."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--into", type=Path, default=ROOT / "out" / "site", help="out/site")
+    folder = parser.parse_args().into
+    build(folder)
+    sys.stdout.write(f"open {folder / 'index.html'}\n")
+
+
+if __name__ == "__main__":
+    main()
