@@ -167,12 +167,12 @@ def main() -> None:
     """Run all of it, or a small part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it runs")
-    parser.add_argument("--stream", action="store_true", help="the stream alone")
+    parser.add_argument("--stream", type=int, metavar="RUNS", help="a stream of so many runs alone")
     given = parser.parse_args()
-    if not given.stream:
+    if given.stream is None:
         monitor = changed_policy(*((200, 50) if given.quick else (1500, 800)))
         guards(monitor, 50 if given.quick else 400)
-    stream(1_000 if given.quick else 100_000)
+    stream(given.stream or (1_000 if given.quick else 100_000))
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ sorted by finish time, so runners are drawn by a hash of their id. Without the f
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
+from typer.testing import CliRunner
+
+from ontarget.cli import app
 
 TARGET = ":240"
 
@@ -42,10 +43,8 @@ def under(runs: pl.DataFrame) -> float:
 def told(*arguments: object) -> str:
     """What a command prints; its progress is left out."""
     given = [str(one) for one in arguments]
-    done = subprocess.run(
-        [sys.executable, "-m", "ontarget", *given], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
+    done = CliRunner().invoke(app, given)
+    if done.exit_code:
         raise SystemExit(f"ontarget {' '.join(given)}: {done.stderr}")
     return done.stdout
 
@@ -105,6 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="boston.parquet, one row per runner and mat")
     parser.add_argument("--quick", action="store_true", help="few runners, to see that it runs")
+    parser.add_argument("--fitted-on", choices=("2014", "2013"), help="one way alone")
     given = parser.parse_args()
     if given.data is None:
         print("skipped: pass --data boston.parquet")
@@ -113,6 +113,8 @@ def main() -> None:
     races = {year: table.filter(pl.col("year") == int(year)) for year in ("2014", "2013")}
     sizes = {"fit": 600, "new_runs": 400} if given.quick else {"fit": 2000, "new_runs": 1000}
     for order in (("2014", "2013"), ("2013", "2014")):
+        if given.fitted_on not in (None, order[0]):
+            continue
         with TemporaryDirectory() as folder:
             life({year: races[year] for year in order}, Path(folder), **sizes)
 
