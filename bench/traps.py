@@ -143,7 +143,8 @@ def share_broken(turns: list[Any]) -> float:
 
 def changes() -> Iterator[tuple[object, ...]]:
     """M26."""
-    for move, n in ((2.0, 300), (1.0, 1000)):
+    n = 1000
+    for move in (2.0, 1.0):
         held, trapped = (
             sum(drift.missed_after_an_alarm(run, restarts=one, move=move) for run in range(n)) / n
             for one in (True, False)
