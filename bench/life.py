@@ -7,18 +7,19 @@ runs end better, or rises to 0.58, and they end worse.
 from __future__ import annotations
 
 import argparse
-import json
-import pickle
+import resource
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.drift import DriftBet, Following, HarmBet
+from ontarget.drift import Following
 from ontarget.integrations import record
+from ontarget.models import Marginal
 from yardstick.figures import keep
 
 GOAL = Target.at_least(100)
@@ -98,42 +99,83 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
         print(f"   {name:<26}{told[0]:>20}{told[1]:>14}", flush=True)
 
 
-def stream(runs: int) -> None:
-    """Print what a run costs in time and memory, early and late in a long stream."""
+def stream(runs: int, at_once: int = 100) -> None:
+    """Print what a run costs in time and memory, early and late in a long stream of real runs.
+
+    Two guards, intervals and an alarm that follow take in every run. Then all four are saved, and
+    go on from their files as they would have without.
+    """
     rng = np.random.default_rng(0)
-    ranks, excess = rng.random(runs), rng.random(runs) - (rng.random(runs) < 0.5)
-    lowest = rng.beta(2.0, 2.0, size=runs)
-    drift, harm = DriftBet(rng.random(500)), HarmBet(rng.random(500) - (rng.random(500) < 0.5))
-    rule = Following(0.05, threshold=0.2)
-    print(f"\n{'runs':>10}{'µs a run':>10}{'MB held':>10}")
-    for start in range(0, runs, runs // 5):
-        stop, began = start + runs // 5, time.process_time()
-        for i in range(start, stop):
-            drift.observe(float(ranks[i]))
-            harm.observe(0.5 + 0.5 * float(excess[i]))
-            rule.observe(alarmed=bool(lowest[i] < rule.threshold), met=True)
-        micros = 1e6 * (time.process_time() - began) / (stop - start)
-        held = sum(len(pickle.dumps(one)) for one in (drift, harm, rule)) / 1e6
-        keep(f"drift guard and alarm, after {stop:,} runs", micros, "µs a run")
-        print(f"{stop:>10,}{micros:>10.1f}{held:>10.2f}", flush=True)
+
+    def walks(n: int, first: int) -> Episodes:
+        states, gains = rng.normal(size=(n, 3, 1)), rng.normal(size=(n, 3))
+        return Episodes.from_arrays(states, gains, ids=np.arange(first, first + n), horizon=3)
+
+    monitor = GoalMonitor(Marginal()).fit(walks(1000, 10**9), progress=False)
+    target = Target.at_least(0.0)
+    taking = {
+        "drift guard": monitor.drift_guard(),
+        "harm guard": monitor.harm_guard(target),
+        "interval": monitor.follow_interval(0.9),
+    }
+    rule, seconds = Following(0.05, threshold=0.2), dict.fromkeys([*taking, "alarm"], 0.0)
+    print(f"\nµs a run, {at_once} at once\n{'runs':>10}", *(f"{name:>13}" for name in seconds),
+          f"{'MB':>8}")  # fmt: skip
+    for first in range(0, runs, at_once):
+        some, lowest = walks(at_once, first), rng.beta(2.0, 2.0, size=at_once).tolist()
+        for name, one in taking.items():
+            began = time.process_time()
+            one.observe(some)
+            seconds[name] += time.process_time() - began
+        began = time.process_time()
+        for p in lowest:
+            rule.observe(alarmed=p < rule.threshold, met=True)
+        seconds["alarm"] += time.process_time() - began
+        done = first + at_once
+        if done % (runs // 5) == 0:
+            each = (f"{1e6 * one / (runs // 5):>13.1f}" for one in seconds.values())
+            micros = 1e6 * sum(seconds.values()) / (runs // 5)
+            keep(f"two guards, interval and alarm, after {done:,} runs", micros, "µs a run")
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(f"{done:>10,}", *each, f"{peak:>8.0f}", flush=True)
+            seconds = dict.fromkeys(seconds, 0.0)
     print(f"false alarms of the alarm that follows: {rule.share:.4f} of 0.05 ± {rule.within:.4f}")
+    _resumed(monitor, target, taking, rule, walks(200, runs))
+
+
+def _resumed(
+    monitor: GoalMonitor,
+    target: Target,
+    taking: dict[str, Any],
+    rule: Following,
+    later: Episodes,
+) -> None:
+    """Print whether each goes on from its file as it would have without."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rule.json"
-        rule.save(path)
-        again = DriftBet(ranks[:1])
-        again.restore(json.loads(json.dumps(drift.to_json())))
-        same = again.observe(0.3) == drift.observe(0.3)
-        print(f"resumed alike: guard {same}, alarm {vars(Following.load(path)) == vars(rule)}")
+        paths = {name: Path(folder) / f"{name}.json" for name in (*taking, "alarm")}
+        for name, one in (taking | {"alarm": rule}).items():
+            one.save(paths[name])
+        size = sum(path.stat().st_size for path in paths.values())
+        again = {
+            "drift guard": monitor.drift_guard(resume=paths["drift guard"]),
+            "harm guard": monitor.harm_guard(target, resume=paths["harm guard"]),
+            "interval": monitor.follow_interval(0.9, resume=paths["interval"]),
+        }
+        same = [again[name].observe(later) == one.observe(later) for name, one in taking.items()]
+        same.append(vars(Following.load(paths["alarm"])) == vars(rule))
+    print(f"saved in {size / 1e6:.1f} MB; resumed alike: {all(same)}")
 
 
 def main() -> None:
     """Run all of it, or a small part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it runs")
-    quick = parser.parse_args().quick
-    monitor = changed_policy(*((200, 50) if quick else (1500, 800)))
-    guards(monitor, 50 if quick else 400)
-    stream(1_000 if quick else 100_000)
+    parser.add_argument("--stream", type=int, metavar="RUNS", help="a stream of so many runs alone")
+    given = parser.parse_args()
+    if given.stream is None:
+        monitor = changed_policy(*((200, 50) if given.quick else (1500, 800)))
+        guards(monitor, 50 if given.quick else 400)
+    stream(given.stream or (1_000 if given.quick else 100_000))
 
 
 if __name__ == "__main__":

@@ -130,3 +130,24 @@ def test_a_switch_to_a_safe_policy_is_judged_by_its_control_arm(
     assert int(switched) > int(alone)
     assert "all that were not stopped: p is now" in said
     assert "points too low" in said
+
+
+def test_cut_off_engines_are_made_up_for_or_mislead(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded("cut_off_engines").main(units=500, fresh=300, trees=10)
+    said = capsys.readouterr().out
+    true = float(re.findall(r"left alone, (\S+)% of others", said)[0])
+    p = {name: float(said.split(f"\n{name}")[1].split()[1].rstrip("%"))
+         for name in ("drop", "weights", "horizon")}  # fmt: skip
+    assert true - p["drop"] > 6.0
+    for way in ("weights", "horizon"):
+        assert abs(p[way] - true) < true - p["drop"]
+
+
+def test_a_new_policy_is_judged_by_the_runs_it_would_have_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loaded("new_policy").main(logged=2500, fresh=400, trees=10)
+    said = capsys.readouterr().out
+    true = float(re.findall(r"of which (\S+)% reach", said)[0])
+    logged, drawn = (float(one) for one in re.findall(r"p says (\S+)%", said))
+    assert abs(drawn - true) < 7.0 < abs(logged - true)

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
 from ontarget import Episodes, GoalMonitor
+from ontarget.models import Marginal
+from tests.walks import walks
 
 from .river import call, river, told
 
@@ -32,6 +35,41 @@ def test_recalibrate_refuses_the_runs_of_the_fit_and_writes_nothing(tmp_path: Pa
     result = call(["recalibrate", river().model, river().runs, "-o", out])
     assert result.exit_code == 1
     assert "600 of these 600 are among those that the monitor was fitted on" in result.stderr
+    assert not out.exists()
+
+
+def longer(log: pl.DataFrame) -> pl.DataFrame:
+    """The same runs with one step more."""
+    last = log.filter(pl.col("step") == pl.col("step").max())
+    return pl.concat([log, last.with_columns(pl.col("step") + 1)])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "options", "message"),
+    [
+        (lambda log: log.drop("x1"), [], "x1"),
+        (longer, [], "horizon"),
+        (
+            lambda log: log.with_columns(chance=pl.lit(-0.1)),
+            ["--censored", "weights", "--stop-probability", "chance", "--stop-bound", "2"],
+            "--stop-probability needs numbers from 0 to below 1, got -0.1",
+        ),
+    ],
+)
+def test_what_cannot_recalibrate_is_refused_and_nothing_is_written(
+    tmp_path: Path, spoil, options: list[str], message: str
+) -> None:
+    model, log, out = (tmp_path / name for name in ("m.ontarget", "new.parquet", "again.ontarget"))
+    GoalMonitor(Marginal()).fit(walks(60), progress=False).save(model)
+    spoil(walks(40, seed=3).to_frame()).write_parquet(log)
+    for command in (
+        ["recalibrate", model, log, "-o", out],
+        ["drift", model, log, "--target", "0:"],
+        ["compare", model, model, log, "--target", "0:"],
+    ):
+        result = call([*command, *options])
+        assert result.exit_code == 1
+        assert message in result.stderr
     assert not out.exists()
 
 

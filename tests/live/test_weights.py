@@ -163,7 +163,12 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
         "make a watch for each": lambda: MONITOR.fleet(TARGET, 2),
         "no common alarm for many runs": lambda: MONITOR.sessions(TARGET),
         "no drift guard": MONITOR.drift_guard,
-        "no interval": lambda: MONITOR.interval(0, [STATE], 0.0, 0.9),
+        "no interval, promise or band; read low, high and": lambda: MONITOR.interval(
+            0, [STATE], 0.0, 0.9
+        ),
+        "no interval, promise or band": lambda: MONITOR.band(0, [STATE], 0.0, 0.9),
+        "no drift guard; guard a monitor": lambda: MONITOR.follow_interval(0.9),
+        "no drift guard; guard": lambda: MONITOR.drift(walks(30, seed=3), TARGET),
         "no alarm curve": lambda: MONITOR.alarm_curve(TARGET),
         "no evaluation": lambda: MONITOR.evaluate(RUNS, TARGET),
         "this one's have none": lambda: PLAIN.watch(TARGET, weight=1.0),

@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ontarget import GoalMonitor, Target
-from ontarget.errors import InputError, ModelFileError
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.errors import CensoredError, InputError, ModelFileError
 from ontarget.models import Marginal
 from ontarget.monitor import Upkeep
 from tests.walks import shifted, walks
@@ -139,3 +140,19 @@ def test_a_damaged_upkeep_is_refused(tmp_path: Path, spoil, message: str) -> Non
         Upkeep.load(tmp_path)
     with pytest.raises(ModelFileError, match="cannot be read: No such file"):
         Upkeep.load(tmp_path / "elsewhere")
+
+
+def test_runs_that_were_cut_off_are_refused_before_they_count() -> None:
+    upkeep, _ = alarmed()
+    states, rewards = np.zeros((2, 6, 2)), np.zeros((2, 6))
+    cut = Episodes.from_arrays(
+        [states[0, :3], states[1]],
+        [rewards[0, :3], rewards[1]],
+        ids=["x", "y"],
+        horizon=6,
+        truncated=[True, False],
+        censored="worst-case",
+    )
+    with pytest.raises(CensoredError, match="episode 'x' was cut off, and a drift guard needs"):
+        upkeep.observe(cut)
+    assert upkeep.missing == 50

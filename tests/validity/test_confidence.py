@@ -139,18 +139,35 @@ def test_intervals_and_promises_that_hold_on_average_are_caught(
             within(broken, replicates=REPLICATES // 3)
 
 
+def sets_that_rule_out_too_often() -> int:
+    """In how many assure sets a run leaves its band more often than was said."""
+    rng = np.random.default_rng(2)
+    depths = [band_depth(rng.random(M) / 2, 1 - float(RATE), CONFIDENCE) for _ in range(REPLICATES)]
+    return sum(1.0 - 2 * depth > float(RATE) for depth in depths)
+
+
+def test_targets_are_ruled_out_too_often_in_as_few_sets_as_said() -> None:
+    broken = sets_that_rule_out_too_often()
+    within(broken)
+    assert broken > 0.5 * MISSED * REPLICATES
+
+
+def test_a_band_that_holds_on_average_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_rank = levels.ceil_rank
+    monkeypatch.setattr(guarantee, "ceil_rank", lambda level, n, _: true_rank(level, n))
+    with caught:
+        within(sets_that_rule_out_too_often())
+
+
 def test_a_target_is_ruled_out_where_its_distance_is_beyond_the_order_statistic() -> None:
-    rng, broken = np.random.default_rng(2), 0
-    for _ in range(REPLICATES):
+    rng = np.random.default_rng(2)
+    for _ in range(100):
         excess = np.sort(rng.random(M) / 2)
         depth = band_depth(excess, 1 - float(RATE), CONFIDENCE)
-        broken += 1.0 - 2 * depth > float(RATE)
         limit = RuledOut(RATE, confidence=CONFIDENCE).trigger(told(excess)).raise_below
         for s in (depth, np.nextafter(depth, 1.0)):
             plausibility = (1 + np.count_nonzero(excess >= s)) / (M + 1)
             assert (plausibility < limit) == (s > depth)
-    within(broken)
-    assert broken > 0.5 * MISSED * REPLICATES
 
 
 def chosen_too_optimistically(bounds: np.ndarray) -> int:

@@ -12,9 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binom
 
-from ontarget import Episodes, GoalMonitor, Target
+from known import Uniform
+from ontarget import PCQR, Episodes, GoalMonitor, Target
 from ontarget.episodes import Split
 from ontarget.errors import FewEpisodesError
 from validity.test_planted_conformal_bugs import caught
@@ -124,12 +126,14 @@ def follows(episodes: Episodes, share: float, below: float) -> None:
     assert low <= count <= high, f"{count} of {n} below {below}, expected {share:.3f}"
 
 
-def operated(censored: str, n: int = 30_000, **options: object) -> tuple[Episodes, float]:
+def operated(
+    censored: str, n: int = 30_000, *, seed: int = 0, stop: float = 0.4, **options: object
+) -> tuple[Episodes, float]:
     """Walks that are stopped with a known probability where they go badly, and the truth."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     gains = rng.normal(size=(n, 3))
     total = gains.cumsum(axis=1)
-    q = np.column_stack([np.zeros(n), np.where(total[:, :2] < 0.0, 0.4, 0.1)])
+    q = np.column_stack([np.zeros(n), np.where(total[:, :2] < 0.0, stop, 0.1)])
     stopped = rng.random((n, 3)) < q
     ends = np.where(stopped.any(axis=1), np.maximum(stopped.argmax(axis=1), 1), 3)
     cut = stopped.any(axis=1)
@@ -190,6 +194,66 @@ def test_runs_followed_up_to_a_horizon_keep_their_law() -> None:
 def test_runs_that_finished_are_no_fair_sample_of_lives() -> None:
     with caught:
         follows(lives("drop"), 1 - 0.8**3, 4)
+
+
+def lives_cut_off(censored: str, rng: np.random.Generator, n: int) -> Episodes:
+    """Long lives, cut off at an independent time; most of those that finish are short."""
+    life, cutoff = rng.geometric(0.06, size=n), rng.integers(1, 61, size=n)
+    ends = np.minimum(life, cutoff).tolist()
+    options = {"cutoff": cutoff, "horizon": 45} if censored == "horizon" else {}
+    return Episodes.from_arrays(
+        [np.zeros((end, 1)) for end in ends],
+        [np.ones(end) for end in ends],
+        truncated=life > cutoff,
+        censored=censored,
+        **options,
+    )
+
+
+def broken_promises_of_lives(censored: str, recordings: int = 600) -> int:
+    """In how many recordings a new life outlasts what was promised at 90 %, up to 45 steps.
+
+    The law takes lives for evenly spread, so it is wrong.
+    """
+    broken = 0
+    for i in range(recordings):
+        rng = np.random.default_rng([241, i])
+        known = lives_cut_off(censored, rng, 160).outcomes
+        own = PCQR(Uniform()).calibrate(np.zeros((known.size, 1)), known / 61)
+        most = own.promise(np.zeros((1, 1)), 0.9, "upper")[0]
+        broken += min(rng.geometric(0.06), 45) / 61 > most
+    return broken
+
+
+def broken_promises_of_walks(censored: str, recordings: int = 500) -> int:
+    """In how many recordings a new walk, left alone, ends below what was promised at 90 %."""
+    broken = 0
+    for i in range(recordings):
+        bound = {"stop_bound": 6.25} if censored == "weights" else {}  # 1 / 0.4²
+        known = operated(censored, 200, seed=i, stop=0.6, **bound)[0].outcomes
+        own = PCQR(Uniform()).calibrate(np.zeros((known.size, 1)), expit(known / 3))
+        least = own.promise(np.zeros((1, 1)), 0.9)[0]
+        broken += expit(np.random.default_rng([242, i]).normal(size=3).sum() / 3) < least
+    return broken
+
+
+@pytest.mark.slow
+def test_promises_hold_on_runs_that_were_cut_off_and_made_up_for() -> None:
+    for broken, n in (
+        (broken_promises_of_lives("horizon"), 600),
+        (broken_promises_of_walks("weights"), 500),
+    ):
+        assert binom.sf(broken - 1, n, 0.1) > UNLIKELY, f"{broken} of {n}"
+        assert broken > 0.03 * n  # not kept by silence
+
+
+@pytest.mark.slow
+def test_promises_that_rest_on_the_runs_that_remain_are_caught() -> None:
+    for broken, n in (
+        (broken_promises_of_lives("drop"), 600),
+        (broken_promises_of_walks("drop"), 500),
+    ):
+        assert binom.sf(broken - 1, n, 0.1) < UNLIKELY, f"{broken} of {n}"
 
 
 def recorded_actions(n: int = 30_000) -> tuple[Episodes, np.ndarray]:

@@ -16,7 +16,7 @@ from ontarget.conformal._levels import Level
 from ontarget.drift._kept import check_ids, damage_named, digest_of
 from ontarget.drift.guard import DriftGuard
 from ontarget.episodes import Episodes
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import CensoredError, InputError, ModelFileError
 from ontarget.live.watch import Watch
 from ontarget.monitor._asked import AlarmOptions
 from ontarget.monitor.monitor import GoalMonitor
@@ -150,6 +150,11 @@ class Upkeep:
 
     def _observe(self, one: Episodes) -> None:
         (name,) = one.ids.tolist()
+        if one.cut_off.any():
+            raise CensoredError(
+                f"episode {name!r} was cut off, and a drift guard needs runs that all ended; "
+                "withdraw it, or recalibrate the monitor yourself"
+            )
         started_before = name in self._under_way
         self._under_way.discard(name)
         if self.regime != RESTART:

@@ -1,0 +1,123 @@
+"""A monitor of one race, met by the runners of another: every command of a monitor's life.
+
+    python bench/marathon.py --data boston.parquet
+
+Boston's race of 2014, and that of 2013, which was stopped early: it lists only runners who were
+through by then, so more of them are under four hours than their age and sex alone say. A monitor of
+2014 must call its p too low in 2013, and one of 2013 must call its p too high in 2014. The file is
+sorted by finish time, so runners are drawn by a hash of their id. Without the file it does nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+from typer.testing import CliRunner
+
+from ontarget.cli import app
+
+TARGET = ":240"
+
+
+def drawn(runs: pl.DataFrame, sizes: dict[str, int]) -> dict[str, pl.DataFrame]:
+    """Parts of a race with so many runners each, drawn by a hash of their ids."""
+    names = runs["episode"].unique().to_list()
+    names.sort(key=lambda name: blake2b(str(name).encode(), digest_size=8).digest())
+    found, start = {}, 0
+    for part, n in sizes.items():
+        found[part] = runs.filter(pl.col("episode").is_in(names[start : start + n]))
+        start += n
+    return found
+
+
+def under(runs: pl.DataFrame) -> float:
+    """The share of runners that meet the target."""
+    ends = runs.group_by("episode").agg(pl.col("reward").sum())
+    return float((ends["reward"] <= 240).mean())  # type: ignore[arg-type]
+
+
+def told(*arguments: object) -> str:
+    """What a command prints; its progress is left out."""
+    given = [str(one) for one in arguments]
+    done = CliRunner().invoke(app, given)
+    if done.exit_code:
+        raise SystemExit(f"ontarget {' '.join(given)}: {done.stderr}")
+    return done.stdout
+
+
+def show(*arguments: object) -> str:
+    """What a command prints, printed beside the command; paths by their last part."""
+    text = told(*arguments).rstrip()
+    folder = next(str(one.parent) for one in arguments if isinstance(one, Path))
+    given = " ".join(one.name if isinstance(one, Path) else str(one) for one in arguments)
+    print(f"\n$ ontarget {given}\n{text.replace(f'{folder}/', '')}", flush=True)
+    return text
+
+
+def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: int) -> None:
+    """Fit on one race, then meet the other with each command."""
+    first, second = races
+    old = drawn(races[first], {"fit": fit, "same": new_runs})
+    other = drawn(races[second], {"new": new_runs, "later": new_runs})
+    for part, runs in (old | other).items():
+        runs.write_parquet(folder / f"{part}.parquet")
+    # Both races in one file, in the order in which the monitor meets them.
+    both = [part.with_columns(race=pl.lit(i)) for i, part in enumerate((old["same"], other["new"]))]
+    pl.concat(both).write_parquet(folder / "both.parquet")
+    print(f"\n== fitted on {fit:,} runners of {first}, met by those of {second}")
+    print(f"   under four hours: {under(races[first]):.1%} in {first}, "
+          f"{under(races[second]):.1%} in {second}")  # fmt: skip
+
+    def file(name: str) -> Path:
+        return folder / f"{name}.{'ontarget' if name.startswith('monitor') else 'parquet'}"
+
+    told("fit", file("fit"), "-o", file("monitor"), "--drop", "year")
+    asked = ("--target", TARGET)
+    same = show("drift", file("monitor"), file("same"), *asked)
+    new = show("drift", file("monitor"), file("new"), *asked)
+    by = show("drift", file("monitor"), file("both"), *asked, "--order", "race", "--by", "year")
+    show("evaluate", file("monitor"), file("later"), *asked)
+    show("recalibrate", file("monitor"), file("new"), "-o", file("monitor2"), "--renew-p")
+    show("drift", file("monitor2"), file("later"), *asked)
+    show("compare", file("monitor"), file("monitor2"), file("later"), *asked)
+
+    higher = under(races[second]) > under(races[first])
+    way, judged = ("low", "changed") if higher else ("high", "changed for the worse")
+    for text, said in (
+        (same, "verdict    no sign of a change"),
+        (new, f"verdict    {judged}: p is now"),
+        (new, f"points too {way}"),
+        (by, f"where year is {second}, p is now"),
+        (by, f"of {2 * new_runs:,}, 1 (a best guess)"),  # 1 is the other race
+    ):
+        if said not in text:
+            raise SystemExit(f"expected {said!r} in\n{text}")
+    print(f"\nnamed rightly: {judged}, p too {way}, by year, since the other race", flush=True)
+
+
+def main() -> None:
+    """Both ways, or a small part."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="boston.parquet, one row per runner and mat")
+    parser.add_argument("--quick", action="store_true", help="few runners, to see that it runs")
+    parser.add_argument("--fitted-on", choices=("2014", "2013"), help="one way alone")
+    given = parser.parse_args()
+    if given.data is None:
+        print("skipped: pass --data boston.parquet")
+        return
+    table = pl.read_parquet(given.data)
+    races = {year: table.filter(pl.col("year") == int(year)) for year in ("2014", "2013")}
+    sizes = {"fit": 600, "new_runs": 400} if given.quick else {"fit": 2000, "new_runs": 1000}
+    for order in (("2014", "2013"), ("2013", "2014")):
+        if given.fitted_on not in (None, order[0]):
+            continue
+        with TemporaryDirectory() as folder:
+            life({year: races[year] for year in order}, Path(folder), **sizes)
+
+
+if __name__ == "__main__":
+    main()

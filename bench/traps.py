@@ -1,0 +1,169 @@
+"""How often promises break after changes, stops and shifts: as they are, and with a named trap.
+
+    python bench/traps.py [M20] [M24] [M25] [M26]
+
+Prints the table of docs/methods.md, M13. The tests in tests/validity hold each rate to its promise,
+by an exact binomial bound or by an identity, and fail for each trap.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import betaincinv
+
+from ontarget import Episodes, GoalMonitor
+from ontarget.conformal import _levels as levels
+from ontarget.conformal import pcqr
+from ontarget.conformal._confidence import bounds_at_once
+from ontarget.fitted import guarantee
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from validity import test_after_drift as drift
+from validity import test_confidence as confidence
+from validity import test_known_shift as shift
+from validity import test_stopped_runs as stopped
+from validity.turns import TARGET, outcome
+
+SETS = confidence.REPLICATES
+
+
+class Planted(AbstractContextManager):
+    """A context in which functions of the library are replaced."""
+
+    def __init__(self, *bugs: tuple[ModuleType, str, Any]) -> None:
+        self._bugs, self._patch = bugs, pytest.MonkeyPatch()
+
+    def __enter__(self) -> None:
+        for module, name, bug in self._bugs:
+            self._patch.setattr(module, name, bug)
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+
+
+def confident() -> Iterator[tuple[object, ...]]:
+    """M20."""
+    rank, ceil, score, tail = (
+        levels.rank_within,
+        levels.ceil_rank,
+        pcqr.score_rank,
+        pcqr.tail_rank,
+    )
+    average = Planted((guarantee, "rank_within", lambda share, n, _: rank(share, n)))
+    band = Planted((guarantee, "ceil_rank", lambda level, n, _: ceil(level, n)))
+    of_one_row = Planted(
+        (pcqr, "score_rank", lambda level, n, kind, *, unbounded, confidence: score(
+            level, n, kind, unbounded=unbounded)),
+        (pcqr, "tail_rank", lambda level, n, _: tail(level, n)),
+    )  # fmt: skip
+    k = np.arange(1, 201)
+    for what, trap, planted, count, n in (
+        ("alarms", "a rate that holds on average", average,
+         lambda: confidence.sets_with_too_many_alarms(ties=None), SETS),
+        ("ruled out", "a band that holds on average", band,
+         confidence.sets_that_rule_out_too_often, SETS),
+        ("intervals", "levels that hold on average", of_one_row,
+         lambda: int(confidence.uncovered_sets(power=3.0).max()), SETS // 3),
+    ):  # fmt: skip
+        yield "M20", what, 0.1, count() / n, trap, within(planted, count) / n
+    chosen = confidence.chosen_too_optimistically
+    yield (
+        "M20", "a rate chosen after looking", 0.1,
+        chosen(bounds_at_once(200, confidence.CONFIDENCE)) / SETS,
+        "bounds of one rate at a time", chosen(betaincinv(k, 201 - k, 0.9)) / SETS,
+    )  # fmt: skip
+
+
+def within(planted: AbstractContextManager, count: Callable[[], int]) -> int:
+    """What is counted while a bug is planted."""
+    with planted:
+        return count()
+
+
+def stops() -> Iterator[tuple[object, ...]]:
+    """M24."""
+    share = {}
+    for way in ("worst-case", "drop"):
+        found = [one for seed in range(2) for one in stopped.turns(seed, way, atoms=False)]
+        share[way] = np.mean([too_low(*one) for one in found])
+    held, trapped = share.values()
+    yield "M24", "worst case, promises", 0.3, held, "stopped runs left out", trapped
+    for what, trap, broken, ways, n in (
+        ("stop probabilities", "runs that happened not to be stopped",
+         stopped.broken_promises_of_walks, ("weights", "drop"), 500),
+        ("recorded cut-off", "finished runs alone",
+         stopped.broken_promises_of_lives, ("horizon", "drop"), 600),
+    ):  # fmt: skip
+        held, trapped = (broken(way) / n for way in ways)
+        yield "M24", what, 0.1, held, trap, trapped
+
+
+def too_low(monitor: GoalMonitor, run: Episodes) -> bool:
+    """Whether a run that was left alone ends below what was promised at its start."""
+    step = run.at(0)
+    return bool(outcome(run) < monitor.promise(0, step.states, step.behavior, stopped.LEVEL)[0])
+
+
+def shifts() -> Iterator[tuple[object, ...]]:
+    """M25."""
+
+    def without_own(rate: object, weights: np.ndarray, weight: float) -> Fraction:
+        return Fraction(str(rate)) * Fraction(float(weights.sum()))
+
+    found = [shift.turns(seed, atoms=False) for seed in range(3)]
+
+    def most() -> float:
+        return max(share_broken(part) for part in found)
+
+    yield ("M25", "alarms, the worst of three pools", shift.RATE, most(),
+           "weights without the new run's", within(
+               Planted((guarantee, "allowance", without_own)), most))  # fmt: skip
+    episodes, ratios = stopped.recorded_actions()
+    fair = episodes.thinned(ratios, bound=1.6**3).outcomes
+    last = episodes.thinned(ratios[:, 2].copy(), bound=1.6).outcomes
+    yield ("M25", "thinned runs, share below 2 (truth)", 0.104, np.mean(fair < 2),
+           "by the last action alone", np.mean(last < 2))  # fmt: skip
+
+
+def share_broken(turns: list[Any]) -> float:
+    """The weight of runs that met the target and raised an alarm, as a share."""
+    met = [one for one in turns if TARGET.contains(outcome(one[1]))]
+    return sum(one[2] for one in met if shift.alarm(*one)) / sum(one[2] for one in met)
+
+
+def changes() -> Iterator[tuple[object, ...]]:
+    """M26."""
+    n = 1000
+    for move in (2.0, 1.0):
+        held, trapped = (
+            sum(drift.missed_after_an_alarm(run, restarts=one, move=move) for run in range(n)) / n
+            for one in (True, False)
+        )
+        yield "M26", f"restart after a move of {move:g} sd", 0.1, held, "runs before it", trapped
+    yield ("M26", "harm, p always .05 too high", 0.05, drift.harm_alarms(300, 400) / 300,
+           "a bet that p is calibrated",
+           drift.alarms_of_a_bet_that_p_is_calibrated(300, 400) / 300)  # fmt: skip
+
+
+def main() -> None:
+    """Print the table, or the rows of the methods that are named."""
+    parts = {"M20": confident, "M24": stops, "M25": shifts, "M26": changes}
+    print("| | promise | at most | measured | trap | measured |\n|---|---|---|---|---|---|")
+    for name in sys.argv[1:] or parts:
+        for method, what, promised, held, trap, broken in parts[name]():
+            row = (method, what, f"{promised:g}", f"{held:.3f}", trap, f"{broken:.3f}")
+            print("|", " | ".join(map(str, row)), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()
