@@ -85,7 +85,7 @@ def test_a_value_that_nothing_reads_is_refused_before_anything_is_played() -> No
         Drifting(),
         do_nothing,
         3,
-        behavior="height",
+        behavior="column:height",
         behavior_value=lambda seen, info: info["height"],
         progress=False,
         horizon=4,
