@@ -19,7 +19,7 @@ LAYERS = [
     ["_extras", "_arguments", "_lazy", "_progress", "_version", "_whole_file"],
     ["client"],
     ["_numerals"],
-    ["_compiling", "_grid", "_kernel", "_keyed", "_readonly", "_scalars", "_splitmix", "_threads"],
+    ["_grid", "_kernel", "_keyed", "_readonly", "_scalars", "_splitmix", "_threads"],
     ["target"],
     ["goal"],
     ["episodes"],

@@ -22,7 +22,7 @@ import pytest
 from gymnasium.spaces import Box
 
 from ontarget import Episodes, GoalMonitor, Status, Target
-from ontarget._compiling import announce_compiling
+from ontarget._progress import announce_compiling
 from ontarget.errors import EpisodesError, InputError
 from ontarget.integrations import record
 from ontarget.integrations._observations import layout_of
