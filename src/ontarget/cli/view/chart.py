@@ -47,6 +47,8 @@ class Chart:
         How many lines from the bottom to the top.
     colour
         The colour of a value.
+    unknown
+        The letter below a step at which nothing is known.
     """
 
     bottom: float
@@ -57,6 +59,7 @@ class Chart:
     width: int
     rows: int
     colour: Callable[[Point], str]
+    unknown: str = "?"
 
     def drawn(self, course: Course, step: int, ahead: Sequence[Point] = ()) -> Text:
         """The course of a run, whose last step is this one, and ranges for the steps after it."""
@@ -93,7 +96,7 @@ class Chart:
     def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
         """The letter of a point in a row, and its style."""
         if math.isnan(point.least):
-            return ("?", "yellow") if row == 0 else (" ", "")
+            return (self.unknown, "yellow") if row == 0 else (" ", "")
         if self._row(point.least) <= row <= self._row(point.most):
             return "●", self.colour(point)
         if self._row(point.low) <= row <= self._row(point.high):
@@ -150,6 +153,7 @@ def outcome_chart(
         width=width,
         rows=rows,
         colour=lambda point: "cyan",
+        unknown=" ",  # the chart above says so, and a run that is over has no range
     )
 
 
