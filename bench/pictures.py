@@ -91,7 +91,7 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "drifted": lambda folder: Scene(fitted(folder, 600), log(300, seed=3, shift=-0.12)),
     "few": lambda folder: Scene(fitted(folder, 45), log(40, seed=4)),
     "rare": lambda folder: Scene(fitted(folder, 600), log(300, seed=2), met=0.04),
-    "long": lambda folder: Scene(fitted(folder, 300, LONG), log(120, seed=5, steps=LONG)),
+    "long": lambda folder: Scene(fitted(folder, 150, LONG), log(80, seed=5, steps=LONG)),
 }
 
 

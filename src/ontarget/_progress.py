@@ -1,19 +1,21 @@
-"""The progress bar and the spinner that all parts of ontarget use.
+"""The progress bar and the spinner that all parts of ontarget use, and a word on compiling.
 
-Both stand on the error stream, so that output can be piped, and go when the work is over. Nothing
+All stand on the error stream, so that output can be piped; bars go when the work is over. Nothing
 is drawn away from a terminal.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 from ontarget._plain import plain
 
-__all__ = ["Reached", "progress_bar", "working"]
+__all__ = ["Reached", "announce_compiling", "progress_bar", "working"]
 
 
 # Changes the label of the bar around this work; only one bar is drawn at a time.
@@ -103,3 +105,30 @@ def working(doing: str) -> Iterator[None]:
         return
     with console.status(Text(plain(doing))):
         yield
+
+
+@cache
+def announce_compiling() -> None:
+    """From now on, tell a terminal's user once when kernels are compiled; files and pipes not."""
+    from numba.core.event import Listener, register
+
+    class Announcer(Listener):
+        """Speaks up at the first of our kernels that no folder holds compiled."""
+
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            function = event.data["dispatcher"].py_func
+            if self.told or not function.__module__.startswith("ontarget."):
+                return
+            self.told = True
+            if sys.stderr is not None and sys.stderr.isatty():
+                sys.stderr.write(
+                    "ontarget: compiling numerical code for this machine, which happens once and "
+                    "may take a minute (`ontarget warm` does it beforehand)\n"
+                )
+
+        def on_end(self, event: Any) -> None:
+            """Nothing is left to say."""
+
+    register("numba:compile", Announcer())  # type: ignore[no-untyped-call]

@@ -297,7 +297,7 @@ def test_the_path_to_come_is_drawn_as_ranges() -> None:
     assert f"path (90 %): step 3 {said[0]}, step 5 {said[1]}, end {said[2]}" in drawn(view, 120)
     view.update(sessions.answer({"agent": "a", "reward": 0.2, "end": True}))
     assert "path (90" not in drawn(view, 120)
-    assert foretold(monitor, sessions, "nobody") == ""
+    assert foretold(monitor, sessions, "nobody") is None
 
 
 def test_an_alarm_by_plausibility_is_titled_so_and_has_no_line_in_the_chart() -> None:
@@ -364,8 +364,8 @@ def test_the_band_is_drawn_around_p() -> None:
 def test_a_short_run_is_drawn_wider_on_a_wide_terminal() -> None:
     chart = probability_chart(0.0, 9, width=50, rows=11)
     *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
-    assert rows[1][9:14] == "░░░░ "
-    assert rows[5][9:14] == "●    "
+    assert rows[1][9:] == "░░░░"
+    assert rows[5][9:] == "●   "
     assert axis == "        └┬───────┬───────┬───────┬───────┬───────"
     assert numbers == "   step  0       2       4       6       8"
 
@@ -396,13 +396,18 @@ def test_steps_that_share_a_column_show_the_least_and_the_most() -> None:
 
 def test_what_a_run_has_is_drawn_between_the_ends_of_its_target() -> None:
     course = course_of((-2.0, 0.0, 6.0), (1.0, 1.5, 4.0))
-    chart = outcome_chart(course, [4.0, math.inf], 5, width=40, rows=9)
+    ahead = [Point(0.0, 0.0, 2.0, 2.0), Point(-1.0, -1.0, 5.0, 5.0)]
+    points = [*course.fitted(30)[1], *ahead]
+    chart = outcome_chart(points, [4.0, math.inf], 5, width=15, rows=9)
     assert chart is not None
-    *rows, _, _ = chart.drawn(course, 1).plain.splitlines()
+    *rows, _, _ = chart.drawn(course, 1, ahead).plain.splitlines()
+    assert [row[9:13] for row in rows] == [
+        *("░   ", "░  ▒", "░░┄▒", "░░ ▒", "░●▒▒", "░░▒▒", "● ▒▒", "░  ▒", "░   "),
+    ]
     assert rows[0].strip().startswith("6 ┤░")
     assert rows[-1].strip().startswith("-2 ┤░")
-    assert rows[2].rstrip().endswith("┄ target")
-    assert outcome_chart(course_of((math.nan,) * 3), [4.0], 5, width=40, rows=9) is None
+    assert rows[2].rstrip().endswith("┄┄")
+    assert outcome_chart([Point(*(math.nan,) * 4)], [4.0], 5, width=40, rows=9) is None
 
 
 def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
@@ -418,8 +423,8 @@ def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
     assert place.low < place.high
     assert place.in_words in drawn(view)
     high = drawn(view, height=44)
-    assert "░ where it will likely end (9 in 10)" in high
-    assert "target" in high.split("where it will")[1]
+    assert f"● so far {place.so_far:.4g}   ░ likely to end at {place.low:.4g}" in high
+    assert "target" in high.split("likely to end")[1]
     assert placed(sessions, "nobody") is None
 
 

@@ -22,7 +22,7 @@ import pytest
 from gymnasium.spaces import Box
 
 from ontarget import Episodes, GoalMonitor, Status, Target
-from ontarget._compiling import announce_compiling
+from ontarget._progress import announce_compiling
 from ontarget.errors import EpisodesError, InputError
 from ontarget.integrations import record
 from ontarget.integrations._observations import layout_of
@@ -85,7 +85,7 @@ def test_a_value_that_nothing_reads_is_refused_before_anything_is_played() -> No
         Drifting(),
         do_nothing,
         3,
-        behavior="height",
+        behavior="column:height",
         behavior_value=lambda seen, info: info["height"],
         progress=False,
         horizon=4,

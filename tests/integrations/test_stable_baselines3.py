@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.wrappers import TimeLimit
 
 from ontarget import Status
 from ontarget.errors import InputError
 from ontarget.integrations import GoalWrapper, ModelPolicy, record
 from tests.integrations.cartpole import LIMIT, TARGET, make, monitor
 from tests.integrations.test_goal import live, walk_monitor
+from tests.integrations.toys import Drifting, do_nothing
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; pip install 'ontarget[sb3]'")
 sb3 = pytest.importorskip(
@@ -149,3 +151,17 @@ def test_a_vector_is_recorded_by_a_model() -> None:
 def test_another_environment_is_refused_when_training_starts() -> None:
     with pytest.raises(InputError, match=r"on 2 features.*have 4"):
         ppo(DummyVecEnv([make])).learn(10, callback=GoalCallback(walk_monitor(), TARGET))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_vec_env_is_recorded_as_its_environments_were(normalized: bool) -> None:
+    def limited() -> Any:
+        return TimeLimit(Drifting(fall=-1.0), max_episode_steps=6)
+
+    env = DummyVecEnv([limited] * 3)
+    episodes = record(VecNormalize(env) if normalized else env, do_nothing, 20, progress=False)
+    assert (len(episodes), episodes.horizon) == (20, 6)
+    assert episodes.truncated.tolist() == (episodes.lengths == 6).tolist()
+    for t in range(1, 6):  # the first feature is the sum of the rewards so far
+        rows = episodes.at(t)
+        assert np.allclose(rows.states[:, 0], rows.behavior, atol=1e-5)

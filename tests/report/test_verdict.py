@@ -14,6 +14,7 @@ from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Judgement
 from ontarget.report._facts import facts_of, gap_of
+from ontarget.report.verdict import _kept
 from tests.walks import walks
 
 TARGET = Target.at_least(0.2)
@@ -65,6 +66,15 @@ def test_a_broken_promise_of_false_alarms_does_not_hold() -> None:
     low = np.where(FOUND.met & (np.arange(FOUND.met.size) % 4 == 0), 0.0, FOUND.p)
     reason = saying(P, low).verdict().reason
     assert "of good runs raised an alarm where at most 5 % were promised" in reason
+
+
+def test_more_false_alarms_than_promised_are_told_with_what_chance_explains() -> None:
+    p = np.where(FOUND.met, np.maximum(FOUND.p, 0.5), FOUND.p)
+    some = np.flatnonzero(FOUND.met)[: round(0.06 * FOUND.met.sum())]
+    p[-1, some] = 0.0
+    facts = facts_of(saying(P, p), Promised())
+    assert "6 % of good runs raised an alarm, where 5 % were promised (which chance" in _kept(facts)
+    assert "which chance" not in _kept(facts_of(saying(P, np.maximum(p, 0.5)), Promised()))
 
 
 def test_a_target_ruled_out_wrongly_too_often_does_not_hold() -> None:

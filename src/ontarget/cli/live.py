@@ -30,6 +30,7 @@ from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placehold
 
 if TYPE_CHECKING:
     from ontarget import Sessions
+    from ontarget.cli.view.live_view import Ahead
 
 __all__ = ["watch"]
 
@@ -111,7 +112,8 @@ def watch(
         bool,
         typer.Option(
             "--paths",
-            help="On a terminal, also show where one or two runs will be; takes some seconds.",
+            help="On a terminal, also show where one or two runs will be at each later step; takes "
+            "some seconds.",
             metavar="",
         ),
     ] = False,
@@ -261,7 +263,7 @@ def _draw(
     *,
     name: str,
     one_by_one: bool,
-    foretell: Callable[[str], str] | None,
+    foretell: Callable[[str], Ahead | None] | None,
 ) -> bool:
     from rich.console import Console
     from rich.live import Live

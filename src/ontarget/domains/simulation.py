@@ -10,8 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._compiling import announce_compiling
-from ontarget._progress import progress_bar
+from ontarget._progress import announce_compiling, progress_bar
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray
 from ontarget.domains.catalogue import domain_of

@@ -271,7 +271,7 @@ def unread_value(behavior: JudgedBy) -> InputError:
     """The error that a behavior's value is told, which nothing reads."""
     return InputError(
         f"behavior_value needs a behavior that it is the value of, got behavior {behavior!r}, "
-        "which is computed from rewards; pass behavior=NAME with a name for that value"
+        "which is computed from rewards; pass behavior='column:NAME' with a name for that value"
     )
 
 

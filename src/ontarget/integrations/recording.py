@@ -207,8 +207,8 @@ def record(
         this seed, on i and on the policy, whose own random numbers you must seed yourself. Take
         another seed for each recording. None leaves the environment's random state as it is.
     like
-        A fitted monitor or earlier episodes: what you leave out of horizon, features, categorical
-        and behavior is taken from there, so that both recordings can be compared.
+        A fitted monitor or earlier episodes: features, categorical, behavior and a declared horizon
+        are taken from there, unless you pass others, so that both recordings can be compared.
     behavior, censored
         As for `Episodes.from_arrays`; the behavior is the sum of rewards by default. A signal that
         a behavior reads, as in ``"sum:energy"``, is taken from the ``info`` of each step.
@@ -233,7 +233,7 @@ def record(
     if not (single or sb3 or isinstance(env, gymnasium.vector.VectorEnv)):
         raise InputError(
             "env needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
-            f"gymnasium.make_vec return them, or a VecEnv of Stable-Baselines3, got "
+            "gymnasium.make_vec return them, or a VecEnv of Stable-Baselines3, got "
             f"{type(env).__name__}"
         )
     count = whole_number("episodes", episodes, least=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import factorial
 from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._typing import BoolArray, FloatArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 
 __all__ = ["MOST_EXACT", "Shares", "shapley"]
 
@@ -59,16 +60,30 @@ def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
     return Shares(values, np.zeros(n), float(found[0]), float(found[-1]))
 
 
-def _sampled(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+class _Design(NamedTuple):
+    """Orders in which causes come, and the sets of causes that are met on the way."""
+
+    place: IndexArray  # (orders, causes): of each cause in each order
+    sets: BoolArray  # (sets, causes), all different
+    met: IndexArray  # (orders, causes + 1): the set that has come by then
+
+
+@cache
+def _design(n: int) -> _Design:
+    """Some orders of n causes, each with its reverse; the same at every call."""
     rng, n_pairs = np.random.default_rng(_SEED), max(_FEWEST, _SETS // (2 * n))
     orders = np.array([rng.permutation(n) for _ in range(n_pairs)])
     orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, n)
-    place = np.argsort(orders, axis=1)  # of each cause in each order
-    # (orders, n + 1, causes): those that have come by then.
+    place = np.argsort(orders, axis=1)
     sets = place[:, None, :] < np.arange(n + 1)[None, :, None]
     distinct, back = np.unique(sets.reshape(-1, n), axis=0, return_inverse=True)
-    found = worth(distinct)[back.ravel()].reshape(-1, n + 1)
-    gains = np.take_along_axis(np.diff(found, axis=1), place, axis=1)
-    pairs = gains.reshape(n_pairs, 2, n).mean(axis=1)
-    errors = pairs.std(axis=0, ddof=1) / np.sqrt(n_pairs)
+    return _Design(place, distinct, back.reshape(-1, n + 1))
+
+
+def _sampled(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    design = _design(n)
+    found = worth(design.sets)[design.met]
+    gains = np.take_along_axis(np.diff(found, axis=1), design.place, axis=1)
+    pairs = gains.reshape(-1, 2, n).mean(axis=1)
+    errors = pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs))
     return Shares(pairs.mean(axis=0), errors, float(found[0, 0]), float(found[0, -1]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._compiling import announce_compiling
+from ontarget._progress import announce_compiling
 from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup, capped_parts

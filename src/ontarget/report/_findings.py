@@ -220,6 +220,7 @@ def _worth(facts: Facts) -> bool | None:
         return False
     rate = facts.promised_rate
     checked = rate is None or quality.false_alarms.n >= needed_successes(rate)
+    checked = checked and (allowed is None or quality.false_alarms.value <= allowed)
     useful = quality.in_time.value >= 0.5 and facts.one_sided is None
     return True if checked and useful else None
 

@@ -149,7 +149,7 @@ def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
             )
             for part in parts
         ]
-        drawn = bias_chart([(plain(one.value), *one.too_high) for one in parts])
+        drawn = bias_chart(plain(name), [(plain(one.value), *one.too_high) for one in parts])
         table = Table((plain(name), *heads[1:]), rows, numbers=range(1, 4), sentences=True)
         panels.append(pair(table.html(), figure(svg_of(drawn))))
     text = (

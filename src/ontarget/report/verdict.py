@@ -178,15 +178,15 @@ def _kept(facts: Facts) -> str:
         return f"{said}, but no alarm can be promised"
     if facts.promised_rate is None:
         return said
-    false, allowed = facts.alarms.quality.false_alarms.value, facts.allowed_rate
+    false, allowed = facts.alarms.quality.false_alarms, facts.allowed_rate
     luck = (
-        f", and the luck of the recorded episodes that set the alarm explains up to "
-        f"{_percent(allowed)}"
-        if allowed is not None and false > facts.promised_rate
+        f" (which chance explains: up to {_percent(allowed)} in the episodes that set the alarm, "
+        f"and {_percent(false.low)} to {_percent(false.high)} in these runs)"
+        if allowed is not None and false.value > facts.promised_rate
         else ""
     )
     return (
-        f"{said}, and {_percent(false)} of good runs raised an alarm, where "
+        f"{said}, and {_percent(false.value)} of good runs raised an alarm, where "
         f"{_percent(facts.promised_rate)} were promised{luck}"
     )
 

@@ -12,6 +12,7 @@ from ontarget.evaluation.figures import (
     Curve,
     IntervalCurve,
     alarm_chart,
+    bias_chart,
     dot_chart,
     ece_chart,
     episodes_chart,
@@ -52,6 +53,9 @@ ORDINARY = {
     "fan": lambda **to: outcome_fan(
         FAN, LEVELS, target=(-1.0, np.inf), outcome=0.5, so_far=np.arange(6.0), **to
     ),
+    "bias": lambda **to: bias_chart(
+        "season", [("2020", 0.02, -0.03, 0.07), ("a $ sign", -0.2, -0.3, -0.1)], **to
+    ),
     "dots": lambda **to: dot_chart(
         ["walk", "storm"], {"old": [0.4, 0.1], "new": [0.2, 0.002]}, label="dots", measure="m", **to
     ),
@@ -60,6 +64,7 @@ AWKWARD = {
     "dots of one method": lambda: dot_chart(["walk"], {"p": [0.1]}, label="dots", measure="m"),
     "one forecast": lambda: reliability_diagram(reliability([1.0], [1])),
     "all met": lambda: reliability_diagram(reliability(P[0], np.ones(40))),
+    "bias of one part": lambda: bias_chart("site", [("all", 0.0, 0.0, 0.0)]),
     "one step of ece": lambda: ece_chart({"p": Curve([0.1], [0.05], [0.2])}, floor=[0.02]),
     "a step without ece": lambda: ece_chart({"p": Curve.of([0.1, NAN, 0.2])}, floor=[0.1, NAN, 0]),
     "one step of one episode": lambda: episodes_chart([[0.5]], [True], threshold=0.9),

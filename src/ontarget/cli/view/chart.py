@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ontarget.cli.view.course import Course, Point
+from ontarget.cli.view.course import Course, Point, joined_by
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """● is the value, ░ the range around it, ┄ a line across.
+    """● is the value, ░ the range around it, ▒ a range to come, ┄ a line across.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class Chart:
         How many lines from the bottom to the top.
     colour
         The colour of a value.
+    unknown
+        The letter below a step at which nothing is known.
     """
 
     bottom: float
@@ -57,17 +59,19 @@ class Chart:
     width: int
     rows: int
     colour: Callable[[Point], str]
+    unknown: str = "?"
 
-    def drawn(self, course: Course, step: int) -> Text:
-        """The course of a run, whose last step is this one."""
+    def drawn(self, course: Course, step: int, ahead: Sequence[Point] = ()) -> Text:
+        """The course of a run, whose last step is this one, and ranges for the steps after it."""
         from rich.text import Text
 
         edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
         room = max(10, self.width - edge)
         every, points = course.fitted(room)
         first = max(0, step - course.steps + 1)
-        ahead = -(-(self.horizon + 1 - first) // every)
-        columns = max(min(room, ahead), len(points))
+        to_come = -(-(self.horizon + 1 - first) // every)
+        columns = max(min(room, to_come), len(points))
+        later = joined_by(every, ahead)[: columns - len(points)]
         wide = max(1, min(_WIDEST, room // columns))  # letters for each point of a short run
         marks = {self._row(line.value): line for line in self.lines if self._shows(line.value)}
         named = {self.rows - 1: self.labels[0], self.rows // 2: self.labels[1], 0: self.labels[2]}
@@ -79,8 +83,11 @@ class Chart:
                 letter, style = self._cell(point, row, line)
                 text.append(letter if letter in "●?" else letter * wide, style)
                 text.append(" " * (wide - 1) * (letter in "●?"))
+            for point in later:
+                inside = self._row(point.low) <= row <= self._row(point.high)
+                text.append(*(("▒" * wide, "dim") if inside else self._empty(line, wide)))
             if line is not None:
-                text.append("┄" * wide * (columns - len(points)), style=line.style)
+                text.append("┄" * wide * (columns - len(points) - len(later)), style=line.style)
                 fits = wide * columns + len(line.name) + 1 <= room
                 text.append(f" {line.name}" * fits, style=line.style)
             text.append("\n")
@@ -89,12 +96,15 @@ class Chart:
     def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
         """The letter of a point in a row, and its style."""
         if math.isnan(point.least):
-            return ("?", "yellow") if row == 0 else (" ", "")
+            return (self.unknown, "yellow") if row == 0 else (" ", "")
         if self._row(point.least) <= row <= self._row(point.most):
             return "●", self.colour(point)
         if self._row(point.low) <= row <= self._row(point.high):
             return "░", "blue"
-        return (" ", "") if line is None else ("┄", line.style)
+        return self._empty(line)
+
+    def _empty(self, line: Line | None, wide: int = 1) -> tuple[str, str]:
+        return (" " * wide, "") if line is None else ("┄" * wide, line.style)
 
     def _shows(self, value: float) -> bool:
         return self.bottom <= value <= self.top
@@ -121,13 +131,13 @@ def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) 
 
 
 def outcome_chart(
-    course: Course, ends: Sequence[float], horizon: int, *, width: int, rows: int
+    points: Sequence[Point], ends: Sequence[float], horizon: int, *, width: int, rows: int
 ) -> Chart | None:
-    """A chart of what a run has so far and where it will likely end; None if nothing is known.
+    """A chart that holds these points, of a run's past or to come; None if nothing is known.
 
     ``ends`` are those of the target.
     """
-    numbers = [value for point in course.fitted(width)[1] for value in point]
+    numbers = [value for point in points for value in point]
     known = [value for value in numbers if math.isfinite(value)]
     if not known:
         return None
@@ -143,6 +153,7 @@ def outcome_chart(
         width=width,
         rows=rows,
         colour=lambda point: "cyan",
+        unknown=" ",  # the chart above says so, and a run that is over has no range
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Course", "Point"]
+__all__ = ["Course", "Point", "joined_by"]
 
 _MOST = 4_000  # points that are kept: far more than any terminal is wide
 
@@ -52,20 +52,20 @@ class Course:
             self._points.append(point)
         self.steps += 1
         if len(self._points) > _MOST:
-            self._points, self._every = _by(2, self._points), 2 * self._every
+            self._points, self._every = joined_by(2, self._points), 2 * self._every
 
     def fitted(self, room: int) -> tuple[int, list[Point]]:
         """How many steps share a point so that all fit into the room, and the points."""
         every = self._every
         while self.steps > every * room:
             every *= 2
-        return every, _by(every // self._every, self._points)
+        return every, joined_by(every // self._every, self._points)
 
 
-def _by(size: int, points: list[Point]) -> list[Point]:
+def joined_by(size: int, points: Sequence[Point]) -> list[Point]:
     """Neighbouring points joined, so many to one."""
     if size == 1:
-        return points
+        return list(points)
     return [_joined(points[at : at + size]) for at in range(0, len(points), size)]
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ontarget.cli.view.live_view import Place
+from ontarget.cli.view.course import Point
+from ontarget.cli.view.live_view import Ahead, Place
 from ontarget.errors import OntargetError
 from ontarget.live import GoalContract
 
@@ -19,31 +20,31 @@ _LEVEL = 0.9
 _SHARES = (0.05, 0.95)
 
 
-def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> str:
-    """The ranges in which an agent's run will be at a few later steps; empty if nobody can say.
+def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> Ahead | None:
+    """The ranges in which an agent's run will be at later steps; None if nobody can say.
 
     They hold with 90 % at all steps together, so that one may look at every step.
     """
     if agent not in sessions:
-        return ""
+        return None
     state = sessions.run_state(agent)
     t = state.step - 1
     if state.row is None or state.ended or not 0 <= t < monitor.horizon:
-        return ""
+        return None
     so_far = np.nan if state.so_far is None else state.so_far
     row = np.array(state.row, dtype=np.float64)  # None is missing
     try:
         band = monitor.path_band(t, row[None], so_far, _LEVEL, all_steps=True, groups=state.group)
     except OntargetError:
-        return ""
-    places = np.unique(np.linspace(0, band.steps.size - 1, 4).round().astype(int))[1:]
-    ranges = [
-        f"{'end' if h == monitor.horizon else f'step {h}'} {low:.4g} to {high:.4g}"
-        for h, low, high in zip(
-            band.steps[places], band.lower[0, places], band.upper[0, places], strict=True
-        )
+        return None
+    ends = zip(band.lower[0].tolist(), band.upper[0].tolist(), strict=True)
+    ranges = tuple(Point(low, low, high, high) for low, high in ends)
+    places = np.unique(np.linspace(0, band.steps.size - 1, 4).round().astype(int))[1:].tolist()
+    told = [
+        f"{'end' if h == monitor.horizon else f'step {h}'} {one.low:.4g} to {one.high:.4g}"
+        for h, one in ((int(band.steps[k]), ranges[k]) for k in places)
     ]
-    return f"path (90 %): {', '.join(ranges)}" if ranges else ""
+    return Ahead(ranges, f"path (90 %): {', '.join(told)}" if told else "")
 
 
 def placed(sessions: Sessions, agent: str) -> Place | None:

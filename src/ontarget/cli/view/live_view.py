@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ontarget.live import Contract, GoalContract, Trigger
 
-__all__ = ["COLOURS", "LiveView", "Place", "Track", "sparkline"]
+__all__ = ["COLOURS", "Ahead", "LiveView", "Place", "Track", "sparkline"]
 
 COLOURS: Final = {
     "OK": "green",
@@ -52,7 +52,19 @@ class Place(NamedTuple):
     def in_words(self) -> str:
         """The place, for a headline."""
         had = "" if math.isnan(self.so_far) else f"so far {self.so_far:.4g}, "
-        return f"{had}likely to end at {self.low:.4g} to {self.high:.4g} (9 in 10)"
+        return f"{had}{self.range_in_words}"
+
+    @property
+    def range_in_words(self) -> str:
+        """Where it will likely end."""
+        return f"likely to end at {self.low:.4g} to {self.high:.4g} (9 in 10)"
+
+
+class Ahead(NamedTuple):
+    """Where a run will be at each later step, and that in words."""
+
+    ranges: tuple[Point, ...]
+    in_words: str
 
 
 @dataclass
@@ -70,7 +82,7 @@ class Track:
     changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
     over: bool = False
     why: str = ""  # what moved p to the last alarm
-    ahead: str = ""  # where the run will be
+    ahead: Ahead | None = None  # where the run will be
     unseen: str = ""  # readings of categories that nobody knows
     parts: Mapping[str, float | None] = field(
         default_factory=dict
@@ -107,6 +119,14 @@ class Track:
         )
 
     @property
+    def legend(self) -> str:
+        """What the chart of outcomes shows, with the latest numbers."""
+        if self.place is None:
+            return ""
+        to_come = "   ▒ where it will be" if self.ahead else ""
+        return f"● so far {self.place.so_far:.4g}   ░ {self.place.range_in_words}{to_come}"
+
+    @property
     def change(self) -> str:
         """The last change of the run's status, and why."""
         return self.changes[-1] if self.changes else ""
@@ -126,7 +146,7 @@ class LiveView:
     name: str
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line
-    foretell: Callable[[str], str] | None = None  # where its run will be, in a line
+    foretell: Callable[[str], Ahead | None] | None = None  # where its run will be
     locate: Callable[[str], Place | None] | None = None  # what it has, and where it will end
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
@@ -232,12 +252,13 @@ class LiveView:
         chart = probability_chart(threshold, horizon, width=width, rows=high)
         yield chart.drawn(track.course, track.step)
         if second:
-            yield Text("● so far   ░ where it will likely end (9 in 10)", style="dim")
+            yield Text(track.legend, style="dim", overflow="ellipsis", no_wrap=True)
             yield second
         elif track.place is not None:
             yield Text(track.place.in_words, overflow="ellipsis", no_wrap=True)
         said = (track.why if track.status == "ALARM" else "", track.history, track.unseen)
-        for text, style in ((track.ahead, ""), *((one, "dim") for one in said)):
+        path = track.ahead.in_words if track.ahead else ""
+        for text, style in ((path, ""), *((one, "dim") for one in said)):
             if text:
                 yield Text(text, style=style, overflow="ellipsis", no_wrap=True)
 
@@ -247,9 +268,10 @@ class LiveView:
         if isinstance(target, Goal):
             return None
         ends = [end for part in target.components for end in (part.lower, part.upper)]
-        horizon = self.contract.fitted.horizon
-        chart = outcome_chart(track.outcomes, ends, horizon, width=width, rows=rows)
-        return None if chart is None else chart.drawn(track.outcomes, track.step)
+        horizon, ahead = self.contract.fitted.horizon, track.ahead.ranges if track.ahead else ()
+        points = [*track.outcomes.fitted(width)[1], *ahead]
+        chart = outcome_chart(points, ends, horizon, width=width, rows=rows)
+        return None if chart is None else chart.drawn(track.outcomes, track.step, ahead)
 
     def _small(self, width: int, most: int) -> RenderableType:
         from rich.table import Table

@@ -74,10 +74,12 @@ def dot_chart(
     return figure
 
 
-def bias_chart(parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False) -> Figure:
-    """A chart of how far forecasts lie above what came true, one row with a bar for each part.
+def bias_chart(
+    column: str, parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False
+) -> Figure:
+    """A chart of how far forecasts lie above what came true, one row for each value of a column.
 
-    A part is its name, mean forecast less the share that came true, and both ends of its interval.
+    A part is the value, mean forecast less the share that came true, and both ends of its interval.
     """
     if not parts:
         raise InputError("a figure needs at least one part, got none")
@@ -93,6 +95,7 @@ def bias_chart(parts: Sequence[tuple[str, float, float, float]], *, dark: bool =
         axes.axvline(0.0, color=theme.ink, linewidth=0.9)
         reach = 1.1 * max(1.0, *(100 * abs(end) for end in (*lows, *highs)))
         axes.set(xlim=(-reach, reach), xlabel="← p too low      points      p too high →")
+        axes.set_ylabel(_unmarked(column))
         axes.set_yticks(range(len(parts)), [_unmarked(name) for name in names])
         axes.invert_yaxis()
         axes.margins(y=0.2)

@@ -70,9 +70,12 @@ def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
     else:
         before = np.where(entry > np.repeat(start, size), table.shares[entry - 1], 0.0)
         mass = table.shares[entry] - before
-    ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
     columns = table.entries[entry].astype(np.int64)
     shape = (n_rows, int(table.row_start[-1]))
+    if n_rows == 1:  # as an explanation asks; to sort the entries would take most of its time
+        summed = np.bincount(columns, weights=mass / n_trees, minlength=shape[1])
+        return csr_array(summed[None])
+    ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
     weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
     weights.sum_duplicates()
     return weights
