@@ -97,6 +97,12 @@ def test_text_features_are_remembered_by_their_categories() -> None:
     assert episodes.state_schema.names == ("mode", "mode[-1]", "reward[-1]", "mean(reward)")
 
 
+def test_recordings_of_different_histories_are_not_joined() -> None:
+    one, other = runs(0)[0], runs(1)[0]
+    with pytest.raises(EpisodesError, match="concat needs episodes with one history, got 0 first"):
+        Episodes.concat([one, other.with_history(1)])
+
+
 @pytest.mark.parametrize("wrong", [-1, 101, 1.0, True, "2"])
 def test_a_history_that_is_no_number_of_steps_is_refused(wrong: object) -> None:
     with pytest.raises(InputError, match="history needs a whole number from 0 to 100, got"):

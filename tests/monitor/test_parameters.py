@@ -25,6 +25,7 @@ EVERY = {
     "reward_bounds": (None, 5.0),
     "policy": "robot 7",
     "unseen": "error",
+    "history": 2,
 }
 
 

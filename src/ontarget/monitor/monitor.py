@@ -257,7 +257,9 @@ class GoalMonitor(Asked):
                 "preset='paper' needs the paper's parts, got learn and assure; split with "
                 "split(train=0.4, calibrate=0.4, assure=0.2)"
             )
-        recalling: list[Any] = [part and part.with_history(self.history) for part in split]
+        recalling: list[Any] = [
+            None if part is None else part.with_history(self.history) for part in split
+        ]
         split = type(split)(*recalling)
         if split[0].names:
             return self._fit_several(
