@@ -155,9 +155,10 @@ def fit(
     """
     from ontarget import Episodes, GoalMonitor
     from ontarget.episodes import PreparedEpisodes
-    from ontarget.fitting.engines import connected
+    from ontarget.fitting.engines import check_engine, connected
 
     check_output(output)
+    check_engine(engine, address)
     monitor = GoalMonitor(
         model,
         preset=preset,  # type: ignore[arg-type]  # it checks itself
