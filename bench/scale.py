@@ -3,9 +3,9 @@
     python bench/scale.py --rows 1e6            # 10,000 episodes of 100 steps, 4 features
     python bench/scale.py --rows 1e8 --folder /data/scale
 
-Prints each stage's time, its rows per second and the peak of its resident memory, then the model
-file's size and how long a live step takes. ``--cap`` compares models that learn from 20,000 and
-from 100,000 episodes instead.
+Prints each stage's time, processor seconds, rows per processor second and the peak of its resident
+memory, then the model file's size and how long a live step takes. ``--cap`` compares models that
+learn from 20,000 and from 100,000 episodes instead.
 """
 
 from __future__ import annotations
@@ -109,6 +109,37 @@ def cap(sizes: str, n_new: str) -> None:
         print(f"  learned from {size:>7,}: CRPS {mean:.4f} ± {error:.4f}, fitted in {took:.0f} s")
 
 
+def rates() -> None:
+    """Processor time of learning, and of answering for a row, at a few sizes."""
+    from resource import RUSAGE_SELF, getrusage
+
+    from ontarget import Episodes, GoalMonitor
+    from ontarget.fitting import fit as fitting
+
+    def busy() -> float:
+        used = getrusage(RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime
+
+    answering, answered = fitting.ranks_in_tasks, [0.0]
+
+    def timed(*arguments, **options):
+        start = busy()
+        found = answering(*arguments, **options)
+        answered[0] = busy() - start
+        return found
+
+    fitting.ranks_in_tasks = timed
+    rng = np.random.default_rng(0)
+    for n, steps in ((100, 8), (500, 50), (500, 100), (1000, 100)):  # the first one compiles
+        states = rng.normal(size=(2 * n, steps, FEATURES))
+        rewards = np.round(0.3 * states[:, :, 0] + rng.normal(size=(2 * n, steps)), 2)
+        split = Episodes.from_arrays(states, rewards).split(learn=0.5, assure=0.5)
+        start = busy()
+        GoalMonitor().fit(split=split, progress=False)
+        learning, each = busy() - start - answered[0], 1e6 * answered[0] / (n * steps)
+        print(f"{n:,} episodes of {steps} steps: {learning:.1f} cpu s, then {each:.1f} µs a row")
+
+
 def _read(folder: Path) -> list:
     from ontarget.episodes import Episodes
 
@@ -134,11 +165,13 @@ def staged(name: str, rows: int, *arguments: object) -> None:
     took = time.perf_counter() - start
     if status:
         sys.exit(f"{name} failed with {status}")
-    speed = f"{rows / took:>12,.0f} rows/s" if rows else " " * 19
-    print(f"{name:<10}{took:>9.1f} s{speed}{used.ru_maxrss / 2**20:>8.2f} GB peak", flush=True)
+    busy = used.ru_utime + used.ru_stime  # a time that others on the machine do not change much
+    speed = f"{rows / busy:>12,.0f} rows/s" if rows else " " * 19
+    memory = used.ru_maxrss / 2**20
+    print(f"{name:<10}{took:>9.1f} s{busy:>9.1f} cpu s{speed}{memory:>8.2f} GB peak", flush=True)
 
 
-def run(rows: int, folder: Path) -> None:
+def run(rows: int, folder: Path, *, prepare_only: bool) -> None:
     """All stages, one after the other."""
     n = rows // STEPS
     new = max(FILE_EPISODES, int(NEW * n))
@@ -146,6 +179,8 @@ def run(rows: int, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     staged("make", rows, folder / "runs", n, 0)
     staged("prepare", rows, folder / "runs", folder / "prepared")
+    if prepare_only:
+        return
     shutil.rmtree(folder / "runs")
     staged("fit", rows, folder / "prepared", folder / "model.ontarget")
     staged("make", new * STEPS, folder / "new", new, 1)
@@ -159,6 +194,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "scale")
+    parser.add_argument("--prepare-only", action="store_true")
+    parser.add_argument("--rates", action="store_true", help="measure what `ontarget plan` needs")
     parser.add_argument("--cap", nargs="?", const="20000,100000", metavar="SIZES")
     parser.add_argument("--stage", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -169,10 +206,12 @@ def main() -> None:
         else:
             stages = {"prepare": prepare, "fit": fit, "evaluate": evaluate, "live": live}
             stages[name](*map(Path, given))
+    elif asked.rates:
+        rates()
     elif asked.cap:
         cap(asked.cap, "2000")
     else:
-        run(int(asked.rows), asked.folder)
+        run(int(asked.rows), asked.folder, prepare_only=asked.prepare_only)
 
 
 if __name__ == "__main__":

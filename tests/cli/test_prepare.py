@@ -47,4 +47,4 @@ def test_an_address_needs_a_cluster(tmp_path: Path) -> None:
     told = ["fit", str(folder / "0.csv"), "-o", str(tmp_path / "a"), "--address", "tcp://here"]
     found = RUNNER.invoke(app, told)
     assert found.exit_code == 1
-    assert "address needs the engine dask or ray" in found.output
+    assert "--address needs the engine dask or ray" in found.output

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ontarget.episodes import prepare
 from ontarget.errors import InputError, ModelFileError
+from ontarget.fitting.engines import connected
 from ontarget.modelfile.container import Container, write_container
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from ontarget.monitor import GoalMonitor
@@ -171,28 +177,88 @@ def test_an_unknown_engine_is_refused() -> None:
         fit(None, engine="spark")
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # what a cluster of another library warns of is its own
-@pytest.mark.parametrize("engine", ["dask", "ray"])
-def test_every_engine_gives_the_local_files_bytes(engine: str, tmp_path: Path) -> None:
-    def forest_fit(**options) -> GoalMonitor:
-        monitor = GoalMonitor(QuantileForest(n_trees=10), steps_per_model=2)
-        return monitor.fit(EPISODES, progress=False, **options)
+class Flaky:
+    """An executor that loses the worker of every other task, the first time it runs."""
 
-    expected = file_of(forest_fit(), tmp_path / "local")
+    def __init__(self, losses: int = 1) -> None:
+        self.losses, self.submitted = losses, 0
+
+    def submit(self, function, /, *arguments):
+        self.submitted += 1
+        future = Future()
+        if self.losses and self.submitted % 2:
+            self.losses -= 1
+            future.set_exception(BrokenExecutor("the worker is gone"))
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+def test_a_lost_worker_changes_nothing(tmp_path: Path) -> None:
+    expected = file_of(fit(None), tmp_path / "local")
+    engine = Flaky(losses=3)
+    assert file_of(fit(None, engine=engine), tmp_path / "flaky") == expected
+    assert engine.submitted == 8 + 3
+
+
+def test_workers_that_are_lost_again_and_again_are_told_of() -> None:
+    class Gone(Flaky):
+        def submit(self, function, /, *arguments):
+            self.submitted = 0
+            return super().submit(function, *arguments)
+
+    with pytest.raises(BrokenExecutor) as caught:
+        fit(None, engine=Gone(losses=100))
+    assert "lost 4 times" in caught.value.__notes__[0]
+
+
+@contextmanager
+def two_workers(engine: str) -> Iterator[Any]:
+    """A cluster of two worker processes, and a function that kills one of them."""
     if engine == "dask":
         distributed = pytest.importorskip("distributed", reason="pip install 'ontarget[dask]'")
         two = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-        with two as cluster, distributed.Client(cluster):
-            found = file_of(forest_fit(engine="dask"), tmp_path / "dask")
+        with two as cluster, distributed.Client(cluster) as client:
+            yield lambda: os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
     else:
         ray = pytest.importorskip("ray", reason="pip install 'ontarget[ray]'")
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
         try:
-            found = file_of(forest_fit(engine="ray"), tmp_path / "ray")
+            process = ray.remote(max_retries=0)(os.getpid)
+            yield lambda: os.kill(ray.get(process.remote()), signal.SIGKILL)
         finally:
             ray.shutdown()
-    assert found == expected
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what a cluster of another library warns of is its own
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_every_engine_gives_the_local_files_bytes(engine: str, tmp_path: Path) -> None:
+    """From memory and from a prepared folder, with a worker killed in the middle of the fit."""
+
+    def forest_fit(episodes=EPISODES, **options) -> GoalMonitor:
+        monitor = GoalMonitor(QuantileForest(n_trees=10), steps_per_model=1)
+        return monitor.fit(episodes, progress=False, **options)
+
+    EPISODES.write(tmp_path / "walks.parquet")
+    prepared = prepare(tmp_path / "walks.parquet", tmp_path / "prepared", progress=False)
+    expected = file_of(forest_fit(), tmp_path / "local")
+    with two_workers(engine) as kill, connected(engine) as cluster:
+
+        class Killing:
+            """The cluster, of which a worker is killed at the fourth task."""
+
+            in_flight, tasks = 2, 0
+
+            def submit(self, function, /, *arguments):
+                self.tasks += 1
+                if self.tasks == 4:
+                    kill()
+                return cluster.submit(function, *arguments)
+
+        assert file_of(forest_fit(engine=engine), tmp_path / "memory") == expected
+        assert file_of(forest_fit(prepared, engine=engine), tmp_path / "disk") == expected
+        assert file_of(forest_fit(prepared, engine=Killing()), tmp_path / "killed") == expected
 
 
 def test_blocks_side_by_side_give_the_bytes_of_blocks_in_turn(

@@ -171,10 +171,11 @@ def fit(
     # Loaded only now: it takes seconds, and most mistakes are about the file.
     from ontarget import GoalMonitor
     from ontarget.episodes import PreparedEpisodes
-    from ontarget.fitting.engines import connected
+    from ontarget.fitting.engines import check_engine, connected
 
     # A look reads whole columns, so of prepared episodes it takes those to learn from.
     seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded
+    check_engine(engine, address)
     monitor = GoalMonitor(
         model,
         preset=preset,  # type: ignore[arg-type]  # it checks itself

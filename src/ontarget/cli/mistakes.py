@@ -33,7 +33,7 @@ _CAUTIONS = (AlarmWarning, EpisodesWarning)
 _OPTIONS: Final = frozenset(
     (
         *("episode", "step", "first_step", "reward", "features", "drop", "categorical"),
-        *("times", "every", "outcome"),
+        *("times", "every", "outcome", "file_column", "engine", "address"),
         *(
             "behavior",
             "group",

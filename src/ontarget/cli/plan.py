@@ -1,4 +1,4 @@
-"""``ontarget plan``: how many episodes to record."""
+"""``ontarget plan``: how many episodes to record, and what a large log costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from ontarget._numerals import percent
 from ontarget.cli.options import AsJson
+from ontarget.cli.printing import print_facts
 
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan
@@ -41,9 +42,27 @@ def plan(
             help="The share of runs that meet the target, if you know it.", metavar="SHARE"
         ),
     ] = None,
+    rows: Annotated[
+        float | None,
+        typer.Option(
+            help="Tell what a log of so many rows costs to fit instead, such as 10e9.", metavar="N"
+        ),
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=1, help="With --rows: how many steps a run has.", metavar="N")
+    ] = 100,
+    features: Annotated[
+        int, typer.Option(min=1, help="With --rows: how many features.", metavar="N")
+    ] = 4,
+    trees: Annotated[
+        int, typer.Option(min=1, help="With --rows: how many trees a forest has.", metavar="N")
+    ] = 100,
+    cores: Annotated[
+        int, typer.Option(min=1, help="With --rows: how many cores work at it.", metavar="N")
+    ] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how many episodes to record for the accuracy that you want.
+    """Tell how many episodes to record for the accuracy that you want, or what a large log costs.
 
     p is learned from four episodes in five, and what is promised rests on the fifth. The plan
     covers chance alone. How sharp the probabilities are depends on the model; evaluate measures it.
@@ -51,6 +70,9 @@ def plan(
     from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes
 
+    if rows is not None:
+        _show_costs(rows, steps, features, trees=trees, cores=cores, as_json=as_json)
+        return
     if success_rate is not None:
         share("success_rate", success_rate)
     found = plan_sizes(accuracy, level, false_alarm_rate=false_alarm_rate)
@@ -58,6 +80,28 @@ def plan(
         typer.echo(json.dumps(asdict(found) | {"record": _to_record(found, success_rate)}))
         return
     _show(found, success_rate)
+
+
+def _show_costs(
+    rows: float, steps: int, features: int, *, trees: int, cores: int, as_json: bool
+) -> None:
+    from ontarget.errors import InputError
+    from ontarget.fitting._costs import costs_of
+
+    if not 1 <= rows < math.inf:
+        raise InputError(f"--rows needs a number of rows from 1 up, got {rows}")
+    found = costs_of(rows, steps, features, trees=trees)
+    if as_json:
+        told = {name: one for name, one in asdict(found).items() if name != "lines"}
+        typer.echo(json.dumps(told | {"core_hours": found.core_hours}))
+        return
+    hours = found.core_hours
+    shown = f"{60 * hours / cores:,.0f} minutes" if hours < 2 * cores else f"{hours / cores:,.1f} h"
+    print_facts("\n".join(f"{name:<11}{text}" for name, text in found.lines))
+    print_facts(
+        f"together   {hours:,.1f} core-hours: {shown} on {cores} cores. The rates were measured on "
+        "one machine (bench/scale.py); yours may differ by a factor of two"
+    )
 
 
 def _to_record(found: SizePlan, success_rate: float | None) -> int:

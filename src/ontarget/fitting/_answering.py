@@ -23,7 +23,14 @@ from ontarget.fitting.tasks import step_rows
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
-__all__ = ["Answerer", "StepTask", "kept_episodes", "ranks_in_tasks", "ranks_of_step"]
+__all__ = [
+    "Answerer",
+    "StepTask",
+    "kept_count",
+    "kept_episodes",
+    "ranks_in_tasks",
+    "ranks_of_step",
+]
 
 # What is kept of the assure episodes for targets that are asked later: so many of them at most, and
 # of states of many steps and features no more numbers than take 40 MB of a model file.
@@ -153,6 +160,11 @@ def ranks_in_tasks(
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:
     """Those that a model file keeps: all, or of very many a part, chosen by a hash of their ids."""
-    numbers = float(assure.lengths.mean()) * (len(assure.schema) + 2)
-    most = min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))
+    most = kept_count(float(assure.lengths.mean()), len(assure.schema))
     return assure.sample(most, seed=seed)
+
+
+def kept_count(steps: float, features: int) -> int:
+    """How many assure episodes of so many steps and features a model file keeps at most."""
+    numbers = steps * (features + 1)
+    return min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))

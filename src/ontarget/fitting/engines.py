@@ -10,10 +10,10 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ontarget._progress import progress_bar
 from ontarget._threads import n_threads
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.fitting._clusters import cluster_of, is_lost
 
-__all__ = ["ENGINES", "Engine", "Executor", "Keeps", "connected", "run_tasks"]
+__all__ = ["ENGINES", "Engine", "Executor", "Keeps", "check_engine", "connected", "run_tasks"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -100,17 +100,22 @@ def run_tasks(
     return [done[index] for index in range(n_tasks)]
 
 
+def check_engine(engine: str, address: str | None) -> None:
+    """Refuse an engine that has no such name, and an address without a cluster."""
+    if engine not in ENGINES:
+        raise InputError(Argument("engine"), f" needs one of {', '.join(ENGINES)}, got {engine!r}")
+    if engine == "local" and address is not None:
+        raise InputError(Argument("address"), f" needs the engine dask or ray, got {engine!r}")
+
+
 @contextmanager
 def connected(engine: str, address: str | None = None) -> Iterator[Engine]:
     """A context with an engine to fit on: this process, or the cluster at an address.
 
     Without an address it is the cluster in use, or else one that is started on this machine.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine needs one of {', '.join(ENGINES)}, got {engine!r}")
+    check_engine(engine, address)
     if engine == "local":
-        if address is not None:
-            raise InputError(f"address needs the engine dask or ray, got {engine!r}")
         yield "local"
         return
     with cluster_of(engine, address) as cluster:

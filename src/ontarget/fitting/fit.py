@@ -181,6 +181,7 @@ def fit_monitor(
             horizon=train.horizon,
             n_groups=n_groups,
             seed=recipe.seed,
+            thin=False,
         )
         curves = learned_curves(learned)
     ranks = RankTable.of([np.empty(0)] * (train.horizon * n_groups), n_groups)

@@ -65,12 +65,18 @@ def rank_table(
     horizon: int,
     n_groups: int,
     seed: int,
+    thin: bool = True,
 ) -> RankTable:
-    """The ranks of every step and group; only good readings count, as only those are answered."""
+    """The ranks of every step and group; only good readings count, as only those are answered.
+
+    Very many are thinned (M3), unless they are not to be or have weights.
+    """
     none = RankSet(np.empty(0), np.empty(0))
     sets = [none] * (horizon * n_groups)
     for t, both in limits.items():
-        sets[t * n_groups : (t + 1) * n_groups] = step_ranks(both, part, t, n_groups, seed)
+        sets[t * n_groups : (t + 1) * n_groups] = step_ranks(
+            both, part, t, n_groups, seed, thin=thin
+        )
     heavy = part.episodes.weights is not None
     return RankTable.of(
         [one.ranks for one in sets], n_groups, [one.weights for one in sets] if heavy else None
@@ -85,9 +91,15 @@ class RankSet(NamedTuple):
 
 
 def step_ranks(
-    limits: tuple[FloatArray, FloatArray], part: Part, t: int, n_groups: int, seed: int
+    limits: tuple[FloatArray, FloatArray],
+    part: Part,
+    t: int,
+    n_groups: int,
+    seed: int,
+    *,
+    thin: bool = True,
 ) -> list[RankSet]:
-    """The ranks of one step, group by group; very many are thinned, unless they have weights."""
+    """The ranks of one step, group by group; see `rank_table`."""
     left, right = limits
     rows, heavy = part.episodes.at(t), part.episodes.weights
     # An episode that every tree has seen has no honest answer of its own.
@@ -98,11 +110,11 @@ def step_ranks(
     for g in range(n_groups):
         own = np.flatnonzero(good & (part.groups[rows.index] == g))
         own = own[np.argsort(ranks[own], kind="stable")]
-        if heavy is None:
-            kept = thinned_ranks(ranks[own], rows.keys[own], seed=seed, step=t)
-            found.append(RankSet(kept, np.empty(0)))
-        else:
-            found.append(RankSet(ranks[own], heavy[rows.index[own]]))
+        sorted_ranks = ranks[own]
+        if thin and heavy is None:
+            sorted_ranks = thinned_ranks(sorted_ranks, rows.keys[own], seed=seed, step=t)
+        weights = np.empty(0) if heavy is None else heavy[rows.index[own]]
+        found.append(RankSet(sorted_ranks, weights))
     return found
 
 

@@ -23,7 +23,7 @@ from ontarget.episodes.reading._frames import found_parts
 from ontarget.episodes.reading._layout import Layout, layout_of
 from ontarget.episodes.reading._parts import Parts
 from ontarget.episodes.reading._times import is_times
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["FILE", "ROW", "Buckets"]
 
@@ -180,7 +180,8 @@ class Buckets:
         if layout.every is not None:
             raise EpisodesError(
                 "rows on a clock need a declared horizon to be prepared: how many ticks the "
-                "longest run has is not known before all are read; pass horizon="
+                "longest run has is not known before all are read; pass ",
+                Argument("horizon", Placeholder("N")),
             )
         paths = sorted(self.folder.glob(f"rows-*/{bucket:04d}-*.parquet"))
         if not paths:
@@ -202,8 +203,8 @@ class Buckets:
             return rows
         if self.file_column in rows.columns:
             raise EpisodesError(
-                f"file_column={self.file_column!r} is a column of {source.path.name} already; "
-                "choose another name"
+                Argument("file_column", self.file_column),
+                f" is a column of {source.path.name} already; choose another name",
             )
         return rows.with_columns(pl.lit(source.path.name).alias(self.file_column))
 

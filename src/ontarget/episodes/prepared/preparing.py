@@ -39,13 +39,18 @@ from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError, EpisodesFileError
+from ontarget.errors import Argument, EpisodesError, EpisodesFileError, Placeholder
 
 __all__ = ["prepare"]
 
 _WORK = ".work"
 _FILE_ROWS = 2_000_000
 _GROUP_ROWS = 1_000_000
+_BY_FILE = (
+    Argument("file_column", "file"),
+    " and ",
+    Argument("episode", ("file", Placeholder("NAME"))),
+)
 
 
 def prepare(
@@ -467,8 +472,8 @@ def _refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None
         names = " and ".join(buckets.sources[number].path.name for number in files[:2])
         raise EpisodesError(
             f"episode {episode} has rows in {names}, and no column tells their order; name a "
-            "column for the steps, or, if each file numbers its own episodes, pass "
-            "file_column='file' and episode=['file', …]"
+            "column for the steps, or, if each file numbers its own episodes, pass ",
+            *_BY_FILE,
         )
 
 
@@ -511,6 +516,6 @@ def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
     one, other = (buckets.sources[number].path.name for number in sorted(set(numbers))[:2])
     return EpisodesError(
         f"episode {episode} has step {step} both in {one} and in {other} (and {twice.height - 1:,} "
-        "more such rows); keep one of them, or, if each file numbers its own episodes, pass "
-        "file_column='file' and episode=['file', …]"
+        "more such rows); keep one of them, or, if each file numbers its own episodes, pass ",
+        *_BY_FILE,
     )

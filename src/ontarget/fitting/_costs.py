@@ -1,0 +1,134 @@
+"""What a fit of a large log costs: time, memory, disk and the model file, by arithmetic.
+
+The rates were fitted to what ``bench/scale.py --rates`` and ``--prepare-only`` measured of the
+default model on one machine; another differs by a factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ontarget._arguments import whole_number
+from ontarget.episodes._splits import capped_parts
+from ontarget.fitting._answering import kept_count
+from ontarget.fitting.recipe import LEAF_ENTRIES
+
+__all__ = ["Costs", "costs_of"]
+
+_TREES = 100
+# Microseconds of one core: a value that is prepared, a row and tree that is learned or answered.
+_PREPARE, _LEARN, _ANSWER = 0.35, 1.0, 0.25
+_START = 13.0  # seconds, for choosing blocks and whatever does not grow
+_LEARNED_ROWS = 400_000  # of all blocks together; the other rows are only answered
+# Bytes: an entry of a leaf, an episode's id, key, length and outcome, a value of a step in work.
+_ENTRY, _EPISODE, _VALUE = 2.5, 100, 48
+_BASE = 4e8  # what the libraries take
+_PACKED = 5.0  # a value on disk
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What it takes, each as a number and as the arithmetic that led to it."""
+
+    episodes: int
+    learn: int
+    assure: int
+    prepare_hours: float
+    learn_hours: float
+    assure_hours: float
+    memory_bytes: float
+    disk_bytes: float
+    file_bytes: float
+    lines: tuple[tuple[str, str], ...]
+
+    @property
+    def core_hours(self) -> float:
+        """All of it, on one core."""
+        return self.prepare_hours + self.learn_hours + self.assure_hours
+
+
+def costs_of(
+    rows: float, steps: int, features: int, *, trees: int = _TREES, max_learn: int = 20_000
+) -> Costs:
+    """The costs of preparing a log of so many rows and fitting the default monitor to it.
+
+    Examples
+    --------
+    >>> found = costs_of(10e9, 100, 4)
+    >>> found.learn, found.assure
+    (20000, 99980000)
+    """
+    whole_number("steps", steps, least=1)
+    n = max(2, int(rows) // steps)
+    learn = round(capped_parts(n, 0.2, max_learn)["learn"] * n)
+    assure, width = n - learn, features + 3
+    learn_rows, assure_rows = learn * steps, assure * steps
+    prepare = rows * width * _PREPARE
+    learned = min(learn_rows, _LEARNED_ROWS)
+    learning = _START * 1e6 + trees * (learned * _LEARN + learn_rows * _ANSWER)
+    answering = assure_rows * trees * _ANSWER
+    memory = _BASE + n * _EPISODE + 2 * n * width * _VALUE
+    disk = rows * width * _PACKED
+    kept = min(assure, kept_count(steps, features))
+    file = (
+        min(LEAF_ENTRIES, learn_rows * trees) * _ENTRY
+        + kept * steps * (features + 1) * 8
+        + steps * (min(assure, 20_000) + learn) * 8
+    )
+    lines = (
+        ("episodes", f"{n:,} of {steps} steps: {learn:,} to learn from, {assure:,} to assure"),
+        (
+            "prepare",
+            f"{rows:,.0f} rows × {width} columns × {_PREPARE} µs = {_hours(prepare)}",
+        ),
+        (
+            "learn",
+            f"{_START:.0f} s + {trees} trees × ({learned:,} rows × {_LEARN:g} µs + "
+            f"{learn_rows:,} rows × {_ANSWER} µs) = {_hours(learning)}",
+        ),
+        (
+            "assure",
+            f"{assure_rows:,} rows × {trees} trees × {_ANSWER} µs = {_hours(answering)}",
+        ),
+        (
+            "memory",
+            f"{_bytes(_BASE)} + {n:,} episodes × ({_EPISODE} + 2 × {width} columns × {_VALUE}) "
+            f"bytes = {_bytes(memory)} in a process: two steps of all episodes",
+        ),
+        (
+            "disk",
+            f"{rows:,.0f} rows × {width} columns × {_PACKED:g} bytes = {_bytes(disk)}; three times "
+            "that while it is prepared",
+        ),
+        (
+            "model file",
+            f"leaves, {kept:,} assure episodes, ranks and paths: about {_bytes(file)}, however "
+            "many rows there are",
+        ),
+    )
+    return Costs(
+        episodes=n,
+        learn=learn,
+        assure=assure,
+        prepare_hours=prepare / 3.6e9,
+        learn_hours=learning / 3.6e9,
+        assure_hours=answering / 3.6e9,
+        memory_bytes=memory,
+        disk_bytes=disk,
+        file_bytes=file,
+        lines=lines,
+    )
+
+
+def _hours(microseconds: float) -> str:
+    seconds = microseconds / 1e6
+    if seconds < 5400:
+        return f"{seconds / 60:.1f} core-minutes"
+    return f"{seconds / 3600:,.1f} core-hours"
+
+
+def _bytes(n: float) -> str:
+    for size, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if n >= size:
+            return f"{n / size:.3g} {name}"
+    return f"{n / 1e3:.0f} kB"
