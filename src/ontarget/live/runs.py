@@ -244,12 +244,13 @@ class RunTable:
         numbers = np.frombuffer(packed, dtype="<f8", count=n, offset=1).astype(np.float64)
         self.whole[row, _WHOLE] = numbers[: len(_WHOLE)].view(np.int64)
         self.real[row, _REAL] = numbers[len(_WHOLE) : n - width]
-        behavior, text = json.loads(packed[8 * n + 1 :] or b'[null, ""]')
-        if self.behaviors:
-            self.behaviors[row] = _tuples(_unplain(behavior))
         self.texts.pop(row, None)
-        if text:
-            self.texts[row] = text
+        if len(packed) > 8 * n + 1:
+            behavior, text = json.loads(packed[8 * n + 1 :])
+            if self.behaviors:
+                self.behaviors[row] = _tuples(_unplain(behavior))
+            if text:
+                self.texts[row] = text
         return numbers[n - width :]
 
     def restore(self, row: int, state: RunState) -> None:

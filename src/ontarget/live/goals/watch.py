@@ -383,11 +383,12 @@ class GoalFleet:
         """The alarm rule as data, one per group."""
         return self._contract.triggers
 
-    def unpack(self, agent: Hashable, packed: bytes) -> None:
-        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
-        if agent not in self._watches:
-            self._watches[agent] = GoalWatch(self._contract, self._readings)
-        self._watches[agent].unpack(packed)
+    def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
+        """Put agents' runs where they stood elsewhere; agents that are not here join."""
+        for agent, one in packed.items():
+            if agent not in self._watches:
+                self._watches[agent] = GoalWatch(self._contract, self._readings)
+            self._watches[agent].unpack(one)
 
     def __getitem__(self, agent: Hashable) -> GoalWatch:
         """The watch of one agent."""
