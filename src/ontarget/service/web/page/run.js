@@ -103,7 +103,7 @@ export function run(live, contracts, id) {
 
   function moved(found) {
     return h("div", {},
-      h("h2", {}, "Why p moved"),
+      h("h2", {}, Math.abs(found.change) < 0.0005 ? "What p rests on" : "Why p moved"),
       Math.abs(found.change) >= 0.0005 ? table("What moved p in the last step, in percentage points", ["", "from", "to", "moved p by"],
         found.contributions.slice(0, 8).map((one) => [one.cause, value(one.before), value(one.now), signed(one.change)]), [1, 2, 3]) : null,
       found.precedents.length ? table("The recorded runs that are most like this one", ["run", "at its step", "weight", "its outcome", "this run, going on like it"],
