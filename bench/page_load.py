@@ -3,8 +3,9 @@
     python bench/page_load.py [minutes] [runs]
 
 So many runs each report once a second to a service; Chromium shows the fleet. Every half minute the
-page's process is asked for its counters: the share of a core that its main thread was busy, the
-JavaScript heap after a collection, nodes and listeners. Needs Debian's Chromium and Playwright.
+page's process is asked for its counters: the share of a core that it used (processor time, which a
+busy machine does not change), the JavaScript heap after a collection, nodes and listeners. Needs
+Debian's Chromium and Playwright.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from service_runs import HORIZON, TARGET, message, write_model
 EVERY = 30.0  # seconds between two readings
 
 
-async def report(port: int, runs: int, until: float) -> None:
+async def report(port: int, runs: int, until: float, sent: list[int]) -> None:
     """Let every agent send one step a second, spread over the second in ten batches."""
     connection = Connection(port)
     await connection.open()
@@ -37,6 +38,7 @@ async def report(port: int, runs: int, until: float) -> None:
         run, step = divmod(tick // 10, HORIZON)
         some = [message(f"agent-{i}", step, str(run)) for i in groups[tick % 10]]
         await connection.post(msgspec.json.encode(some))
+        sent[0] += len(some)
         tick += 1
         await asyncio.sleep(max(0.0, began + tick / 10 - time.monotonic()))
 
@@ -59,7 +61,8 @@ async def main(minutes: float, runs: int) -> None:
     try:
         await ready(port)
         until = time.monotonic() + 60.0 * minutes
-        reporting = asyncio.create_task(report(port, runs, until))
+        sent = [0]
+        reporting = asyncio.create_task(report(port, runs, until, sent))
         async with async_playwright() as driver:
             browser = await driver.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
@@ -69,26 +72,23 @@ async def main(minutes: float, runs: int) -> None:
             await session.send("Performance.enable")
             await page.goto(f"http://127.0.0.1:{port}/")
             await page.locator(".rows .run").first.wait_for()
-            last = await counters(session)
+            last, before = await counters(session), sent[0]
             print(f"{runs:,} runs, one step a second each; load {os.getloadavg()[0]:.1f}")
-            print("  minute  busy  script  layout  heap MB  nodes  listeners  shown")
+            print("  minute  steps/s  core  heap MB  nodes  listeners  shown")
             while time.monotonic() + EVERY < until:
                 await asyncio.sleep(EVERY)
                 now = await counters(session)
                 seconds = now["Timestamp"] - last["Timestamp"]
-                busy, script, layout = (
-                    (now[name] - last[name]) / seconds
-                    for name in ("TaskDuration", "ScriptDuration", "LayoutDuration")
-                )
+                core = (now["ProcessTime"] - last["ProcessTime"]) / seconds
                 minute = minutes - (until - time.monotonic()) / 60.0
                 shown = (await page.locator(".summary").inner_text()).split(":")[0]
                 print(
-                    f"  {minute:6.1f}  {busy:4.0%}  {script:6.0%}  {layout:6.0%}  "
+                    f"  {minute:6.1f}  {(sent[0] - before) / seconds:7,.0f}  {core:4.0%}  "
                     f"{now['JSHeapUsedSize'] / 1e6:7.1f}  {now['Nodes']:5.0f}  "
                     f"{now['JSEventListeners']:9.0f}  {shown}",
                     flush=True,
                 )
-                last = now
+                last, before = now, sent[0]
             await browser.close()
         await reporting
     finally:

@@ -95,7 +95,7 @@ class Packed(Row):
         if name in ("step", "end", "reset", "peek"):
             (packed,) = self.fleet.standings(["one"]).packed
             self.fleet = self.make()
-            self.fleet.unpack("one", packed)
+            self.fleet.unpack({"one": packed})
         return super().__getattribute__(name)
 
 

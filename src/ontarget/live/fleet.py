@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -245,17 +245,15 @@ class FleetWatch:
             reasoned=whole[:, k.CODE] != 0,
         )
 
-    def unpack(self, agent: Hashable, packed: bytes) -> None:
-        """Put an agent's run where it stood elsewhere, from a fleet of the same contract."""
-        if agent not in self._rows:
-            self.join([agent], groups=self._any_group)
-        row = self._row(agent)
-        self._readings[row] = self._table.unpack(row, packed, self._readings.shape[1])
-
-    @property
-    def _any_group(self) -> Any:
+    def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
+        """Put agents' runs where they stood elsewhere, in a fleet of the same contract."""
         names = self._contract.fitted.groups
-        return None if names is None else names[0]
+        some = None if names is None else names[0]  # each brings its own group
+        self.join([agent for agent in packed if agent not in self._rows], groups=some)
+        with self._turn:
+            for agent, one in packed.items():
+                row = self._rows[agent]
+                self._readings[row] = self._table.unpack(row, one, self._readings.shape[1])
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Put an agent's run where it stood elsewhere; an agent that is not here joins."""

@@ -264,15 +264,16 @@ class RunTable:
         self.whole[row, _WHOLE] = numbers[: len(_WHOLE)].view(np.int64)
         self.real[row, _REAL] = numbers[len(_WHOLE) : last]
         self.memory[row] = numbers[last : last + past].reshape(self.memory[row].shape)
-        behavior, text, taken = json.loads(packed[8 * n + 1 :] or b'[null, "", null]')
-        if self.behaviors:
-            self.behaviors[row] = _tuples(_unplain(behavior))
         self.texts.pop(row, None)
         self.taken.pop(row, None)
-        if text:
-            self.texts[row] = text
-        if taken is not None:
-            self.taken[row] = taken
+        if len(packed) > 8 * n + 1:
+            behavior, text, taken = json.loads(packed[8 * n + 1 :])
+            if self.behaviors:
+                self.behaviors[row] = _tuples(_unplain(behavior))
+            if text:
+                self.texts[row] = text
+            if taken is not None:
+                self.taken[row] = taken
         return numbers[n - width :]
 
     def restore(self, row: int, state: RunState) -> None:

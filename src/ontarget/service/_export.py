@@ -21,8 +21,7 @@ _ALWAYS = ("episode", "step", "reward")
 
 def rows_of(store: Store, run: StoredRun, monitor: GoalMonitor) -> list[dict[str, Any]]:
     """One row per action of a run that is over: the state before it, and the reward it earned."""
-    features = monitor.contracts.fitted.schema.names
-    judged = [one.column for one in monitor.readings.values() if one.column is not None]
+    features, judged = monitor.contracts.fitted.schema.names, _judged(monitor)
     sent = [read_payload(bytes(one.payload)) for one in store.history(run)]
     left_alone = not run.cut_off and run.intervened_at is None
     rows = []
@@ -51,16 +50,17 @@ def rows_of(store: Store, run: StoredRun, monitor: GoalMonitor) -> list[dict[str
     return rows
 
 
+def _judged(monitor: GoalMonitor) -> list[str]:
+    """The signals that the monitor's behaviors read."""
+    return [one.column for one in monitor.readings.values() if one.column is not None]
+
+
 def frame_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> pl.DataFrame:
     """Runs as a table; columns that none of them uses are left out."""
     rows = [row for run in runs for row in rows_of(store, run, monitor)]
-    features = monitor.contracts.fitted.schema.names
+    always = {*_ALWAYS, *monitor.contracts.fitted.schema.names, *_judged(monitor)}
     names = dict.fromkeys([*_ALWAYS, *(name for row in rows for name in row)])
-    used = [
-        name
-        for name in names
-        if name in _ALWAYS or name in features or any(row.get(name) for row in rows)
-    ]
+    used = [name for name in names if name in always or any(row.get(name) for row in rows)]
     return pl.DataFrame(
         {name: pl.Series(name, [row.get(name) for row in rows], strict=False) for name in used}
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,9 @@ class GoalRuns:
             reasoned=np.array([bool(one.peek().reason) for one in watches]),
         )
 
-    def unpack(self, agent: str, packed: bytes) -> None:
-        """Continue a run from where it was stored."""
-        self._fleet.unpack(agent, packed)
+    def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
+        """Continue runs from where they were stored."""
+        self._fleet.unpack(packed)
 
 
 def _together(found: Sequence[Outlook]) -> Outlooks:

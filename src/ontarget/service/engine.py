@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
-import numpy as np
 
-from ontarget._typing import FloatArray
 from ontarget.errors import OntargetError, StoreError
-from ontarget.live import Outlooks, RunState, Status
-from ontarget.live.runs import PACKED, Standings
+from ontarget.live import Outlooks, Status
 from ontarget.service._goal_runs import GoalRuns
-from ontarget.service.contracts import Fleet, Held, HeldContracts
+from ontarget.service._moving import Accepted, Run, moved, numbers_of, resume, thresholds
+from ontarget.service.contracts import Fleet, HeldContracts
 from ontarget.service.messages import (
     Answer,
     Problem,
@@ -36,34 +32,10 @@ Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 _ATTEMPTS: Final = 8  # times that other workers may come first, before the agent is asked to wait
 _NO_STATE: Final = 'a step needs a "state", or "end": true'
 _SIGNALS: Final = 'a goal over several behaviors reads "reward" and "signals", not "behavior"'
-_CUT_OFF: Final = "cut off: nobody knows what the run would have come to"
 QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
 _UNMARKED: Final = msgspec.msgpack.encode([None] * QUARTERS)
 _encoder: Final = msgspec.json.Encoder()
 _NAMES: Final = tuple(status.name for status in Status)
-
-
-@dataclass(slots=True)
-class _Run:
-    """A run in memory: as stored, and what this transaction adds to it."""
-
-    stored: StoredRun
-    held: Held
-    expected: int  # the next step in the database; −1 before the run is there
-    resumed: bool  # whether the fleet has it
-    marks: list[float | None]
-    alarm: str = ""  # the id of the alarm it is in
-    group: Any = None
-    last: tuple[int, bytes, bytes] | None = None
-    fresh: list[tuple[int, bytes, bytes]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Accepted:
-    place: int
-    run: _Run
-    message: StepMessage
-    payload: bytes
 
 
 class Engine:
@@ -112,7 +84,7 @@ class Engine:
         self._notify = notify
         self._arriving: set[str] = set()  # agents of runs that are not stored yet
         self.count_agents()
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
         """The reply to each message, once all that they bring is on disk."""
@@ -155,13 +127,13 @@ class Engine:
         by_run: dict[str, list[int]] = {}
         for place, key in enumerate(ids):
             by_run.setdefault(key, []).append(place)
-        touched: dict[str, _Run] = {}
+        touched: dict[str, Run] = {}
         for wave in zip_longest(*by_run.values()):
             accepted = []
             for place in wave:
                 if place is not None:
                     found = self._checked(messages[place], ids[place], place, batch.at)
-                    if isinstance(found, _Accepted):
+                    if isinstance(found, Accepted):
                         accepted.append(found)
                         touched[ids[place]] = found.run
                     else:
@@ -187,9 +159,9 @@ class Engine:
         for key, stored in self.store.find_runs(sorted(wanted)).items():
             held = self.contracts.held(stored.contract)
             marks = msgspec.msgpack.decode(stored.marks)
-            self._runs[key] = _Run(stored, held, stored.next, False, marks)
+            self._runs[key] = Run(stored, held, stored.next, False, marks)
 
-    def _checked(self, message: StepMessage, key: str, place: int, at: float) -> _Accepted | Reply:
+    def _checked(self, message: StepMessage, key: str, place: int, at: float) -> Accepted | Reply:
         """The message with its run if it is the next one; otherwise the reply to it."""
         payload = payload_of(message)
         run = self._runs.get(key)
@@ -216,9 +188,9 @@ class Engine:
             return _problem(message, 422, "several behaviors", _SIGNALS)
         if message.step >= self._longest:
             return _problem(message, 422, "too long", f"a run has at most {self._longest:,} steps")
-        return _Accepted(place, run, message, payload)
+        return Accepted(place, run, message, payload)
 
-    def _begun(self, message: StepMessage, key: str, at: float) -> _Run | Problem:
+    def _begun(self, message: StepMessage, key: str, at: float) -> Run | Problem:
         """A new run, in memory alone."""
         known = message.agent in self._agents or message.agent in self._arriving
         if not known and len(self._agents) + len(self._arriving) >= self._most_agents:
@@ -240,9 +212,9 @@ class Engine:
         )  # fmt: skip
         if message.agent not in self._agents:
             self._arriving.add(message.agent)
-        return _Run(stored, held, -1, True, [None] * QUARTERS, group=message.group)
+        return Run(stored, held, -1, True, [None] * QUARTERS)
 
-    def _again(self, message: StepMessage, payload: bytes, run: _Run) -> Reply:
+    def _again(self, message: StepMessage, payload: bytes, run: Run) -> Reply:
         """The reply to a step that was taken already: the same answer, or a refusal."""
         found = next((one for one in run.fresh if one[0] == message.step), None)
         if found is None and run.last is not None and run.last[0] == message.step:
@@ -259,10 +231,10 @@ class Engine:
         return _encoder.encode(msgspec.structs.replace(answer, duplicate=True))
 
     def _advance(
-        self, accepted: Sequence[_Accepted], batch: Batch, replies: list[Reply | None]
+        self, accepted: Sequence[Accepted], batch: Batch, replies: list[Reply | None]
     ) -> None:
         """Move runs one step on, those alike in one call."""
-        alike: dict[tuple[int, str, bool, bool, bool], list[_Accepted]] = {}
+        alike: dict[tuple[int, str, bool, bool, bool], list[Accepted]] = {}
         for one in accepted:
             run, message = one.run, one.message
             told = message.behavior is not None
@@ -271,19 +243,13 @@ class Engine:
         for (_, target, told, ends, cut), some in alike.items():
             fleet = some[0].run.held.fleet(target)
             keys = [one.run.stored.id for one in some]
-            for one in some:
-                if not one.run.resumed:
-                    _resume(fleet, one.run)
-            if cut:
-                outlooks = replace(Outlooks.pending(len(some)), words=lambda _: _CUT_OFF)
-                outlooks.status[:] = Status.UNKNOWN
-            else:
-                outlooks = _stepped(fleet, some, keys, told=told, ends=ends)
+            resume(fleet, [one.run for one in some if not one.run.resumed])
+            outlooks = moved(fleet, some, keys, told=told, ends=ends, cut=cut)
             self._note(some, outlooks, fleet, keys, batch, replies)
 
     def _note(
         self,
-        some: Sequence[_Accepted],
+        some: Sequence[Accepted],
         outlooks: Outlooks,
         fleet: Fleet,
         keys: Sequence[str],
@@ -294,10 +260,10 @@ class Engine:
         standings = fleet.standings(keys)
         facts = zip(
             some,
-            _numbers(outlooks, standings).tolist(),
+            numbers_of(outlooks, standings).tolist(),
             outlooks.n.tolist(),
             outlooks.status.tolist(),
-            self._thresholds(fleet, standings),
+            thresholds(fleet, standings),
             standings.packed,
             standings.alarmed.tolist(),
             standings.since.tolist(),
@@ -359,13 +325,7 @@ class Engine:
                 stored.cut_off = int(message.truncated)
             replies[one.place] = said_bytes
 
-    def _thresholds(self, fleet: Fleet, standings: Standings) -> list[float]:
-        """The threshold of each run's alarm."""
-        of = np.array([trigger.threshold for trigger in fleet.triggers])
-        found: list[float] = (of if of.size == 1 else of[standings.group]).tolist()
-        return found * len(standings.packed) if of.size == 1 else found
-
-    def _judge(self, run: _Run, since: int, batch: Batch, reason: str, *, stands: bool) -> None:
+    def _judge(self, run: Run, since: int, batch: Batch, reason: str, *, stands: bool) -> None:
         """Raise the run's alarm, or clear it."""
         if stands and not run.alarm:
             run.alarm = f"{run.stored.id}-{since}"
@@ -387,78 +347,6 @@ class Engine:
         self.forget([one.run.id for one in batch.progress if one.run.ended_at is not None])
         while len(self._runs) > self._most_runs:
             self.forget([next(iter(self._runs))])
-
-
-def _resume(fleet: Fleet, run: _Run) -> None:
-    """Put a stored run into its fleet."""
-    key, state = run.stored.id, bytes(run.stored.state)
-    if isinstance(fleet, GoalRuns) or state[:1] == PACKED:
-        fleet.unpack(key, state)
-    else:  # as schema 1 stored it
-        fleet.resume(key, RunState.from_json(msgspec.msgpack.decode(state)))
-    standings = fleet.standings([key])
-    run.alarm = f"{key}-{standings.since[0]}" if standings.alarmed[0] else ""
-    run.resumed = True
-
-
-def _numbers(outlooks: Outlooks, standings: Standings) -> FloatArray:
-    """What an answer says of each run, in its order."""
-    return np.column_stack(
-        [
-            outlooks.p,
-            outlooks.spread,
-            outlooks.low,
-            outlooks.high,
-            outlooks.plausibility,
-            outlooks.assurance,
-            standings.so_far,
-        ]
-    )
-
-
-def _stepped(
-    fleet: Fleet, some: Sequence[_Accepted], keys: Sequence[str], *, told: bool, ends: bool
-) -> Outlooks:
-    """The outlooks of runs after their next step, or after their end."""
-    messages = [one.message for one in some]
-    # Before the first step nothing is earned; later null says that nobody knows.
-    rewards = [
-        (math.nan if one.step else 0.0) if one.reward is None else one.reward for one in messages
-    ]
-    if isinstance(fleet, GoalRuns):
-        return _stepped_to_goal(fleet, messages, rewards, keys, ends=ends)
-    behavior = np.array([one.behavior for one in messages], dtype=np.float64) if told else None
-    if ends:
-        return fleet.end(rewards, agents=keys, behavior=behavior)
-    states = [_reading(one.state) for one in messages]
-    return fleet.step(states, rewards, agents=keys, behavior=behavior)
-
-
-def _stepped_to_goal(
-    fleet: GoalRuns,
-    messages: Sequence[StepMessage],
-    rewards: Sequence[float],
-    keys: Sequence[str],
-    *,
-    ends: bool,
-) -> Outlooks:
-    """The same for runs over several behaviors, which read signals beside the reward."""
-    signals = [
-        _reading({**one.signals, "reward": earned})
-        for one, earned in zip(messages, rewards, strict=True)
-    ]
-    if ends:
-        return fleet.end(signals, agents=keys)
-    return fleet.step([_reading(one.state) for one in messages], signals, agents=keys)
-
-
-def _reading(state: Any) -> Any:
-    """A state with NaN for what is missing."""
-    if isinstance(state, dict):
-        if None not in state.values():
-            return state
-        return {name: math.nan if one is None else one for name, one in state.items()}
-    return [math.nan if one is None else one for one in state]
 
 
 def _problem(

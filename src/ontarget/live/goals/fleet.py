@@ -119,11 +119,12 @@ class GoalFleet:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
 
-    def unpack(self, agent: Hashable, packed: bytes) -> None:
-        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
-        if agent not in self._watches:
-            self._watches[agent] = GoalWatch(self._contract, self._readings)
-        self._watches[agent].unpack(packed)
+    def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
+        """Put agents' runs where they stood elsewhere; agents that are not here join."""
+        for agent, one in packed.items():
+            if agent not in self._watches:
+                self._watches[agent] = GoalWatch(self._contract, self._readings)
+            self._watches[agent].unpack(one)
 
     def peek(self) -> dict[Hashable, Outlook]:
         """The present outlook of each agent, without a step."""

@@ -25,6 +25,7 @@ from ontarget.service.health import Health, HealthWatch
 from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
 from ontarget.service.service import Service
 from ontarget.service.web import _views as views
+from ontarget.service.web._bodies import read_steps
 from ontarget.service.web._events import Streams
 from ontarget.service.web._gathering import Gathering
 from ontarget.service.web._http import (
@@ -46,9 +47,6 @@ __all__ = ["create_app"]
 
 T = TypeVar("T")
 
-_one: Final = msgspec.json.Decoder(StepMessage)
-_many: Final = msgspec.json.Decoder(list[StepMessage])
-_raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _PAGE: Final = {
     "after": {"type": "string", "maxLength": 300},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
@@ -148,7 +146,7 @@ class Api:
         """Take steps; an array is answered item by item."""
         began = time.perf_counter()
         body = await body_of(request, service.limits.body_bytes)
-        messages, single, lines = _read(request, body, service.limits.batch)
+        messages, single, lines = read_steps(request, body, service.limits.batch)
         good = [one for one in messages if isinstance(one, StepMessage)]
         self._hold_back(request.state.client, len(messages))
         taken = await self._gathering.take(good) if good else []
@@ -453,45 +451,6 @@ async def _missing(request: Request, error: Exception) -> Response:
     title = "not found" if status == 404 else "wrong method"
     headers = getattr(error, "headers", None)
     return problem_response(Problem(status=status, title=title), headers)
-
-
-def _read(
-    request: Request, body: bytes, most: int
-) -> tuple[list[StepMessage | Problem], bool, bool]:
-    """The messages of a body, whether it was one alone, and whether it was lines."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind in ("application/x-ndjson", "application/jsonl"):
-        parts: list[bytes | msgspec.Raw] = [line for line in body.splitlines() if line.strip()]
-        return _each(parts, most), False, True
-    if kind != "application/json":
-        raise Refusal(
-            415, "not JSON", "send content-type: application/json or application/x-ndjson"
-        )
-    try:
-        if body.lstrip()[:1] != b"[":
-            return [_one.decode(body)], True, False
-        try:
-            found: list[StepMessage | Problem] = list(_many.decode(body))
-        except msgspec.ValidationError:  # item by item, to say which are wrong
-            found = _each(list(_raw.decode(body)), most)
-    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        raise Refusal(400, "wrong body", str(error)) from None
-    if len(found) > most:
-        raise Refusal(413, "too large", f"a request has at most {most:,} steps")
-    return found, False, False
-
-
-def _each(parts: Sequence[bytes | msgspec.Raw], most: int) -> list[StepMessage | Problem]:
-    if len(parts) > most:
-        raise Refusal(413, "too large", f"a request has at most {most:,} steps")
-    found: list[StepMessage | Problem] = []
-    for part in parts:
-        try:
-            found.append(_one.decode(part))
-        except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-            kind = "urn:ontarget:wrong-body"
-            found.append(Problem(status=400, title="wrong body", detail=str(error), type=kind))
-    return found
 
 
 def _response(reply: Reply) -> Response:

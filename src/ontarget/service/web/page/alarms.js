@@ -27,12 +27,12 @@ export function alarms(live, mayAct) {
     const seen = found.filter((one) => !one.cleared_at && one.acknowledged_at);
     const over = found.filter((one) => one.cleared_at);
     fill(lists,
+      record(found),
       h("h2", {}, `Open: ${waiting.length}`),
       waiting.length ? h("ul", { class: "cards" }, waiting.map((one) => card(one, messages))) : h("p", {}, "No alarm waits for anybody."),
       h("h2", {}, `Acknowledged: ${seen.length}`),
       seen.length ? rows("Alarms that somebody has seen", seen, messages) : h("p", {}, "None."),
       h("h2", {}, `Over: ${over.length}`),
-      record(found),
       over.length ? rows("Alarms that are over, the newest first", over.slice(0, 200), messages) : h("p", {}, "None."));
   }
 
@@ -104,7 +104,7 @@ function record(found) {
 
 function delivered(alarm, messages) {
   const own = messages.filter((one) => one.alarm === alarm.id);
-  if (!own.length) return "No message is to be sent.";
+  if (!own.length) return "No message was sent: there is no hook, or its agent is silenced.";
   const count = (state) => own.filter((one) => one.state === state).length;
   const dead = own.find((one) => one.state === "dead");
   return [`${count("sent")} of ${own.length} messages sent`, count("waiting") ? `${count("waiting")} waiting` : "",

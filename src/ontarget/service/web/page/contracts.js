@@ -40,12 +40,12 @@ export function contractsView(live, contracts) {
     return h("article", { class: "contract" },
       h("h2", {}, one.spec.name, h("span", { class: "quiet" }, ` version ${one.version}`)),
       table("What it says", ["", ""], [
-        ["goal", `an outcome ${goal(one.spec.target)}`],
+        ["target", goal(one.spec.target)],
         ["rule", rule(one.spec)],
         ["threshold", limits.length ? `alarm when p falls below ${limits.join(", ")}` : "none"],
         ["horizon", `${one.horizon.toLocaleString("en-US")} steps at most`],
         ["features", one.features.join(", ")],
-        ["model file", `${one.spec.model} (sha256 ${(one.spec.model_sha256 ?? "").slice(0, 12)}…)`],
+        ["model file", `${one.spec.model.split(/[\\/]/).pop()}${one.spec.recalibrated_from ? ", recalibrated" : ""} (sha256 ${(one.spec.model_sha256 ?? "").slice(0, 12)}…)`],
       ]),
       h("p", {}, h("a", { href: parquet, download: `${one.spec.name}.parquet` }, "Download its finished runs"), " as Parquet, ready for ontarget fit."));
   }

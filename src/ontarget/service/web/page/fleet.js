@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { spark } from "./chart.js";
 import { h, mark, s, say } from "./dom.js";
-import { ago, number, percent, range, statusOf } from "./words.js";
+import { ago, because, number, percent, range, statusOf } from "./words.js";
 
 const ROW = 44; // pixels: style.css says the same
 const AROUND = 6; // rows above and below those in sight
@@ -19,7 +19,7 @@ export function fleet(live, contracts) {
     h("option", { value: "DONE" }, "ended"));
   const summary = h("p", { class: "summary", role: "status" });
   const head = h("div", { role: "row", class: "head" },
-    ["run", "p of meeting the target", "likely range", "lately", "status", "step", "so far", "heard"]
+    ["run", "p of meeting the target", "likely range", "lately", "status", "step", "so far", "last heard"]
       .map((name) => h("span", { role: "columnheader" }, name)));
   const body = h("div", { class: "rows", role: "rowgroup" });
   const list = h("div", { class: "fleet", role: "table", "aria-label": "Runs under way, the most endangered first", tabindex: "0" },
@@ -96,7 +96,7 @@ export function fleet(live, contracts) {
     mark(shown.status, "title", run.reason);
     say(shown.step, horizon ? `${run.step} of ${horizon}` : String(run.step));
     say(shown.soFar, number(run.soFar));
-    say(shown.heard, ago(Date.now() - run.heard));
+    say(shown.heard, ago(Date.now() - run.heard).replace(" ago", ""));
     mark(shown.element, "class", `run ${found.kind}`);
     mark(shown.element, "aria-rowindex", String(place + 2));
     shown.element.style.transform = `translateY(${place * ROW}px)`;
@@ -127,7 +127,8 @@ export function fleet(live, contracts) {
     if (danger) {
       mark(worstLink, "href", `#/run/${danger.id}`);
       say(worstLink, `${danger.agent} · ${danger.run}`);
-      say(worstSays, `, p ${percent(danger.p)} at step ${danger.step}${danger.reason ? `: ${danger.reason}` : ""}. Open it to see what moved p.`);
+      const below = danger.threshold ? ` (alarm below ${percent(danger.threshold)})` : "";
+      say(worstSays, `: ${statusOf(danger).word}, p is ${percent(danger.p)} at step ${danger.step}${below}${because(danger)}. Open it to see what moved p.`);
       mark(worst, "class", `lead ${statusOf(danger).kind}`);
     }
     empty.hidden = order.length > 0;

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { overSteps } from "./chart.js";
 import { fill, h, table } from "./dom.js";
-import { ends, goal, moment, number, percent, range, rule, statusOf } from "./words.js";
+import { because, ends, goal, moment, number, percent, range, rule, statusOf } from "./words.js";
 
 const PAINT = 250; // milliseconds between two paintings
 const EXPLAIN = 2_000; // and between two explanations, which cost the service more
@@ -74,8 +74,9 @@ export function run(live, contracts, id) {
         about.ended_at
           ? ` · ended, and ${about.met === null ? "it is not known whether it met" : about.met ? "met" : "missed"} its target`
           : ` · p is ${percent(last.p)}, likely ${range(last.spread)}, at step ${last.step} of ${horizon}`,
-        last.reason ? ` · ${last.reason}` : ""),
-      h("p", { class: "note" }, `The target is an outcome ${goal(about.target)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
+        because(last)),
+      h("p", { class: "note" }, `The target: ${goal(about.target)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
+      why ? h("p", {}, `Why: ${Math.abs(why.change) < 0.0005 ? "p hardly moved in the last step; " : ""}${why.words}.`) : null,
       h("figure", {},
         overSteps({
           title: `p over the steps: now ${percent(last.p)}`, horizon, low: 0, high: 1, shares: true,
@@ -92,7 +93,7 @@ export function run(live, contracts, id) {
           levels: bounds.map((value) => ({ value, label: `target ${number(value)}`, kind: "target" })),
         }),
         h("figcaption", {}, `The score so far is ${number(last.so_far)}.${ahead ? ` The band holds its whole path to come with a probability of ${percent(ahead.level)}: at the end, ${between(foretold.at(-1))}.` : ""}`)),
-      why ? because(why) : null,
+      why ? moved(why) : null,
       alarms.length ? alarmed() : null,
       h("h2", {}, "Every step"),
       table("Answers, the newest first", ["step", "p", "likely range", "so far", "status", "heard"],
@@ -100,10 +101,9 @@ export function run(live, contracts, id) {
           `${statusOf(one).word}${one.reason ? `: ${one.reason}` : ""}`, moment(one.at)]), [0, 1, 2, 3]));
   }
 
-  function because(found) {
+  function moved(found) {
     return h("div", {},
-      h("h2", {}, "Why p moved"),
-      h("p", {}, Math.abs(found.change) < 0.0005 ? `p hardly moved in the last step. ${capital(found.words)}.` : `${capital(found.words)}.`),
+      h("h2", {}, Math.abs(found.change) < 0.0005 ? "What p rests on" : "Why p moved"),
       Math.abs(found.change) >= 0.0005 ? table("What moved p in the last step, in percentage points", ["", "from", "to", "moved p by"],
         found.contributions.slice(0, 8).map((one) => [one.cause, value(one.before), value(one.now), signed(one.change)]), [1, 2, 3]) : null,
       found.precedents.length ? table("The recorded runs that are most like this one", ["run", "at its step", "weight", "its outcome", "this run, going on like it"],

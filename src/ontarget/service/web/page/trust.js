@@ -71,7 +71,7 @@ function alarmsKept(contract, found) {
 
 function evidence(found) {
   if (found.guard) return h("p", { class: "note" }, `There is no drift guard: ${found.guard}`);
-  const shown = (one) => (one < 1000 ? one.toPrecision(2) : Math.round(one).toLocaleString("en-US"));
+  const shown = (one) => (one < 10 ? one.toPrecision(2) : Math.round(one).toLocaleString("en-US"));
   return h("p", {}, `Evidence from ${found.guarded.toLocaleString("en-US")} runs that something has changed: ${shown(found.evidence)}; `
     + `that p has become too high: ${shown(found.harm)}. Both begin at 1; at ${shown(found.limit)} the verdict is “drifting”. `
     + "While nothing changes, that happens in at most 1 of 100 services, however often you look.");

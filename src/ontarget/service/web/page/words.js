@@ -19,6 +19,11 @@ export function percent(p) {
   return `${Math.round(100 * p)} %`;
 }
 
+/** The reason of an answer, unless it only says what p is. */
+export function because(answer) {
+  return answer.reason && !answer.reason.startsWith("p = ") ? `: ${answer.reason}` : "";
+}
+
 export function range(pair) {
   if (!pair) return "–";
   const [low, high] = pair.map((p) => Math.round(100 * p));
