@@ -28,6 +28,7 @@ __all__ = [
     "finish",
     "missing_weight",
     "plain",
+    "write_json",
 ]
 
 _PACKAGE = Path(ontarget.__file__).parent
@@ -167,6 +168,8 @@ def code_digest(code: tuple[str, ...] = ("",)) -> str:
 _SHOWING = frozenset(
     f"paper/{name}.py"
     for name in (
+        "battles/page",
+        "battles/study",
         "charts",
         "checks",
         "distance_run",
@@ -193,6 +196,12 @@ def commit() -> str:
     except (OSError, subprocess.SubprocessError):
         return f"version {ontarget.__version__}"
     return found.stdout.strip()
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write plain values under sorted names; the file appears complete or not at all."""
+    text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
+    write_whole(path, [text.encode(), b"\n"])
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,15 @@ from ontarget.episodes import Episodes
 from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
 from ontarget.paper.distance_run import DistanceRun
 from ontarget.paper.experiment import Part, run_partition
-from ontarget.paper.keeping import Keeper, Piece, commit, finish, missing_weight, plain
+from ontarget.paper.keeping import (
+    Keeper,
+    Piece,
+    commit,
+    finish,
+    missing_weight,
+    plain,
+    write_json,
+)
 from ontarget.paper.partitions import Partition, partition_of, simulated
 from ontarget.paper.peer import time_peer
 from ontarget.paper.plan import MODES, Mode, Plan
@@ -97,7 +104,7 @@ def reproduce(
     out = Path(folder)
     run = _Run(plan, out, studies=studies, distance=distance, report=report)
     parts, results, more = run.measure()
-    _write_json(out / "results.json", results)
+    write_json(out / "results.json", results)
     drawn: dict[str, Figure] = {}
     if figures:
         from ontarget.paper.charts import draw_all, draw_distances, write_figures
@@ -108,7 +115,7 @@ def reproduce(
                 drawn["distance"] = draw_distances(results["distance"])
             write_figures(drawn, out / "figures")
     timing = plain({**run.clock.account(), **more})
-    _write_json(out / "timing.json", timing)
+    write_json(out / "timing.json", timing)
     if figures:
         from ontarget.paper.page import page_of
 
@@ -298,8 +305,3 @@ class _Run:
         if ("truth",) in found:
             study["truth"] = found["truth",]
         return study
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
-    write_whole(path, [text.encode(), b"\n"])
