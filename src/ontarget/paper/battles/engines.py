@@ -56,12 +56,19 @@ class Engine:
     facts: tuple[str, ...]
 
 
-_TEN: Final = {"blue": (10, 10), "red": (10, 10), "most_reinforcements": 0, "horizon": _EVEN_STEPS}
+_TEN: Final = (10, 10)
 
 ENGINES: Final = {
     "skirmish": Engine(
         Skirmish,
-        lambda: Skirmish(distance=14.0, red_attacks=True, **_TEN),  # type: ignore[arg-type]
+        lambda: Skirmish(
+            blue=_TEN,
+            red=_TEN,
+            most_reinforcements=0,
+            horizon=_EVEN_STEPS,
+            distance=14.0,
+            red_attacks=True,
+        ),
         3.0,  # a shot takes 6 of 45, the last one the 3 that are left
         (
             "this project",
@@ -73,7 +80,7 @@ ENGINES: Final = {
     ),
     "smax": Engine(
         Smax,
-        lambda: Smax(mirror=True, **_TEN),  # type: ignore[arg-type]
+        lambda: Smax(blue=_TEN, red=_TEN, most_reinforcements=0, horizon=_EVEN_STEPS, mirror=True),
         9.0,
         (
             "JaxMARL's authors",
