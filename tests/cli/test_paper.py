@@ -26,3 +26,10 @@ def test_quick_prints_the_table_and_writes_the_page(
 def test_help_shows_an_example() -> None:
     result = CliRunner().invoke(app, ["paper", "--help"])
     assert "ontarget paper -o out/paper --quick" in result.output
+
+
+def test_battles_need_an_engine_that_exists(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["paper", "--battles", "chess", "-o", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "--battles needs the name of an engine, smax, got 'chess'" in result.output
+    assert not list(tmp_path.iterdir())

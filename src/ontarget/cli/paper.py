@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from ontarget._plain import plain
 from ontarget._progress import progress_bar
+from ontarget.errors import InputError
 
 if TYPE_CHECKING:
     from ontarget.paper.plan import Plan
-    from ontarget.paper.reproduction import Reproduction
     from ontarget.report import Table
 
 __all__ = ["paper"]
 
+# Says what is being done, and which share of all is done.
+Report: TypeAlias = Callable[[str, float], None]
+
 
 def paper(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write to.", metavar="FOLDER")
-    ] = Path("out/paper"),
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The folder to write to; by default out/paper, out/models or out/battles.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Fewer episodes and partitions; some minutes.", metavar=""),
@@ -45,68 +54,56 @@ def paper(
     models: Annotated[
         bool,
         typer.Option(
-            "--models",
-            help="Instead, study every model under PCQR and its rivals, in FOLDER/models.",
-            metavar="",
+            "--models", help="Instead, study every model under PCQR and its rivals.", metavar=""
         ),
     ] = False,
+    battles: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead, fight the paper's battles in another engine too: smax.",
+            metavar="ENGINE",
+        ),
+    ] = None,
 ) -> None:
     """Reproduce the paper of Guyer and Dietterich: tables, figures and an HTML page.
 
     A full run takes hours, a quick one minutes; a run that was stopped resumes.
     """
     from ontarget.paper.plan import FULL, QUICK
+
+    if battles is not None and battles != "smax":
+        raise InputError(f"--battles needs the name of an engine, smax, got {battles!r}")
+    if models and battles is not None:
+        raise InputError("--models and --battles are two studies; ask for one at a time")
+    plan = (QUICK if quick else FULL).with_seed(seed)
+    into = output or Path("out") / ("models" if models else "battles" if battles else "paper")
+    with progress_bar("starting", 100, unit="%") as reached:
+
+        def report(text: str, share: float) -> None:
+            reached(100.0 * share, text)
+
+        if models:
+            shown, remark = _studied_models(plan, into, report)
+        elif battles is not None:
+            shown, remark = _fought(plan, into, report)
+        else:
+            shown, remark = _reproduced(plan, into, report, studies=studies, distance=distance)
+    _print(shown, quick=plan.quick)
+    if remark:
+        typer.echo(remark)
+    typer.echo(f"{plain(into / 'index.html')}: the page; results.json and figures beside it")
+
+
+def _reproduced(
+    plan: Plan, into: Path, report: Report, *, studies: bool, distance: bool
+) -> tuple[list[Table], str]:
+    """The tables of the paper's own experiments, and what to know of them."""
+    from ontarget.paper import checks, distance_tables, tables
     from ontarget.paper.reproduction import reproduce
 
-    plan = (QUICK if quick else FULL).with_seed(seed)
-    if models:
-        _study_models(plan, output / "models")
-        return
-    with progress_bar("starting", 100, unit="%") as reached:
-        done = reproduce(
-            plan,
-            output,
-            studies=studies,
-            distance=distance,
-            report=lambda text, share: reached(100.0 * share, text),
-        )
-    _say(done, output)
-
-
-def _study_models(plan: Plan, output: Path) -> None:
-    from ontarget.paper.models.page import overview_table
-    from ontarget.paper.models.running import study_models
-
-    with progress_bar("starting", 100, unit="%") as reached:
-        done = study_models(plan, output, report=lambda text, share: reached(100.0 * share, text))
-    _print([overview_table(done.results["processes"])])
-    typer.echo(f"{plain(output / 'index.html')}: the page; results.json and figures beside it")
-
-
-def _print(tables: Sequence[Table]) -> None:
-    from rich.console import Console
-    from rich.table import Table as Shown
-
-    console = Console(highlight=False)
-    for one in tables:
-        title = one.caption or None
-        table = Shown(*one.head, title=title, box=None, pad_edge=False, title_justify="left")
-        for row in one.rows:
-            table.add_row(*row)
-        console.print(table)
-        console.print()
-
-
-def _say(done: Reproduction, output: Path) -> None:
-    from rich.console import Console
-
-    from ontarget.paper import checks, distance_tables, tables
-
-    console = Console(highlight=False)
-    if done.plan.quick:
-        console.print("A quick run: fewer episodes and partitions than the paper's.")
+    done = reproduce(plan, into, studies=studies, distance=distance, report=report)
     shown = [tables.main_table(done.results)]
-    if not done.plan.quick:  # the questions are about the full size
+    if not plan.quick:  # the questions are about the full size
         shown.append(checks.checks_table(done.results))
         shown.append(checks.limits_table(done.timing))
     if "distance" in done.results:
@@ -115,10 +112,46 @@ def _say(done: Reproduction, output: Path) -> None:
     shown.append(tables.time_table(done.timing))
     if any(done.timing["peer"].values()):
         shown.append(tables.peer_table(done.timing))
-    _print(shown)
-    console.print(
+    return shown, (
         "Our skirmish is a surrogate, and our Tamarisk's constants and policy are chosen: these "
         "are not the authors' data."
     )
-    page = plain(output / "index.html")
-    console.print(f"{page}: the page; results.json and figures beside it", markup=False)
+
+
+def _studied_models(plan: Plan, into: Path, report: Report) -> tuple[list[Table], str]:
+    """The table of every model under every method."""
+    from ontarget.paper.models.page import overview_table
+    from ontarget.paper.models.running import study_models
+
+    return [overview_table(study_models(plan, into, report=report).results["processes"])], ""
+
+
+def _fought(plan: Plan, into: Path, report: Report) -> tuple[list[Table], str]:
+    """The tables of the battles in both engines, and what to know of them."""
+    from ontarget.paper import checks, tables
+    from ontarget.paper.battles.page import open_table, soundness_table
+    from ontarget.paper.battles.study import compare_battles
+
+    done = compare_battles(plan, into, report=report)
+    shown = [tables.main_table(done.results)]
+    if not plan.quick:
+        shown.append(checks.checks_table(done.results))
+    shown += [soundness_table(done.results), open_table(done.results)]
+    shown.append(tables.time_table(done.timing))
+    return shown, "Neither engine is StarCraft II: these are not the authors' data."
+
+
+def _print(tables: Sequence[Table], *, quick: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    console = Console(highlight=False)
+    if quick:
+        console.print("A quick run: fewer episodes and partitions than the paper's.")
+    for one in tables:
+        title = one.caption or None
+        table = Shown(*one.head, title=title, box=None, pad_edge=False, title_justify="left")
+        for row in one.rows:
+            table.add_row(*row)
+        console.print(table)
+        console.print()

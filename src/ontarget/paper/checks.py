@@ -21,6 +21,8 @@ _MOST_ECE: Final = {
     ("tamarisk", "atoms"): 0.002,
     ("skirmish", "noise"): 0.010,
     ("skirmish", "atoms"): 0.010,
+    ("smax", "noise"): 0.013,
+    ("smax", "atoms"): 0.013,
 }
 # Excess Brier score · 10⁴ that the default may have on each process.
 _MOST_EXCESS: Final = {

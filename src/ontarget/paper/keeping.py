@@ -168,6 +168,8 @@ def code_digest(code: tuple[str, ...] = ("",)) -> str:
 _SHOWING = frozenset(
     f"paper/{name}.py"
     for name in (
+        "battles/page",
+        "battles/study",
         "charts",
         "checks",
         "distance_run",
@@ -198,6 +200,12 @@ def commit() -> str:
     return found.stdout.strip()
 
 
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write plain values under sorted names; the file appears complete or not at all."""
+    text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
+    write_whole(path, [text.encode(), b"\n"])
+
+
 def plain(value: Any) -> Any:
     """The value with arrays, NumPy numbers and tuples as JSON values; NaN and infinity as None."""
     if isinstance(value, Mapping):
@@ -211,9 +219,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}") if np.isfinite(value) else None
     return value
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write plain values as JSON with sorted keys; the file appears complete or not at all."""
-    text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
-    write_whole(path, [text.encode(), b"\n"])

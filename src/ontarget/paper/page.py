@@ -14,7 +14,7 @@ from ontarget.report import figure, page, pair, paragraph, section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["page_of"]
+__all__ = ["FIGURES", "by_domain", "page_of"]
 
 _TITLE: Final = "Will my robot achieve my goals? The paper, reproduced"
 
@@ -25,7 +25,7 @@ _SURROGATE: Final = (
     "paper's, and neither confirm nor contradict them digit by digit."
 )
 
-_FIGURES: Final = {
+FIGURES: Final = {
     "ece": (
         "Calibration error against time",
         "Expected calibration error of both bounds, 30 bins, mean over the partitions; bands are "
@@ -66,8 +66,8 @@ def _parts(
     yield from _opening(results)
     yield section("The paper's figures beside ours", _main(results))
     yield section("Calibration error and Brier score", _forecasts(results))
-    for name, (title, caption) in _FIGURES.items():
-        yield section(title, _by_domain(plan["domains"], drawn, name, caption))
+    for name, (title, caption) in FIGURES.items():
+        yield section(title, by_domain(plan["domains"], drawn, name, caption))
     yield section("The episodes whose probability does not converge", _convergence(results, drawn))
     if "studies" in results:
         yield section("Intervals: PCQR and its rivals", _intervals(results))
@@ -153,7 +153,7 @@ def _convergence(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterat
         ("open", "Episodes with a lower bound between 5 % and 95 %."),
         ("episodes-atoms", "The same ten episodes with exact atoms."),
     ):
-        yield from _by_domain(results["plan"]["domains"], drawn, name, caption)
+        yield from by_domain(results["plan"]["domains"], drawn, name, caption)
 
 
 def _intervals(results: Mapping[str, Any]) -> Iterator[str]:
@@ -253,7 +253,7 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
         yield tables.peer_table(timing).html()
 
 
-def _by_domain(
+def by_domain(
     domains: list[str], drawn: Mapping[str, str], name: str, caption: str
 ) -> Iterator[str]:
     """The same figure for every domain, side by side if there is room, with a caption."""

@@ -60,7 +60,7 @@ def _silence() -> Iterator[None]:
     in place of those that were there.
     """
     before = sys.stdout, sys.stderr, sys.__stdout__
-    sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc]  # put back below
+    sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc,assignment]  # put back
     try:
         yield
     finally:

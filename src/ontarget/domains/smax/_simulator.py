@@ -164,11 +164,13 @@ class Smax:
         blue, red = self._living(battle)
         fought = np.flatnonzero((blue > 0) & (red > 0))
         if fought.size:
-            n_red = self.red[1] + self.most_reinforcements
+            # Places that nobody can hold yet would only cost time, most of it.
+            n_red = self.red[1] + self.most_reinforcements * (t >= self.reinforcement_step)
             compiled = engine.engine_of(self.blue[1], n_red, mirror=self.mirror)
-            before = engine.Units(*(array[fought] for array in battle.units))
+            held = [array[:, : self.blue[1] + n_red] for array in battle.units]
+            before = engine.Units(*(array[fought] for array in held))
             after = compiled.advance(streams(keys[fought], t), before)
-            for array, new in zip(battle.units, after, strict=True):
+            for array, new in zip(held, after, strict=True):
                 array[fought] = new
         blue_left, red_left = self._living(battle)
         return ((red - red_left) - (blue - blue_left)).astype(np.float64)
@@ -182,9 +184,6 @@ class Smax:
         at = uniforms(keys, self.reinforcement_step, n + 2 * self.most_reinforcements)[:, n:]
         first = self.blue[1] + self.red[1]
         self._place(battle, first, sizes, at)
-        # The policy chose a heading for whoever was not there yet, from a place that is none.
-        battle.heading[:, first:], battle.target[:, first:] = 0.0, -1
-        battle.cooldown[:, first:] = 0.0
         battle.reinforcements[:] = sizes
 
     def _place(

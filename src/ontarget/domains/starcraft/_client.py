@@ -96,14 +96,14 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
                 raise GameError(f"the game refused an order: {ActionResult(result).name}")
 
 
-class _Process(SC2Process):  # type: ignore[misc]  # burnysc2 left parts of it untyped
+class _Process(SC2Process):
     async def _connect(self) -> aiohttp.ClientWebSocketResponse:
         """A connection; unlike burnysc2's, it waits for a game that answers 404 at first."""
         for _ in range(_TRIES_TO_CONNECT):
             try:
                 return await super()._connect()
             except aiohttp.WSServerHandshakeError as error:
-                await self._session.close()
+                await self._close_connection()
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
         raise TimeoutError
