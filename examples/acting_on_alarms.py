@@ -45,7 +45,7 @@ def share(log: pl.DataFrame, chosen: pl.Expr) -> tuple[float, int]:
     return float(np.mean(own.to_numpy() >= TARGET.lower)), len(own)
 
 
-def main(past: int = 2000, live: int = 2000) -> None:
+def main(past: int = 2000, live: int = 2000) -> tuple[float, float]:
     rng = np.random.default_rng(0)
 
     # 1. Fit on runs that were left alone.
@@ -81,6 +81,7 @@ def main(past: int = 2000, live: int = 2000) -> None:
 
     # 5. And to go on from here: promises that rest on these runs.
     print(monitor.recalibrate(fair))
+    return switched, control
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.walks import walks
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -71,6 +73,40 @@ def test_a_fleet_tells_lost_battles_from_won_ones(capsys: pytest.CaptureFixture[
     n_lost, seen = (int(word) for word in re.findall(r"\d+", lost))
     assert n_won + n_lost == 100
     assert false_alarms / n_won < 0.2 < 0.8 < seen / n_lost
+
+
+def test_an_arm_is_judged_by_its_last_distance(capsys: pytest.CaptureFixture[str]) -> None:
+    _, later, close = loaded("robot_arm").main(past=300, new=80)
+    assert "of 80 episodes" in capsys.readouterr().out
+    last = later.rewards_at(later.horizon - 1)
+    assert close.contains(later.outcomes).tolist() == (last <= 2.0).tolist()
+
+
+def test_two_goals_fall_with_the_one_in_danger(capsys: pytest.CaptureFixture[str]) -> None:
+    said = loaded("two_goals").main(past=300)
+    # Each is calibrated for itself, so p of both may lie a little above p of one.
+    assert all(both <= min(each) + 0.1 for both, *each in said)
+    both, distance, energy = said[6]  # after a leg that took much energy
+    assert both < 0.5 < distance
+    assert energy < 0.5
+    assert "outside the goal at" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_log_is_judged_from_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    walks(240).write(tmp_path / "runs.parquet")
+    _, later, target = loaded("log_from_a_path").main(str(tmp_path / "runs.parquet"), "0:")
+    said = capsys.readouterr().out
+    assert len(later) == 80
+    assert f"met by {100 * target.contains(later.outcomes).mean():.1f} % of 80 episodes" in said
+
+
+@pytest.mark.slow
+def test_a_network_takes_the_place_of_the_forest(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed; pip install 'ontarget[network]'")
+    loaded("network").main(past=400, new=100)
+    scores = [float(found) for found in re.findall(r"Brier (\S+)", capsys.readouterr().out)]
+    assert len(scores) == 2
+    assert max(scores) < 0.1
 
 
 def test_drift_is_noticed_after_the_change_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,8 @@ def measured(name: str) -> dict[str, Any]:
 
 def table(kept: dict[str, Any]) -> str:
     """All figures, benchmark by benchmark, and the machines they come from."""
+    if not any(one["figures"] for one in kept.values()):
+        return "*No figures yet: `make bench` writes them.*\n"
     places = list(dict.fromkeys(one["machine"] for one in kept.values() if one["figures"]))
     lines = [f"{number}. {place}" for number, place in enumerate(places, 1)]
     lines += ["", "| what | figure | asked | beside | benchmark | date | machine, load |"]

@@ -26,7 +26,7 @@ release = version = own_version()
 extensions = ["myst_parser"]
 root_doc = "README"
 source_suffix = {".md": "markdown", ".py": "listing", ".toml": "listing"}
-include_patterns = ["*.md", "docs/**.md", "examples/**", "bench/*.py", "deploy/*.toml"]
+include_patterns = ["*.md", "docs/**.md", "docs/*.py", "examples/**", "bench/*.py", "deploy/*.toml"]
 exclude_patterns = [".*", "out", "dist", "src", "tests", "**/__pycache__", "docs/site"]
 myst_heading_anchors = 4
 nitpicky = True
@@ -49,7 +49,8 @@ def add_contents(app, name, source):
     if name == root_doc:
         trees = sections(ROOT / ORDER)
     elif name in ("docs/api/README", "examples/README"):
-        trees = [("", links(ROOT / f"{name}.md"))]
+        folder = (ROOT / name).parent
+        trees = [("", [page for page in links(ROOT / f"{name}.md") if page.parent == folder])]
     elif name == "docs/README":  # the list itself: its order is what the others have
         source[0] = "---\norphan: true\n---\n\n" + source[0]
         return

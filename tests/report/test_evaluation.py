@@ -3,13 +3,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from ontarget import Episodes, Target
+from ontarget import Episodes, Evaluation, Target
 from ontarget.errors import EpisodesError, FewEpisodesError
 from ontarget.evaluation import Resampling, ece
 from ontarget.live.assured import Contracts
@@ -19,55 +20,66 @@ from ontarget.monitor import GoalMonitor
 from ontarget.report.evaluation import evaluate
 from tests.walks import replay, walks
 
+from .walked import monitor_of
+
 TARGET = Target.at_least(0.2)
-MONITOR = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10)).fit(walks(900), progress=False)
 NEW = walks(300, seed=5, ragged=True)
-FOUND = MONITOR.evaluate(NEW, TARGET)
+
+
+def walker() -> GoalMonitor:
+    return monitor_of(900)
+
+
+@cache
+def judged() -> Evaluation:
+    return walker().evaluate(NEW, TARGET)
 
 
 def test_panels_hold_what_a_live_watch_says() -> None:
-    watch = MONITOR.watch(TARGET)
+    watch = walker().watch(TARGET)
     for i in range(20):
         live = replay(watch, NEW, i)[:-1]
         for t, outlook in enumerate(live):
-            assert FOUND.p[t, i] == outlook.p
-            assert FOUND.plausibility[t, i] == outlook.plausibility
-        assert np.isnan(FOUND.p[len(live) :, i]).all()
-    assert FOUND.met.tolist() == TARGET.contains(NEW.outcomes, MONITOR.fitted.grid).tolist()
+            assert judged().p[t, i] == outlook.p
+            assert judged().plausibility[t, i] == outlook.plausibility
+        assert np.isnan(judged().p[len(live) :, i]).all()
+    assert judged().met.tolist() == TARGET.contains(NEW.outcomes, walker().fitted.grid).tolist()
 
 
 def test_raw_is_the_models_own_probability() -> None:
-    step = NEW.at(1, grid=MONITOR.fitted.grid)
-    model = MONITOR.fitted.at(1)
+    step = NEW.at(1, grid=walker().fitted.grid)
+    model = walker().fitted.at(1)
     X = model.inputs(step.states, step.behavior)
     left, _ = model.cdf_limits(X, np.round(0.2 - step.behavior, 9))
-    np.testing.assert_allclose(FOUND.raw[1, step.index], 1.0 - left, atol=1e-12)
+    np.testing.assert_allclose(judged().raw[1, step.index], 1.0 - left, atol=1e-12)
 
 
 def test_measures_are_those_of_the_panels() -> None:
-    known = ~np.isnan(FOUND.p)
-    met = np.broadcast_to(FOUND.met, FOUND.p.shape)[known]
-    assert FOUND.ece().value == pytest.approx(ece(FOUND.p[known], met), abs=1e-12)
-    assert FOUND.brier().value == pytest.approx(np.mean((FOUND.p[known] - met) ** 2), abs=1e-12)
-    assert FOUND.ece_by_step().value.shape == (6,)
-    assert FOUND.brier_by_step("raw").value.shape == (6,)
-    assert FOUND.log_loss().low < FOUND.log_loss().value < FOUND.log_loss().high
-    assert FOUND.reliability.n == known.sum()
+    known = ~np.isnan(judged().p)
+    met = np.broadcast_to(judged().met, judged().p.shape)[known]
+    assert judged().ece().value == pytest.approx(ece(judged().p[known], met), abs=1e-12)
+    assert judged().brier().value == pytest.approx(
+        np.mean((judged().p[known] - met) ** 2), abs=1e-12
+    )
+    assert judged().ece_by_step().value.shape == (6,)
+    assert judged().brier_by_step("raw").value.shape == (6,)
+    assert judged().log_loss().low < judged().log_loss().value < judged().log_loss().high
+    assert judged().reliability.n == known.sum()
 
 
 def test_guarantees_are_counted() -> None:
-    assert FOUND.ruled_out_wrongly(0.05).value <= 0.1
-    assert FOUND.assured_wrongly(0.05).value <= 0.1
-    quality = FOUND.alarms(alarm_below=0.3).quality
-    assert quality.false_alarms.n == FOUND.met.sum()
+    assert judged().ruled_out_wrongly(0.05).value <= 0.1
+    assert judged().assured_wrongly(0.05).value <= 0.1
+    quality = judged().alarms(alarm_below=0.3).quality
+    assert quality.false_alarms.n == judged().met.sum()
     assert 0 < quality.detections.value <= 1
 
 
 def test_summary_says_what_was_measured() -> None:
-    text = FOUND.summary()
+    text = judged().summary()
     assert "met by" in text
-    assert f"ECE        {FOUND.ece().value:.4f}" in text
-    assert text.endswith(f"\nverdict    {FOUND.verdict()}")
+    assert f"ECE        {judged().ece().value:.4f}" in text
+    assert text.endswith(f"\nverdict    {judged().verdict()}")
 
 
 def test_what_spoils_the_measures_comes_first() -> None:
@@ -85,26 +97,26 @@ def test_what_spoils_the_measures_comes_first() -> None:
 
 
 def test_an_evaluation_without_any_known_step_is_refused() -> None:
-    strict = replace(MONITOR.fitted, min_calibration=10_000)
+    strict = replace(walker().fitted, min_calibration=10_000)
     with pytest.raises(FewEpisodesError, match="p is unknown at every step of these 300 episodes"):
         evaluate(Contracts(strict), NEW, TARGET, resampling=Resampling(2))
 
 
 def test_intervals_and_bands_hold_their_levels() -> None:
     for t in (0, 2):
-        step = NEW.at(t, grid=MONITOR.fitted.grid)
-        held = MONITOR.interval(t, step.states, step.behavior, 0.8).contains(step.outcomes)
+        step = NEW.at(t, grid=walker().fitted.grid)
+        held = walker().interval(t, step.states, step.behavior, 0.8).contains(step.outcomes)
         assert 0.75 < held.mean() < 0.95
-    assert FOUND.band_coverage(0.8).high > 0.8
+    assert judged().band_coverage(0.8).high > 0.8
 
 
 def test_episodes_of_another_kind_are_refused_by_what_differs_alone() -> None:
     with pytest.raises(EpisodesError, match=r"horizon of 6 steps, got 4; record .*=6") as shorter:
-        MONITOR.evaluate(walks(20, horizon=4), TARGET)
+        walker().evaluate(walks(20, horizon=4), TARGET)
     assert "features" not in str(shorter.value)
     renamed = Episodes.from_frame(NEW.to_frame().rename({"x0": "speed"}), horizon=6)
     with pytest.raises(EpisodesError, match=r"features \(x0.*got \(speed") as other:
-        MONITOR.evaluate(renamed, TARGET)
+        walker().evaluate(renamed, TARGET)
     assert "horizon" not in str(other.value)
     inferred = GoalMonitor(QuantileForest(n_trees=5)).fit(
         Episodes.from_frame(NEW.to_frame()), progress=False
@@ -139,29 +151,29 @@ def test_another_dictionary_is_read_by_name_and_another_kind_refused() -> None:
 
 def test_progress_counts_the_steps() -> None:
     seen: list[float] = []
-    answer_episodes(MONITOR.fitted, NEW, TARGET, reached=seen.append)
+    answer_episodes(walker().fitted, NEW, TARGET, reached=seen.append)
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
 def test_episodes_that_it_was_fitted_on_are_told(tmp_path: Path) -> None:
-    assert FOUND.fitted_on.size == 0
-    assert "caution" not in FOUND.summary()
+    assert judged().fitted_on.size == 0
+    assert "caution" not in judged().summary()
     path = tmp_path / "walks.ontarget"
-    MONITOR.save(path)
+    walker().save(path)
     past = walks(900)
-    for monitor in (MONITOR, GoalMonitor.load(path)):
+    for monitor in (walker(), GoalMonitor.load(path)):
         again = monitor.evaluate(past.take(np.arange(300)), TARGET, resamples=20)
         assert again.fitted_on.tolist() == list(range(300))
         assert "it was fitted on 300 of these 300 episodes" in again.summary()
 
 
 def test_results_show_themselves_in_a_line() -> None:
-    assert repr(MONITOR) == (
+    assert repr(walker()) == (
         "<GoalMonitor: horizon 6, 2 features, behavior sum; 720 learn, 180 assure>"
     )
     assert repr(GoalMonitor()) == "<GoalMonitor: not fitted>"
     assert re.fullmatch(
-        r"<Evaluation: \[0.2, inf\) met by \d+ of 300 episodes, 6 steps>", repr(FOUND)
+        r"<Evaluation: \[0.2, inf\) met by \d+ of 300 episodes, 6 steps>", repr(judged())
     )
 
 

@@ -38,23 +38,30 @@ from ontarget.report.measured import outcome_ranks
 from tests.walks import walks
 
 TARGET = Target.at_least(0.2)
-MONITOR = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10), policy="walk <b>&</b>").fit(
-    walks(1_200), progress=False
-)
 NEW = walks(400, seed=5)
-FOUND = MONITOR.evaluate(NEW, TARGET)
+
+
+@cache
+def walker() -> GoalMonitor:
+    monitor = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10), policy="walk <b>&</b>")
+    return monitor.fit(walks(1_200), progress=False)
+
+
+@cache
+def judged() -> Evaluation:
+    return walker().evaluate(NEW, TARGET)
 
 
 @cache
 def page() -> str:
-    return report_page(FOUND, Promised(0.05))
+    return report_page(judged(), Promised(0.05))
 
 
 def saying(p: np.ndarray, met: np.ndarray) -> Evaluation:
     """An evaluation with other probabilities and outcomes."""
-    numbers = FOUND.answers.numbers.copy()
+    numbers = judged().answers.numbers.copy()
     numbers[P] = p
-    return replace(FOUND, answers=replace(FOUND.answers, numbers=numbers, met=met))
+    return replace(judged(), answers=replace(judged().answers, numbers=numbers, met=met))
 
 
 def words_of(text: str) -> str:
@@ -114,14 +121,14 @@ def test_page_follows_light_dark_and_paper() -> None:
 
 def test_the_same_evaluation_gives_the_same_bytes(tmp_path: Path) -> None:
     paths = [tmp_path / "one.html", tmp_path / "two.html"]
-    FOUND.report(paths[0])
-    MONITOR.evaluate(NEW, TARGET).report(paths[1])
+    judged().report(paths[0])
+    walker().evaluate(NEW, TARGET).report(paths[1])
     assert paths[0].read_bytes() == paths[1].read_bytes() == page().encode()
     assert sorted(tmp_path.iterdir()) == paths
 
 
 def test_verdict_comes_first_and_is_what_came_true() -> None:
-    pooled = pool(FOUND.p, FOUND.met)
+    pooled = pool(judged().p, judged().met)
     near = np.abs(pooled.p - 0.8) <= 0.05
     bin_ = reliability(pooled.p[near], pooled.met[near], 1).at(0.8)
     said = f"When it said about 80 %, {percent(bin_.rate_met)} of runs met the target."
@@ -131,9 +138,9 @@ def test_verdict_comes_first_and_is_what_came_true() -> None:
 
 
 def test_alarm_is_judged_with_the_promised_threshold() -> None:
-    threshold = MONITOR.watch(TARGET, false_alarm_rate=0.05).trigger.threshold
-    quality = FOUND.alarms(alarm_below=threshold).quality
-    promised = FOUND.alarms(Promised(0.05))
+    threshold = walker().watch(TARGET, false_alarm_rate=0.05).trigger.threshold
+    quality = judged().alarms(alarm_below=threshold).quality
+    promised = judged().alarms(Promised(0.05))
     assert promised.quality.detections == quality.detections
     assert f"caught {percent(quality.in_time.value)} of failing runs in time" in page()
     assert f"{quality.false_alarms.count} of {quality.false_alarms.n}" in words_of(page())
@@ -148,7 +155,7 @@ def test_alarm_is_judged_with_the_promised_threshold() -> None:
     ],
 )
 def test_the_report_judges_whatever_rule_is_asked_for(rule, said: str, tmp_path: Path) -> None:
-    FOUND.report(tmp_path / "report.html", rule)
+    judged().report(tmp_path / "report.html", rule)
     text = words_of((tmp_path / "report.html").read_text())
     assert said in text
     assert f"Alarm {rule.relation} {rule.compared_name} = " in text
@@ -156,13 +163,13 @@ def test_the_report_judges_whatever_rule_is_asked_for(rule, said: str, tmp_path:
 
 def test_a_report_refuses_a_rate_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="false_alarm_rate needs a number strictly between 0 and"):
-        FOUND.report(tmp_path / "report.html", false_alarm_rate=7)
+        judged().report(tmp_path / "report.html", false_alarm_rate=7)
     assert not (tmp_path / "report.html").exists()
 
 
 def test_numbers_of_episodes_are_said() -> None:
     text = words_of(page())
-    for size in (*MONITOR.sizes.values(), FOUND.met.size):
+    for size in (*walker().sizes.values(), judged().met.size):
         assert f"{size:,}" in text
 
 
@@ -173,16 +180,16 @@ def test_what_users_wrote_is_escaped() -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_each_figure_can_be_had_by_itself(name: str) -> None:
-    assert isinstance(FOUND.figure(name, dark=True), Figure)
+    assert isinstance(judged().figure(name, dark=True), Figure)
 
 
 def test_an_unknown_figure_is_refused_with_the_names() -> None:
     with pytest.raises(InputError, match="figure needs one of reliability, ece"):
-        FOUND.figure("pie")
+        judged().figure("pie")
 
 
 def test_without_enough_successes_the_report_says_so() -> None:
-    found = MONITOR.evaluate(NEW, Target.at_least(1e6))
+    found = walker().evaluate(NEW, Target.at_least(1e6))
     text = words_of(report_page(found, Promised(0.05)))
     assert "No alarm can be promised." in text
     assert "none of the 240 assure episodes met the target [1e+06, inf)" in text
@@ -191,7 +198,7 @@ def test_without_enough_successes_the_report_says_so() -> None:
 
 
 def test_miscalibration_is_called_so() -> None:
-    wrong = saying(np.sqrt(FOUND.p), FOUND.met)
+    wrong = saying(np.sqrt(judged().p), judged().met)
     overall, said, calibration, *_ = verdict(facts_of(wrong, Promised(0.05)))
     assert overall.headline.startswith("Not held: p was off by")
     assert not calibration.good
@@ -203,7 +210,7 @@ def test_miscalibration_is_called_so() -> None:
 
 def test_forecasts_that_come_true_are_called_so() -> None:
     rng = np.random.default_rng(1)
-    truth = rng.choice([0.2, 0.8], size=FOUND.met.size)
+    truth = rng.choice([0.2, 0.8], size=judged().met.size)
     right = saying(np.tile(truth, (6, 1)), rng.random(truth.size) < truth)
     _, said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
     assert said.good
@@ -223,15 +230,15 @@ def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:
 
 
 def test_what_was_never_called_gets_no_tick() -> None:
-    numbers = FOUND.answers.numbers.copy()
+    numbers = judged().answers.numbers.copy()
     numbers[PLAUSIBILITY], numbers[ASSURANCE] = 1.0, 0.0
-    quiet = replace(FOUND, answers=replace(FOUND.answers, numbers=numbers))
+    quiet = replace(judged(), answers=replace(judged().answers, numbers=numbers))
     assert verdict(facts_of(quiet, Promised(0.05)))[-1].good is None
     assert '<li class="neither">' in report_page(quiet, Promised(0.05))
 
 
 def test_outcome_ranks_are_uniform_on_new_episodes() -> None:
-    ranks, sizes = outcome_ranks(MONITOR.fitted, NEW, 2)
+    ranks, sizes = outcome_ranks(walker().fitted, NEW, 2)
     n = int(sizes[0])
     assert (sizes == n).all()
     assert ranks.min() >= 1
@@ -239,16 +246,16 @@ def test_outcome_ranks_are_uniform_on_new_episodes() -> None:
     # Two samples of 480 and 400: the distance of their CDFs exceeds 0.14 once in 3,000 tries.
     place = np.sort(ranks / (n + 1))
     assert np.abs(place - np.arange(1, place.size + 1) / place.size).max() < 0.14
-    assert FOUND.pit(2).count.sum() == len(NEW)
+    assert judged().pit(2).count.sum() == len(NEW)
 
 
 def test_examples_are_of_both_kinds_and_in_alarm() -> None:
-    chosen = example_episodes(FOUND)
-    assert 0 < FOUND.met[chosen].sum() < chosen.size
+    chosen = example_episodes(judged())
+    assert 0 < judged().met[chosen].sum() < chosen.size
     assert np.unique(chosen).size == chosen.size
-    one = example_episode(FOUND)
-    assert not FOUND.met[one]
-    assert FOUND.alarms(Promised()).first[one] >= 0
+    one = example_episode(judged())
+    assert not judged().met[one]
+    assert judged().alarms(Promised()).first[one] >= 0
 
 
 @pytest.mark.parametrize(
@@ -299,8 +306,10 @@ def test_a_rate_without_assure_episodes_is_measured_and_not_guaranteed() -> None
 
 
 def test_the_report_says_how_wide_the_spread_of_p_is() -> None:
-    rows = {name: (size, what) for name, size, what in words.backing(facts_of(FOUND, Promised()))}
-    width = FOUND.spread[..., 1] - FOUND.spread[..., 0]
+    rows = {
+        name: (size, what) for name, size, what in words.backing(facts_of(judged(), Promised()))
+    }
+    width = judged().spread[..., 1] - judged().spread[..., 0]
     half = 50.0 * float(np.median(width[width > 0.0]))
     assert rows["Spread"][0] == f"± {half:.1f} percentage points"
     few = GoalMonitor(QuantileForest(n_trees=5), min_calibration=5)
@@ -310,18 +319,18 @@ def test_the_report_says_how_wide_the_spread_of_p_is() -> None:
 
 
 def test_the_page_says_why_p_fell_in_runs_that_missed() -> None:
-    rows = fall_rows(FOUND)
+    rows = fall_rows(judged())
     assert rows
     assert "Why did p fall?" in page()
-    for i, why in falls(FOUND):
-        assert not FOUND.met[i]
-        assert (why.p_before, why.p) == (FOUND.p[why.t - 1, i], FOUND.p[why.t, i])
-        assert why.change == np.nanmin(np.diff(FOUND.p[:, i]))
+    for i, why in falls(judged()):
+        assert not judged().met[i]
+        assert (why.p_before, why.p) == (judged().p[why.t - 1, i], judged().p[why.t, i])
+        assert why.change == np.nanmin(np.diff(judged().p[:, i]))
     assert all(unescape(text) in unescape(page()) for row in rows for text in row[:1])
 
 
 def test_without_a_missed_run_there_is_nothing_to_explain() -> None:
-    met = saying(FOUND.p, np.ones_like(FOUND.met))
+    met = saying(judged().p, np.ones_like(judged().met))
     assert fall_rows(met) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,23 +11,32 @@ import pytest
 from ontarget import Below, Episodes, Evaluation, Promised, Target
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.live.assured import Contracts
-from ontarget.models import Marginal, QuantileForest
+from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Judgement
 from ontarget.report._facts import facts_of, gap_of
 from ontarget.report.verdict import _kept
 from tests.walks import walks
 
+from .walked import monitor_of
+
 TARGET = Target.at_least(0.2)
-MONITOR = GoalMonitor(QuantileForest(n_trees=20, min_leaf=10)).fit(walks(3_000), progress=False)
-FOUND = MONITOR.evaluate(walks(1_000, seed=5), TARGET, resamples=50)
+
+
+def walker() -> GoalMonitor:
+    return monitor_of(3_000)
+
+
+@cache
+def judged() -> Evaluation:
+    return walker().evaluate(walks(1_000, seed=5), TARGET, resamples=50)
 
 
 def saying(which: int, values: np.ndarray) -> Evaluation:
     """The evaluation with other numbers in one panel."""
-    numbers = FOUND.answers.numbers.copy()
+    numbers = judged().answers.numbers.copy()
     numbers[which] = values
-    return replace(FOUND, answers=replace(FOUND.answers, numbers=numbers))
+    return replace(judged(), answers=replace(judged().answers, numbers=numbers))
 
 
 def shifted(runs: Episodes, by: float) -> Episodes:
@@ -37,14 +47,14 @@ def shifted(runs: Episodes, by: float) -> Episodes:
 
 
 def test_runs_like_the_recorded_ones_hold() -> None:
-    found = FOUND.verdict()
+    found = judged().verdict()
     assert found.judgement is Judgement.HELD
-    false = FOUND.alarms(Promised()).quality.false_alarms.value
+    false = judged().alarms(Promised()).quality.false_alarms.value
     assert f"{100 * false:.1f} % of good runs raised an alarm, where 5 %" in found.reason
 
 
 def test_a_process_that_changed_does_not_hold() -> None:
-    found = MONITOR.evaluate(shifted(walks(1_000, seed=5), -0.1), TARGET, resamples=50)
+    found = walker().evaluate(shifted(walks(1_000, seed=5), -0.1), TARGET, resamples=50)
     verdict = found.verdict()
     assert verdict.judgement is Judgement.NOT_HELD
     assert "p was off by" in verdict.reason
@@ -54,16 +64,16 @@ def test_a_process_that_changed_does_not_hold() -> None:
 
 
 def test_few_runs_say_nothing() -> None:
-    few = MONITOR.evaluate(walks(30, seed=5), TARGET, resamples=50).verdict()
+    few = walker().evaluate(walks(30, seed=5), TARGET, resamples=50).verdict()
     assert few.judgement is Judgement.TOO_FEW
     assert few.advice == "evaluate on more runs"
-    none = MONITOR.evaluate(walks(300, seed=5), Target.at_least(1e6), resamples=50).verdict()
+    none = walker().evaluate(walks(300, seed=5), Target.at_least(1e6), resamples=50).verdict()
     assert none.judgement is Judgement.TOO_FEW
     assert "none of the 300 new runs met the target" in none.reason
 
 
 def test_a_broken_promise_of_false_alarms_does_not_hold() -> None:
-    low = np.where(FOUND.met & (np.arange(FOUND.met.size) % 4 == 0), 0.0, FOUND.p)
+    low = np.where(judged().met & (np.arange(judged().met.size) % 4 == 0), 0.0, judged().p)
     reason = saying(P, low).verdict().reason
     assert "of good runs raised an alarm where at most 5 % were promised" in reason
 
@@ -78,13 +88,13 @@ def test_more_false_alarms_than_promised_are_told_with_what_chance_explains() ->
 
 
 def test_a_target_ruled_out_wrongly_too_often_does_not_hold() -> None:
-    found = saying(PLAUSIBILITY, np.where(FOUND.met, 0.01, FOUND.plausibility)).verdict()
+    found = saying(PLAUSIBILITY, np.where(judged().met, 0.01, judged().plausibility)).verdict()
     assert found.judgement is Judgement.NOT_HELD
     assert "the target was ruled out wrongly for" in found.reason
 
 
 def test_the_runs_of_the_fit_give_no_verdict() -> None:
-    again = MONITOR.evaluate(walks(3_000).take(np.arange(200)), TARGET, resamples=5)
+    again = walker().evaluate(walks(3_000).take(np.arange(200)), TARGET, resamples=5)
     assert again.verdict().judgement is Judgement.NOT_NEW
 
 
@@ -94,16 +104,16 @@ def test_chance_in_the_calibration_episodes_is_counted(n: int) -> None:
     rng = np.random.default_rng(n)
     inside = []
     for _ in range(40):
-        truth = rng.uniform(0.2, 0.8, size=FOUND.met.size)
+        truth = rng.uniform(0.2, 0.8, size=judged().met.size)
         luck = rng.normal() / np.sqrt(n + 2.0)
         met = rng.random(truth.size) < truth
         stated = np.clip(truth + luck * np.sqrt(truth * (1.0 - truth)), 0.0, 1.0)
-        numbers = FOUND.answers.numbers.copy()
+        numbers = judged().answers.numbers.copy()
         numbers[P] = stated
-        counts = np.full(FOUND.fitted.curves.counts.shape, n)
-        fitted = replace(FOUND.fitted, curves=replace(FOUND.fitted.curves, counts=counts))
-        answers = replace(FOUND.answers, numbers=numbers, met=met)
-        found = replace(FOUND, contracts=Contracts(fitted), answers=answers)
+        counts = np.full(judged().fitted.curves.counts.shape, n)
+        fitted = replace(judged().fitted, curves=replace(judged().fitted.curves, counts=counts))
+        answers = replace(judged().answers, numbers=numbers, met=met)
+        found = replace(judged(), contracts=Contracts(fitted), answers=answers)
         inside.append(not gap_of(found).beyond_chance)
     assert np.mean(inside) >= 0.9
 

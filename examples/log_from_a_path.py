@@ -1,0 +1,33 @@
+"""Your own log, from its path to a verdict: help-desk cases, a marathon, anything with rows.
+
+    python examples/log_from_a_path.py helpdesk.parquet :8 started  # closed within 8 days?
+    python examples/log_from_a_path.py boston.parquet :240          # run in at most 240 minutes?
+
+The file needs the columns episode, step and reward. The others are features, except those named at
+the end, which are left out. Two thirds of the runs are learned from; the others are asked about.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from ontarget import Episodes, GoalMonitor, Target
+
+MOST = 4000  # runs are enough for an example
+
+
+def main(path: str, wanted: str, *drop: str) -> tuple[GoalMonitor, Episodes, Target]:
+    target = Target.parse(wanted)
+    log = Episodes.read(path, episode="episode", step="step", reward="reward", drop=list(drop))
+    order = np.random.default_rng(0).permutation(len(log))[:MOST]
+    past, new = np.split(order, [2 * order.size // 3])
+    monitor = GoalMonitor().fit(log.take(past), progress=False)
+    later = log.take(new)
+    print(log.describe(), monitor.evaluate(later, target).summary(), sep="\n\n")
+    return monitor, later, target
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
