@@ -12,6 +12,7 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import fingerprints, seen_before
 from ontarget.errors import CalibrationError, EpisodesError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting._impossible import Limits
 from ontarget.fitting._rehearsing import Stage, rehearsed
@@ -57,6 +58,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
         assure=second.compact(),
         excess=whole_run_excess(own.limits(), own.part, ranks, fitted.curves),
         rehearsal=rehearsal,
+        path_depths=NO_CURVE,
         trained=replace(
             fitted.trained,
             seed=seed,

@@ -30,6 +30,7 @@ from ontarget.fitted.blocks import Block, LawTable, opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths._maps import NO_MAPS
+from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
@@ -250,7 +251,7 @@ def fit_monitor(
     if foretold is not None:
         path_maps = learned_maps(blended_limits(results, recipe.law, PATHS), foretold, recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
-    return Fitted(
+    fitted = Fitted(
         schema=schema,
         behavior=train.behavior,
         horizon=train.horizon,
@@ -284,6 +285,9 @@ def fit_monitor(
         runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
         path_maps=path_maps,
     )
+    if foretold is None or assure is None:
+        return fitted
+    return replace(fitted, path_depths=PathBands(fitted).run_depths())
 
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
