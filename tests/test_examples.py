@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from tests.walks import walks
@@ -155,6 +156,41 @@ def test_lunar_lander_is_calibrated_and_crashes_are_seen_coming(tmp_path: Path) 
     assert found["crashes_alarmed"] >= 0.5
     assert found["median_lead"] >= 15
     assert (tmp_path / "reliability.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_lander_is_held_to_three_behaviors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("Box2D", reason="Box2D is not installed; pip install 'gymnasium[box2d]'")
+    monkeypatch.syspath_prepend(EXAMPLES)  # it flies with the autopilot of lunar_lander
+    found = loaded("lander_goal").main(tmp_path)
+    assert found["ece"] <= 0.03
+    # The promised 5 %, and four standard errors of the promise and of its measurement.
+    assert found["false_alarms"] <= 0.05 + 4.0 * (0.05 * 0.95 * (1 / 340 + 1 / 860)) ** 0.5
+    assert found["detections"] >= 0.5
+    assert found["median_lead"] > 0.0
+    assert (tmp_path / "lander_goal.png").stat().st_size > 10_000
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:antlr4", "ignore:typing.io")
+def test_a_rule_in_temporal_logic_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    example = loaded("temporal_logic")
+    example.main(episodes=400)
+    said = capsys.readouterr().out.splitlines()
+    assert float(said[1].split()[-1]) < 0.1
+    assert "ALARM" in said[-2]
+    assert said[-1].startswith("ended outside the goal at return = ")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:antlr4", "ignore:typing.io")
+def test_rtamt_computes_the_same_robustness() -> None:
+    pytest.importorskip("rtamt", reason="shows RTAMT, which is not installed", exc_type=ImportError)
+    example = loaded("temporal_logic")
+    gaps = np.random.default_rng(0).uniform(0.0, 2.0, (50, 10)).round(2).tolist()
+    robustness = example.by_rtamt()
+    for one in gaps:
+        assert robustness(one) == pytest.approx(example.by_hand(one))
 
 
 def test_a_switch_to_a_safe_policy_is_judged_by_its_control_arm(

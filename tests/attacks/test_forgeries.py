@@ -277,6 +277,12 @@ def test_lengths_that_ask_for_more_rows_than_there_are(tmp_path: Path) -> None:
     refuse("marginal", forge, tmp_path, "assure")
 
 
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.full(20, 0.6), np.full(20, -np.inf), [1] * 20])
+def test_depths_of_paths_that_are_none(wrong: Any, tmp_path: Path) -> None:
+    forged = np.asarray(wrong)
+    refuse("groups", lambda h, s: s["paths"].update(depths=forged), tmp_path, "depths")
+
+
 @pytest.mark.parametrize("lengths", [[LAST, 1], [FIRST, 1], [0, 5], []])
 def test_lengths_that_are_none(lengths: list[int], tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:

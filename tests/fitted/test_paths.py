@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,17 @@ def test_a_loaded_monitor_foretells_the_same(monitor: GoalMonitor) -> None:
         assert np.array_equal(one.upper, other.upper)
 
 
+def test_a_fit_works_out_what_all_steps_need_and_the_file_keeps_it(monitor: GoalMonitor) -> None:
+    kept = monitor.fitted
+    anew = PathBands(replace(kept, path_depths=np.empty(0))).run_depths()
+    assert np.array_equal(kept.path_depths, anew)
+    assert PathBands(kept).run_depths() is kept.path_depths
+    assert np.array_equal(fitted_from_bytes(fitted_bytes(kept)).path_depths, anew)
+    again = monitor.recalibrate(walks(60, seed=12))
+    assert not again.fitted.path_depths.size  # those of other assure episodes
+    assert again.path_band(2, [[0.1, 0.2]], 0.1, 0.8, all_steps=True).lower.shape == (1, 4)
+
+
 def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any) -> None:
     first = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
     again = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
@@ -245,7 +257,9 @@ def test_very_long_runs_are_judged_by_some_assure_episodes(
     monitor: GoalMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ontarget.fitted.paths.bands._MOST_ROWS", 60)
-    every, some = monitor._kept.paths.run_depths(), PathBands(monitor.fitted).run_depths()
+    monkeypatch.setattr("ontarget.fitted.paths.bands._FEWEST", 2)
+    forgotten = replace(monitor.fitted, path_depths=np.empty(0))
+    every, some = monitor.fitted.path_depths, PathBands(forgotten).run_depths()
     known = ~np.isnan(some)
     assert known.sum() == 10
     assert np.array_equal(some[known], every[known])

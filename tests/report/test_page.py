@@ -348,7 +348,7 @@ def marks(found: Evaluation) -> list[bool | None]:
 
 
 def test_findings_agree_with_the_verdict() -> None:
-    lowered = saying(np.clip(FOUND.p - 0.12, 0.0, 1.0), FOUND.met)
+    lowered = saying(np.clip(judged().p - 0.12, 0.0, 1.0), judged().met)
     assert not any(marks(lowered)[:4])
     few = MONITOR.evaluate(NEW.take(range(25)), TARGET, resamples=20)
     assert "25 new episodes cannot tell whether p is off." in words_of(
@@ -360,7 +360,7 @@ def test_findings_agree_with_the_verdict() -> None:
 
 
 def test_what_was_never_put_to_the_test_gets_no_tick() -> None:
-    met = saying(np.ones_like(FOUND.p), np.ones_like(FOUND.met))
+    met = saying(np.ones_like(judged().p), np.ones_like(judged().met))
     found = {one.headline: one.good for one in verdict(facts_of(met, Promised(0.05)))}
     assert found["No run failed, so no alarm was needed."] is None
     assert found["It was nearly always sure of itself."] is None
@@ -368,8 +368,8 @@ def test_what_was_never_put_to_the_test_gets_no_tick() -> None:
 
 
 def test_a_blunt_model_is_told_from_a_sharp_one() -> None:
-    rate = FOUND.met.mean()
-    blunt = saying(np.full_like(FOUND.p, rate), FOUND.met)
+    rate = judged().met.mean()
+    blunt = saying(np.full_like(judged().p, rate), judged().met)
     text = words_of(report_page(blunt, Below(0.1)))
     assert "It hardly tells runs apart." in text
     assert "Look for features that tell earlier how a run will end" in text
@@ -378,7 +378,7 @@ def test_a_blunt_model_is_told_from_a_sharp_one() -> None:
 
 def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
     half = np.where(np.arange(len(NEW)) % 2, "odd", "even")
-    off = saying(np.clip(FOUND.p + 0.2 * (half == "odd"), 0.0, 1.0), FOUND.met)
+    off = saying(np.clip(judged().p + 0.2 * (half == "odd"), 0.0, 1.0), judged().met)
     text = words_of(report_page(off, Promised(0.05), {"half": half}))
     even, odd = off.by(half)
     assert odd.too_high.value == pytest.approx(off.p[:, half == "odd"].mean() - odd.met)
@@ -392,16 +392,16 @@ def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
 def test_long_runs_are_measured_some_steps_at_a_time() -> None:
     times = 20
     longer = replace(
-        FOUND.answers,
-        numbers=np.repeat(FOUND.answers.numbers, times, axis=1),
-        lengths=FOUND.lengths * times,
+        judged().answers,
+        numbers=np.repeat(judged().answers.numbers, times, axis=1),
+        lengths=judged().lengths * times,
     )
-    found = replace(FOUND, answers=longer)
+    found = replace(judged(), answers=longer)
     drawn = found.figure("ece")
     line = next(one for one in drawn.axes[0].lines if one.get_label() == "calibrated")
     assert np.unique(line.get_ydata()).size <= 40
     assert pooled_in_words(found) == "for 3 steps at a time"
-    assert pooled_in_words(FOUND) == "for each step by itself"
+    assert pooled_in_words(judged()) == "for each step by itself"
 
 
 def test_unknown_categories_have_a_finding_and_a_panel() -> None:

@@ -79,8 +79,8 @@ def test_a_broken_promise_of_false_alarms_does_not_hold() -> None:
 
 
 def test_more_false_alarms_than_promised_are_told_with_what_chance_explains() -> None:
-    p = np.where(FOUND.met, np.maximum(FOUND.p, 0.5), FOUND.p)
-    some = np.flatnonzero(FOUND.met)[: round(0.06 * FOUND.met.sum())]
+    p = np.where(judged().met, np.maximum(judged().p, 0.5), judged().p)
+    some = np.flatnonzero(judged().met)[: round(0.06 * judged().met.sum())]
     p[-1, some] = 0.0
     facts = facts_of(saying(P, p), Promised())
     assert "6 % of good runs raised an alarm, where 5 % were promised (which chance" in _kept(facts)

@@ -20,6 +20,7 @@ from ontarget.episodes import Split
 from .turns import LEVEL, RATE, STEPS, Biased
 
 GOAL = Goal.parse("gain >= -1 & spent <= 3")
+FUNCTION = Goal.where(lambda gain, spent: gain >= spent - 2)
 LEARN, POOL = 40, 20
 
 
@@ -53,9 +54,8 @@ class Turn:
     def ended(self) -> dict[str, float]:
         return {name: float(self.run.only(name).outcomes[0]) for name in self.run.names}
 
-    @property
-    def met(self) -> bool:
-        return bool(GOAL.contains({name: [value] for name, value in self.ended.items()})[0])
+    def meets(self, goal: Goal) -> bool:
+        return bool(goal.contains({name: [value] for name, value in self.ended.items()})[0])
 
     def at(self, t: int) -> tuple[Any, dict[str, Any]]:
         steps = {name: self.run.only(name).at(t) for name in self.run.names}
@@ -82,21 +82,23 @@ def check(count: int, promised: int, *, exact: bool) -> None:
 WORLDS = [(1, False), (2, True)]
 
 
+@pytest.mark.parametrize("goal", [GOAL, FUNCTION], ids=["box", "function"])
 @pytest.mark.parametrize(("seed", "atoms"), WORLDS)
 def test_a_run_that_meets_its_goal_raises_an_alarm_as_often_as_promised(
-    seed: int, atoms: bool
+    seed: int, atoms: bool, goal: Goal
 ) -> None:
-    met = [turn for turn in turns(seed, atoms) if turn.met]
+    met = [turn for turn in turns(seed, atoms) if turn.meets(goal)]
     raised = 0
     for turn in met:
-        watch = turn.monitor.watch(GOAL, false_alarm_rate=RATE)
+        watch = turn.monitor.watch(goal, false_alarm_rate=RATE)
         brought: Any = 0.0
         alarmed = False
         for t in range(int(turn.run.lengths[0])):
             alarmed |= watch.step(turn.at(t)[0][0], brought).alarm
             brought = {name: turn.run.only(name).rewards_at(t)[0] for name in turn.run.names}
         raised += alarmed
-    check(raised, math.floor(RATE * len(met)), exact=not atoms)
+    # p of a function is a share of so few episodes that it is tied at times.
+    check(raised, math.floor(RATE * len(met)), exact=not atoms and not goal.is_function)
 
 
 def ruled_out(turn: Turn, goal: Goal) -> tuple[bool, bool]:
@@ -116,7 +118,7 @@ def test_outcomes_are_ruled_out_together_as_often_as_promised(seed: int, atoms: 
         # The worst goal that anyone could choose after looking is where the run ends.
         worst = Goal({name: Target(y, y) for name, y in turn.ended.items()})
         out += ruled_out(turn, worst)[0]
-        wrong += ruled_out(turn, GOAL if not turn.met else ~GOAL)[1]
+        wrong += ruled_out(turn, GOAL if not turn.meets(GOAL) else ~GOAL)[1]
     promised = math.floor(RATE * POOL)
     check(out, promised, exact=not atoms)
     check(wrong, promised, exact=False)

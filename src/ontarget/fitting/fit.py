@@ -31,6 +31,7 @@ from ontarget.fitted.blocks import Block, opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths._maps import NO_MAPS
+from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
@@ -208,7 +209,7 @@ def fit_monitor(
         asked_paths = blended_limits(results, recipe.law, PATHS)
         path_maps = learned_maps(asked_paths, plan.foretold, recipe.seed)
     sizes = {name: len(part) for name, part in named.items()}
-    return Fitted(
+    fitted = Fitted(
         schema=schema,
         behavior=train.behavior,
         horizon=train.horizon,
@@ -241,6 +242,9 @@ def fit_monitor(
         path_maps=path_maps,
         history=train.history,
     )
+    if foretold is None or assure is None:
+        return fitted
+    return replace(fitted, path_depths=PathBands(fitted).run_depths())
 
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ontarget._grid import snap
+from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.episodes import Episodes, Translation
@@ -21,8 +22,8 @@ from ontarget.fitted.recorded import RecordedRuns
 
 __all__ = ["PathBand", "PathBands"]
 
-# For all steps at once, so many rows of assure episodes are judged at most.
-_MOST_ROWS = 60_000
+# For all steps at once, so many rows of assure episodes are judged; but so many episodes at least.
+_MOST_ROWS, _FEWEST = 30_000, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,18 +108,22 @@ class PathBands:
         """How deep each assure episode's path ever lies, over all steps.
 
         Of long runs some assure episodes suffice, which are drawn whatever they are like; the
-        others have NaN.
+        others have NaN. A fit works it out, which takes seconds.
         """
         with self._lock:
             if self._everywhere is None:
-                fitted, n = self.fitted, len(self._assure)
-                some = np.zeros(n, dtype=np.bool_)
-                drawn = np.random.default_rng(0).permutation(n)
-                some[drawn[: max(_MOST_ROWS // fitted.horizon, 1)]] = True
-                known = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
-                found = [self._depths_of(t, some) for t in known]
-                self._everywhere = np.fmax.reduce([np.where(some, 0.0, np.nan), *found])
+                kept, n = self.fitted.path_depths, len(self._assure)
+                self._everywhere = kept if kept.size else self._run_depths(n)
             return self._everywhere
+
+    def _run_depths(self, n: int) -> FloatArray:
+        fitted, some = self.fitted, np.zeros(n, dtype=np.bool_)
+        drawn = np.random.default_rng(0).permutation(n)
+        some[drawn[: max(_MOST_ROWS // fitted.horizon, _FEWEST)]] = True
+        known = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
+        found = [self._depths_of(t, some) for t in known]
+        deepest: FloatArray = np.fmax.reduce([np.where(some, 0.0, np.nan), *found])
+        return read_only(deepest)
 
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
         """The depths of some assure episodes from step t on; NaN for others and where it is over.

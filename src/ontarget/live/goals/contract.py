@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,13 +33,26 @@ from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
 from ontarget.live.rules import AlarmRule, Below, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted
 
-__all__ = ["GoalContract", "GoalContracts"]
+__all__ = ["GoalContract", "GoalContracts", "GoalRoom"]
 
 Kept = TypeVar("Kept")
 
 _MOST_KEPT = 16  # maps, answers and contracts of the last goals
 _SILENT = Below(0.0)  # a behavior by itself raises no alarm
 _FIRST = np.zeros(1, dtype=np.intp)
+
+
+class GoalRoom(NamedTuple):
+    """What the kernels work in for one run: all of it, and the part of each behavior."""
+
+    whole: Pieces
+    each: tuple[Pieces, ...]
+
+    @classmethod
+    def of(cls, question: GoalQuestion) -> GoalRoom:
+        """Room for a run that is asked this question."""
+        whole = pieces_room(question, 1)
+        return cls(whole, tuple(zip(*whole, strict=True)))
 
 
 class GoalContract:
@@ -136,34 +149,33 @@ class GoalContract:
         t: int,
         group: int,
         limits: Sequence[tuple[FloatArray, FloatArray]],
-        so_far: FloatArray,
-        room: Pieces,
+        so_far: Sequence[FloatArray],
+        room: GoalRoom,
         out: FloatArray,
     ) -> None:
         """Write the numbers of one run's outlook, from the limits of each behavior's law.
 
-        ``so_far`` is (behaviors, 1), and ``room`` is to work in.
+        ``so_far`` are arrays of one number, and ``room`` is to work in.
         """
         parts, episodes, stored = self._steps[t, group]
-        numbers, pieces, away = room
-        for c, (own, components, translation, ahead, amounts) in enumerate(parts):
-            asked = (translation, so_far[c], *ahead)
-            into = (numbers[c], pieces[c], away[c])
-            pieces_of_rows(own, limits[c], components, asked, amounts, into)
-        goals_of_rows(room, self.question.boxes, episodes, stored, out)
+        for part, own, had, into in zip(parts, limits, so_far, room.each, strict=True):
+            kept, components, translation, (least, most), amounts = part
+            asked = (translation, had, least, most)
+            pieces_of_rows(kept, own, components, asked, amounts, into)
+        goals_of_rows(room.whole, self.question.boxes, episodes, stored, out)
 
-    def judge_parts(self, tables: Sequence[RunTable], room: Pieces) -> None:
+    def judge_parts(self, tables: Sequence[RunTable], room: GoalRoom) -> None:
         """Give each behavior the numbers of its own outlook, which `look` has left in the room."""
-        for c, (part, table) in enumerate(zip(self.parts, tables, strict=True)):
-            table.real[0, :NUMBERS] = room[0][c, 0, 0]
+        for part, table, (numbers, _, _) in zip(self.parts, tables, room.each, strict=True):
+            table.real[0, :NUMBERS] = numbers[0, 0]
             k.judge_rows((table.whole, table.real), _FIRST, part.numbers)
 
     def look_by_function(
-        self, t: int, group: int, states: FloatArray, so_far: FloatArray, out: FloatArray
+        self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray], out: FloatArray
     ) -> None:
         """Write the numbers of one run's outlook on a goal that is a function."""
         mapped = map_at(self.own_map, t, group)
-        found = self.contracts.joint.outlook(self.question, t, group, states, list(so_far), mapped)
+        found = self.contracts.joint.outlook(self.question, t, group, states, so_far, mapped)
         out[0] = found.numbers[0]
 
     def _warm_up(self) -> None:
@@ -171,7 +183,7 @@ class GoalContract:
         for t, group in list(self._steps)[:1]:
             ends = [np.zeros((1, one.values.size)) for one in self.question.questions]
             limits = [(one, one.copy()) for one in ends]
-            room, had = pieces_room(self.question, 1), np.zeros((len(ends), 1))
+            room, had = GoalRoom.of(self.question), [np.zeros(1) for _ in ends]
             self.look(t, group, limits, had, room, np.empty((1, NUMBERS)))
 
 

@@ -14,13 +14,12 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import NUMBERS
-from ontarget.fitted.joint.joint import pieces_room
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live._turns import Turn
 from ontarget.live.goals._signals import news_of
-from ontarget.live.goals.contract import GoalContract
+from ontarget.live.goals.contract import GoalContract, GoalRoom
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
@@ -29,6 +28,8 @@ from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of, said_of_tak
 __all__ = ["GoalWatch"]
 
 _FIRST = np.zeros(1, dtype=np.intp)
+# What a goal's run has in common with each of its behaviors.
+_SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)
 
 
 class GoalWatch:
@@ -49,6 +50,7 @@ class GoalWatch:
         "_readings",
         "_room",
         "_table",
+        "_tables",
         "_turn",
         "_watches",
         "changes",
@@ -75,8 +77,9 @@ class GoalWatch:
         ]
         self._limits = [watch._limits for watch in self._watches]
         # What the kernels work in never changes, only what stands in it.
-        self._had, self._out = np.zeros((len(names), 1)), np.zeros((1, NUMBERS))
-        self._room = pieces_room(contract.question, 1)
+        self._had, self._out = [np.zeros(1) for _ in names], np.zeros((1, NUMBERS))
+        self._room = GoalRoom.of(contract.question)
+        self._tables = [watch._table for watch in self._watches]
         self._table = RunTable(contract.fitted.behavior, 1)
         self._turn = Turn("watch")
         self.changes: list[Change]
@@ -275,7 +278,7 @@ class GoalWatch:
         """Join what the behaviors' own watches know."""
         table, watches = self._table, self._watches
         whole, first = table.whole[0], watches[0]._table.whole[0]
-        for place in (k.T, k.ENDED, k.LAST_T, k.LAST_N):
+        for place in _SHARED:
             whole[place] = first[place]
         table.texts.clear()
         looks = all(one == k.LOOK for one in became)
@@ -297,18 +300,17 @@ class GoalWatch:
 
     def _look(self) -> None:
         contract, table = self._contract, self._table
-        held, tables = table.held((0,)), []
-        for c, watch in enumerate(self._watches):
+        held = table.held((0,))
+        for watch, table_of_one, had in zip(self._watches, self._tables, self._had, strict=True):
             watch._ask()
-            tables.append(watch._table)
-            self._had[c, 0] = watch._table.real[0, k.SNAPPED]
+            had[0] = table_of_one.real[0, k.SNAPPED]
         t = int(table.whole[0, k.LAST_T])
         if contract.question.is_function:
             states = self._watches[0]._features[None, :]
             contract.look_by_function(t, self._group, states, self._had, self._out)
         else:
             contract.look(t, self._group, self._limits, self._had, self._room, self._out)
-            contract.judge_parts(tables, self._room)
+            contract.judge_parts(self._tables, self._room)
         table.real[0, :NUMBERS] = self._out[0]
         if contract.own_rule:
             judging: Any = contract
