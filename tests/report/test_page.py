@@ -350,12 +350,12 @@ def marks(found: Evaluation) -> list[bool | None]:
 def test_findings_agree_with_the_verdict() -> None:
     lowered = saying(np.clip(judged().p - 0.12, 0.0, 1.0), judged().met)
     assert not any(marks(lowered)[:4])
-    few = MONITOR.evaluate(NEW.take(range(25)), TARGET, resamples=20)
+    few = walker().evaluate(NEW.take(range(25)), TARGET, resamples=20)
     assert "25 new episodes cannot tell whether p is off." in words_of(
         report_page(few, Promised(0.05))
     )
     assert not any(marks(few)[:4])
-    seen = MONITOR.evaluate(walks(1_200).take(range(300)), TARGET, resamples=20)
+    seen = walker().evaluate(walks(1_200).take(range(300)), TARGET, resamples=20)
     assert not any(marks(seen))
 
 

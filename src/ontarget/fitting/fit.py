@@ -242,7 +242,7 @@ def fit_monitor(
         path_maps=path_maps,
         history=train.history,
     )
-    if foretold is None or assure is None:
+    if plan.foretold is None or assure is None:
         return fitted
     return replace(fitted, path_depths=PathBands(fitted).run_depths())
 

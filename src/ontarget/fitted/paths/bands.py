@@ -23,7 +23,7 @@ from ontarget.fitted.recorded import RecordedRuns
 __all__ = ["PathBand", "PathBands"]
 
 # For all steps at once, so many rows of assure episodes are judged; but so many episodes at least.
-_MOST_ROWS, _FEWEST = 30_000, 100
+_MOST_ROWS, _FEWEST = 5_000, 100
 
 
 @dataclass(frozen=True, eq=False)
