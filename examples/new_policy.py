@@ -21,7 +21,9 @@ TARGET = Target.at_least(4.8)
 BOUND = max(NEW / COIN, (1 - NEW) / (1 - COIN)) ** LEGS  # known before any run is seen
 
 
-def played(n: int, careful: float, rng: np.random.Generator, name: str) -> tuple[Episodes, object]:
+def played(
+    n: int, careful: float, rng: np.random.Generator, name: str
+) -> tuple[Episodes, np.ndarray]:
     """Runs of a policy that is careful with this chance, and what it chose at each leg."""
     rough = np.abs(rng.normal(size=(n, LEGS)))
     chose = rng.random((n, LEGS)) < careful

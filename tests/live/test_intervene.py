@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 
-from ontarget import AlarmRule, Below, GoalMonitor, RunState, Status, Target
+from ontarget import AlarmRule, Below, Episodes, Goal, GoalMonitor, RunState, Status, Target
 from ontarget.errors import InputError
 from ontarget.models import QuantileForest
 from tests.walks import walks
@@ -113,3 +114,30 @@ def test_a_fleet_treats_runs_that_were_taken_over_as_a_watch_does(rule: AlarmRul
     assert fleet.intervened.tolist() == [False, True, False, False]
     fleet.reset(["b"])
     assert not fleet.intervened.any()
+
+
+def test_a_run_held_to_a_goal_is_taken_over_as_any_other() -> None:
+    rng = np.random.default_rng(0)
+    gains, spent = rng.normal(size=(2, 150, 3))
+    runs = Episodes.from_arrays(
+        gains[:, :, None],
+        {"reward": gains, "energy": spent},
+        behavior={"gain": "sum", "spent": "sum:energy"},
+    )
+    monitor = GoalMonitor(QuantileForest(n_trees=8, min_leaf=5)).fit(runs, progress=False)
+    goal = Goal.parse("gain >= 0 & spent <= 9")
+    fleet = monitor.fleet(goal, ["a", "b"], alarm_below=0.6)
+    fleet.step({"a": [-3.0], "b": [-3.0]})
+    assert [one.alarm for one in fleet.peek().values()] == [True, True]
+    taken = fleet.intervene(["a"])["a"]
+    assert "taken over at step 0" in taken.reason
+    assert fleet["a"].intervened_at == 0
+    earned = {"reward": 20.0, "energy": 0.0}
+    better = fleet.step({"a": [3.0], "b": [3.0]}, {"a": earned, "b": earned})
+    assert [one.status for one in better.values()] == [Status.ALARM, Status.OK]
+    assert better["a"].p == better["b"].p
+    assert fleet["b"].end(earned).status is Status.DONE
+    with pytest.raises(InputError, match="the run is over; call reset"):
+        fleet.intervene(["b"])
+    fleet.reset(["a"])
+    assert fleet["a"].intervened_at is None
