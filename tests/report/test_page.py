@@ -35,6 +35,7 @@ from ontarget.report._policy import CONTENT_POLICY
 from ontarget.report._why import fall_rows, falls
 from ontarget.report._words import target_in_words
 from ontarget.report.measured import outcome_ranks
+from ontarget.report.parts import panels_of
 from tests.walks import walks
 
 TARGET = Target.at_least(0.2)
@@ -390,7 +391,7 @@ def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
 
 
 def test_long_runs_are_measured_some_steps_at_a_time() -> None:
-    times = 20
+    times = 40
     longer = replace(
         judged().answers,
         numbers=np.repeat(judged().answers.numbers, times, axis=1),
@@ -400,8 +401,10 @@ def test_long_runs_are_measured_some_steps_at_a_time() -> None:
     drawn = found.figure("ece")
     line = next(one for one in drawn.axes[0].lines if one.get_label() == "calibrated")
     assert np.unique(line.get_ydata()).size <= 40
-    assert pooled_in_words(found) == "for 3 steps at a time"
+    assert pooled_in_words(found) == "for 6 steps at a time"
     assert pooled_in_words(judged()) == "for each step by itself"
+    thirds = [part.value for part in panels_of(found, {})["steps"]]
+    assert thirds == ["0 to 79", "80 to 159", "160 to 239"]
 
 
 def test_unknown_categories_have_a_finding_and_a_panel() -> None:

@@ -91,18 +91,21 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
 def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[Part, ...]]:
     """What a report shows by: thirds of the run, groups, unknown categories, asked columns."""
     steps, episodes = found.p.shape
-    third = np.arange(steps) * 3 // max(steps, 3)
+    panels: dict[str, tuple[Part, ...]] = {}
     columns: dict[str, AnyArray] = {}
     if steps > 2:
+        third = np.arange(steps) * 3 // steps
         names = [_stretch(np.flatnonzero(third == k)) for k in range(3)]
-        columns["steps"] = np.repeat(np.array(names)[third][:, None], episodes, axis=1)
+        each = np.repeat(np.array(names)[third][:, None], episodes, axis=1)
+        in_time = sorted(parts_by(found, each, "steps"), key=lambda part: names.index(part.value))
+        panels["steps"] = tuple(in_time)
     if found.fitted.n_groups > 1:
         columns["group"] = np.asarray(found.episodes.groups)
     if found.episodes.unseen:
         known = np.where(_unknown_categories(found), "unknown or missing", "known")
         columns["categories"] = known
     columns |= {name: np.asarray(values) for name, values in by.items()}
-    return {name: parts_by(found, column, name) for name, column in columns.items()}
+    return panels | {name: parts_by(found, column, name) for name, column in columns.items()}
 
 
 def _stretch(steps: IndexArray) -> str:
