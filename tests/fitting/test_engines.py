@@ -224,8 +224,12 @@ def two_workers(engine: str) -> Iterator[Any]:
         ray = pytest.importorskip("ray", reason="pip install 'ontarget[ray]'")
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
         try:
-            process = ray.remote(max_retries=0)(os.getpid)
-            yield lambda: os.kill(ray.get(process.remote()), signal.SIGKILL)
+
+            def process() -> int:  # Ray takes no function that is built in
+                return os.getpid()
+
+            asked = ray.remote(max_retries=0)(process)
+            yield lambda: os.kill(ray.get(asked.remote()), signal.SIGKILL)
         finally:
             ray.shutdown()
 

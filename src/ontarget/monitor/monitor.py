@@ -219,9 +219,8 @@ class GoalMonitor(Asked):
             million steps at most, which take 40 MB of the model file.
         max_learn
             How many episodes to learn from at most; a hash of the ids chooses them. All others
-            assure: there more episodes make promises more exact, while a model hardly gains from
-            them and its file would grow. It does not apply to a split of your own, to
-            ``assure=0``, or to the paper's way.
+            assure: more of them make promises more exact, and the model file does not grow. It does
+            not apply to a split of your own, to ``assure=0``, or to the paper's way.
         """
         announce_compiling()
         if warm is not None:

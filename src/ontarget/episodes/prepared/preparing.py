@@ -174,6 +174,8 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
                 f"{folder} was prepared from other files or options ({_difference(was, asked)}); "
                 "pass an empty folder, or remove it"
             )
+    for part in folder.rglob(".ontarget-*.part"):  # what a killed run was writing
+        part.unlink()
     if is_prepared(folder) and kept.exists():
         shutil.rmtree(folder / _WORK, ignore_errors=True)
         return True
