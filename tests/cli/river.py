@@ -14,6 +14,9 @@ from typer.testing import CliRunner
 from ontarget.cli import app
 from ontarget.episodes import Episodes
 
+# The quickest model to fit, for a test that is about something else.
+QUICK = ("--model", "marginal")
+
 
 class River(NamedTuple):
     runs: Path

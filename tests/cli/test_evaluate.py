@@ -10,7 +10,7 @@ from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut
 from ontarget.cli.view.live_view import LiveView
 from tests.walks import walks
 
-from .river import call, river, told
+from .river import QUICK, call, river, told
 
 
 def test_inspect_says_what_the_file_holds() -> None:
@@ -163,7 +163,7 @@ def test_the_model_remembers_the_columns_of_its_log(tmp_path: Path) -> None:
         table.write_csv(tmp_path / f"{path.stem}.csv")
     given = [word for part, name in names.items() for word in (f"--{part}", name)]
     model = tmp_path / "m.ontarget"
-    told(["fit", tmp_path / "runs.csv", "-o", model, *given])
+    told(["fit", tmp_path / "runs.csv", "-o", model, *QUICK, *given])
     text = told(["evaluate", model, tmp_path / "new.csv", "--target", "-60:"])
     assert "of 100 episodes" in text
 

@@ -12,7 +12,7 @@ from ontarget.episodes import Episodes
 from ontarget.fitting import _choosing
 from ontarget.models import DistributionRegression
 
-from .river import call, river, told
+from .river import QUICK, call, river, told
 
 
 def renamed(path: Path, names: dict[str, str]) -> Path:
@@ -24,7 +24,7 @@ def renamed(path: Path, names: dict[str, str]) -> Path:
 
 def test_fit_says_what_it_guessed_and_how_to_override(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run", "step": "tick", "reward": "gain"})
-    text = told(["fit", path, "-o", tmp_path / "m.ontarget"])
+    text = told(["fit", path, "-o", tmp_path / "m.ontarget", *QUICK])
     assert "columns    guessed by name: episode = run, step = tick, reward = gain\n" in text
     assert "not right? name the columns: --episode, --step, --reward" in text
     assert "ontarget evaluate" in text
@@ -34,10 +34,10 @@ def test_fit_says_what_it_guessed_and_how_to_override(tmp_path: Path) -> None:
 def test_steps_may_count_from_one(tmp_path: Path) -> None:
     table = Episodes.read(river().runs).take(range(60)).to_frame()
     table.with_columns(pl.col("step") + 1).write_csv(tmp_path / "log.csv")
-    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget", *QUICK])
     assert "horizon 50; steps count from 1" in text
     model = tmp_path / "m.ontarget"
-    arguments = ["fit", tmp_path / "log.csv", "-o", tmp_path / "n.ontarget", "--first-step"]
+    arguments = ["fit", tmp_path / "log.csv", "-o", tmp_path / "n.ontarget", *QUICK, "--first-step"]
     assert "lacks step 0 of 0..50" in call([*arguments, "0"]).stderr
     told([*arguments, "1"])
     assert (tmp_path / "n.ontarget").read_bytes() == model.read_bytes()
@@ -47,7 +47,7 @@ def test_times_only_order_the_rows(tmp_path: Path) -> None:
     table = Episodes.read(river().runs).take(range(60)).to_frame().sort("episode", "step")
     timed = table.with_columns(time=pl.col("step") * 0.5 + 0.25).drop("step")
     timed.write_csv(tmp_path / "log.csv")
-    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget", *QUICK])
     assert "'time' has decimals, so it is a feature; the rows in order are the steps" in text
     timed.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "mixed.csv")
     result = call(["fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ontarget"])
@@ -65,7 +65,7 @@ def test_a_spoilt_step_is_told_by_its_reader(tmp_path: Path) -> None:
 
 def test_fit_answers_programs_in_json(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {"episode": "run"})
-    answer = json.loads(told(["fit", path, "-o", tmp_path / "m.ontarget", "--json"]))
+    answer = json.loads(told(["fit", path, "-o", tmp_path / "m.ontarget", *QUICK, "--json"]))
     assert answer["columns"] == {"episode": "run", "step": "step", "reward": "reward"}
     assert answer["learn"] + answer["assure"] == 60
     assert answer["bytes"] == (tmp_path / "m.ontarget").stat().st_size
@@ -139,7 +139,7 @@ def test_steps_that_few_runs_reach_are_told(tmp_path: Path) -> None:
     table = Episodes.read(river().runs).take(range(100)).to_frame()
     lasts = pl.col("step") < pl.when(pl.col("episode") < 4).then(9).otherwise(7)
     table.filter(lasts).write_csv(tmp_path / "log.csv")
-    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget", *QUICK])
     assert (
         "caution    from step 7 on the monitor will say UNKNOWN instead of a probability: fewer "
         "than 20 episodes to learn from get there (4 of all 100 episodes do)" in text
@@ -150,14 +150,14 @@ def test_a_text_column_of_times_is_remarked_and_its_new_values_are_counted(tmp_p
     table = Episodes.read(river().runs).take(range(100)).to_frame()
     table = table.with_columns(started=pl.format("2024-01-01T00:{}:00", "episode"))
     table.write_csv(tmp_path / "log.csv")
-    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget"])
+    text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget", *QUICK])
     assert "'started' is text with 100 different values in 100 episodes" in text
     unseen = 20 * 50  # 80 of the 100 runs are learned from; the others' 50 rows each are new
     assert f"caution    {unseen:,} readings are of categories that no training episode had" in text
 
 
 def test_the_targets_suggested_are_those_that_four_in_five_runs_met(tmp_path: Path) -> None:
-    text = told(["fit", renamed(tmp_path / "log.csv", {}), "-o", tmp_path / "m.ontarget"])
+    text = told(["fit", renamed(tmp_path / "log.csv", {}), "-o", tmp_path / "m.ontarget", *QUICK])
     low, high = re.search(r"targets: (\S+:) \(at least \S+\), (:\S+) \(at most", text).groups()
     outcomes = Episodes.read(tmp_path / "log.csv").outcomes
     for target in (low, high):
@@ -168,7 +168,7 @@ def test_an_engine_fits_the_same_model(tmp_path: Path) -> None:
     path = renamed(tmp_path / "log.csv", {})
     for name in ("a", "b"):
         engine = ["--engine", "local"] if name == "b" else []
-        told(["fit", path, "-o", tmp_path / f"{name}.ontarget", *engine])
+        told(["fit", path, "-o", tmp_path / f"{name}.ontarget", *QUICK, *engine])
     assert (tmp_path / "a.ontarget").read_bytes() == (tmp_path / "b.ontarget").read_bytes()
 
 
@@ -185,14 +185,14 @@ def test_the_runs_may_choose_the_model_and_what_they_chose_is_told(
 
 def test_rewards_of_one_sign_are_hinted_at_and_their_bounds_are_exact(tmp_path: Path) -> None:
     path, model = renamed(tmp_path / "log.csv", {}), tmp_path / "m.ontarget"
-    text = told(["fit", path, "-o", model])
+    text = told(["fit", path, "-o", model, *QUICK])
     assert "hint       no reward above 0 was seen" in text
     assert "pass --reward-bounds :0" in text
     target = Target.at_least(-60.0)
     state = Episodes.read(river().runs).at(0).states[0]
     for bounds, decided in ((None, False), (":0", True)):
         if bounds is not None:
-            assert "hint" not in told(["fit", path, "-o", model, "--reward-bounds", bounds])
+            assert "hint" not in told(["fit", path, "-o", model, *QUICK, "--reward-bounds", bounds])
         watch = GoalMonitor.load(model).watch(target)
         watch.step(state)
         outlook = watch.step(state, -61.0)  # nothing can be earned back
@@ -213,7 +213,7 @@ def test_runs_that_were_cut_off_can_count_as_the_worst_case(tmp_path: Path) -> N
     table = table.filter(~cut | (pl.col("step") < 30))
     table.with_columns(truncated=cut & (pl.col("step") == 29)).write_parquet(tmp_path / "r.parquet")
     model = tmp_path / "m.ontarget"
-    arguments = ["fit", tmp_path / "r.parquet", "-o", model, "--censored"]
+    arguments = ["fit", tmp_path / "r.parquet", "-o", model, *QUICK, "--censored"]
     text = told([*arguments, "worst-case"])
     assert "cut off, and each counts as the worst case" in text
     assert "of them cut off: each takes the place of one that met the target" in text

@@ -9,7 +9,7 @@ import pytest
 
 from ontarget import Episodes
 
-from .river import call, river, told
+from .river import QUICK, call, river, told
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def test_look_prints_json_for_programs(leaky: Path) -> None:
 
 
 def test_fit_says_first_what_stands_out(leaky: Path, tmp_path: Path) -> None:
-    lines = told(["fit", leaky, "-o", tmp_path / "m.ontarget"]).splitlines()
+    lines = told(["fit", leaky, "-o", tmp_path / "m.ontarget", *QUICK]).splitlines()
     labels = [line[:11].strip() for line in lines]
     assert labels.index("missing") < labels.index("caution") < labels.index("model")
-    found = json.loads(told(["fit", leaky, "-o", tmp_path / "m.ontarget", "--json"]))
+    found = json.loads(told(["fit", leaky, "-o", tmp_path / "m.ontarget", *QUICK, "--json"]))
     assert [one["columns"] for one in found["cautions"]] == [["final score"]]
 
 

@@ -18,7 +18,7 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.cli.mistakes import in_options
 from ontarget.errors import OntargetError
 
-from .river import call, river, told
+from .river import QUICK, call, river, told
 
 NAMES = {
     "episode": ["episode", "run", "Episode ID", "id", "Case ID", "lap"],
@@ -157,7 +157,7 @@ def test_a_csv_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.delattr(pl, "read_csv")
     monkeypatch.setattr(pl, "scan_csv", counted)
-    told(["fit", path, "-o", tmp_path / "m.ontarget"])
+    told(["fit", path, "-o", tmp_path / "m.ontarget", *QUICK])
     assert opened == [path]
 
 

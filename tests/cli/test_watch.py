@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -204,8 +205,13 @@ def test_a_rule_that_cannot_be_kept_is_refused_before_the_first_line(
     assert message in result.stderr
 
 
+@cache
+def two_groups() -> GoalMonitor:
+    return GoalMonitor(group="group").fit(walks(900, groups=2), progress=False)
+
+
 def test_groups_are_told_by_their_lines() -> None:
-    monitor = GoalMonitor(group="group").fit(walks(900, groups=2), progress=False)
+    monitor = two_groups()
     sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
     state = {"state": [0.0, 0.0]}
     stream = [{"agent": g, "group": g, **state} for g in ("0", "1", "2")]
@@ -542,7 +548,7 @@ def test_null_is_a_missing_value_where_training_missed_some() -> None:
 
 
 def test_an_agent_may_begin_its_next_run_in_another_group() -> None:
-    monitor = GoalMonitor(group="group").fit(walks(900, groups=2), progress=False)
+    monitor = two_groups()
     sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.5)
     stream = [
         {"agent": "a", "group": "0", "state": [0.5, 0.0]},
