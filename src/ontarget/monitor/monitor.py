@@ -28,7 +28,8 @@ from ontarget.fitting.fit import Preset, fit_monitor, preset_model
 from ontarget.fitting.recipe import Recipe
 from ontarget.live.assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
-from ontarget.monitor._asked import AlarmOptions, Asked
+from ontarget.monitor._held import AlarmOptions
+from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
 from ontarget.monitor._warm import check_settings, warm_split
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
 
-class GoalMonitor(Asked):
+class GoalMonitor(Judging):
     """The calibrated probability, at every step of a run, that it ends inside a target.
 
     Parameters

@@ -18,7 +18,7 @@ from ontarget.drift.guard import DriftGuard
 from ontarget.episodes import Episodes
 from ontarget.errors import CensoredError, InputError, ModelFileError
 from ontarget.live.watch import Watch
-from ontarget.monitor._asked import AlarmOptions
+from ontarget.monitor._held import AlarmOptions
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 

@@ -1,0 +1,399 @@
+"""Questions to a fitted monitor about runs at one step: p, ranges, paths and reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ontarget._arguments import whole_number
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.conformal._levels import Level, exact_level
+from ontarget.conformal.results import Interval
+from ontarget.episodes import Episodes
+from ontarget.errors import CalibrationError, InputError
+from ontarget.fitted.calibrating import calibrate_target
+from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.law import StepLaw
+from ontarget.fitted.paths.bands import PathBand
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.goal import Goal
+from ontarget.live._explaining import Reading as StepReading
+from ontarget.live._explaining import explained
+from ontarget.live.batch import outlooks_at
+from ontarget.live.explanation import Explanation
+from ontarget.live.goals.contract import GoalContracts
+from ontarget.live.outlook import Outlooks
+from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
+from ontarget.monitor._held import Calibration, Held, check_target
+from ontarget.target import Target
+
+__all__ = ["Asking"]
+
+
+class Asking(Held):
+    """The methods of a fitted `GoalMonitor` that answer at one step."""
+
+    def outlook(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike | Mapping[str, ArrayLike],
+        target: Target | Goal | Sequence[Target],
+        *,
+        groups: Any = None,
+        calibration: Calibration = "common",
+        weights: ArrayLike | None = None,
+    ) -> Outlooks:
+        """The outlooks of many runs at one step.
+
+        By default p is the common one, which is the same map for all targets, so that targets can
+        be compared: a wider one never has a lower p. A watch gives its one target a map of its own;
+        ask for that with ``calibration="target"``.
+
+        Parameters
+        ----------
+        t
+            The step; at a declared horizon p is exactly 0 or 1.
+        states
+            (runs, features).
+        behavior
+            The behavior so far, such as the sum of the rewards: one number, or one per run. For
+            several behaviors a mapping from their names.
+        target
+            One target gives arrays of shape (runs,); a sequence of k gives (runs, k). A monitor of
+            several behaviors takes a goal.
+        groups
+            One group for all runs, or one per run, if the monitor is calibrated by group.
+        calibration
+            ``"common"``, ``"target"``, or what `calibrate_target` gave, as for `watch`.
+        weights
+            One weight for all runs, or one per run, if the monitor's assure episodes have weights.
+        """
+        fitted = self._shared
+        t = whole_number("t", t, least=0)
+        if t > fitted.horizon and fitted.horizon_declared:
+            raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
+        if self._goals is not None:
+            return self._goal_outlooks(
+                self._goals, t, states, behavior, target, groups=groups, calibration=calibration
+            )
+        if isinstance(target, Goal) or isinstance(behavior, Mapping):
+            raise self._no_goal(target)
+        X, so_far = self._runs(states, behavior)
+        which = fitted.groups_of(groups, len(X))
+        return outlooks_at(
+            fitted,
+            t,
+            X,
+            so_far,
+            target,
+            which,
+            calibration=self._calibration(target, calibration),
+            weights=fitted.checked_weights(weights, len(X)),
+        )
+
+    def _goal_outlooks(
+        self,
+        goals: GoalContracts,
+        t: int,
+        states: ArrayLike,
+        behavior: Any,
+        goal: Any,
+        *,
+        groups: Any,
+        calibration: Any,
+    ) -> Outlooks:
+        goal = goals.joint.checked(goal)
+        X = self._states(states)
+        so_far = so_far_of(goals.joint, behavior, len(X))
+        if goal.only is not None:
+            name, target = goal.only
+            alone = self.only(name)
+            return alone.outlook(t, X, so_far[name], target, groups=groups, calibration=calibration)
+        return goal_outlooks(
+            goals,
+            t,
+            X,
+            so_far,
+            goal,
+            groups=self._shared.groups_of(groups, len(X)),
+            own_map=self._goal_map(goals, goal, calibration),
+        )
+
+    def box(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: Mapping[str, ArrayLike],
+        level: Level,
+        *,
+        groups: Any = None,
+        all_steps: bool = False,
+    ) -> dict[str, Interval]:
+        """One box per run that contains the outcomes of all behaviors together (M21).
+
+        Parameters
+        ----------
+        t, states, groups
+            As for `outlook`.
+        behavior
+            The behavior so far of each behavior, by name.
+        level
+            The probability with which all outcomes lie inside together.
+        all_steps
+            By default the guarantee is for this one step. If True, the boxes of all steps hold
+            together.
+        """
+        goals = self._goals
+        if goals is None:
+            raise InputError("a box needs several behaviors; use interval or band for a single one")
+        X = self._states(states)
+        return boxes_at(
+            goals.joint,
+            t,
+            X,
+            so_far_of(goals.joint, behavior, len(X)),
+            self._shared.groups_of(groups, len(X)),
+            level=level,
+            all_steps=all_steps,
+        )
+
+    def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
+        """An exact calibration of this one target, to be passed as ``calibration`` (M7).
+
+        Without it, p comes from the learning episodes: the best estimate, which promises nothing.
+        With it, ``low`` and ``high`` are the Venn–Abers pair, which has a guarantee, and ``p`` is a
+        number between them, which has none.
+
+        Pass episodes that the monitor has not seen: new ones, or the ``rest`` of a split. Those
+        that it learned from, and its assure episodes, are refused. After a fit in the paper's way,
+        its calibrate episodes may be passed too.
+        """
+        return calibrate_target(self.fitted, target, episodes)
+
+    def interval(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> Interval:
+        """One interval per run that contains its outcome with at least this level (M5).
+
+        The guarantee is for this one step. Use `band` if you look at several. It is an average over
+        assure sets; with ``confidence=0.95`` it holds for 95 in 100 of them (M20).
+        """
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            return step.pcqr().interval(X, level, confidence=confidence)
+
+        return self._outcomes(t, states, behavior, groups, find)
+
+    def promise(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        side: Literal["lower", "upper"] = "lower",
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> FloatArray:
+        """The best one-sided bound on each run's outcome that can be promised at this level (M5).
+
+        The guarantee needs a level and a step that were fixed beforehand. `confidence` is as for
+        `interval`.
+        """
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            bound = step.pcqr().promise(X, level, side, confidence=confidence)
+            return Interval(bound, bound)
+
+        return self._outcomes(t, states, behavior, groups, find).lower
+
+    def band(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> Interval:
+        """One range of outcomes per run that holds at **all** steps together, at the level (M9).
+
+        `confidence` is as for `interval`.
+        """
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            depth = band_depth(self.fitted.sorted_excess[group], level, confidence)
+            return band_interval(step, X, depth)
+
+        return self._outcomes(t, states, behavior, groups, find)
+
+    def path_band(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        all_steps: bool = False,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> PathBand:
+        """Where each run will be at every later step: a band that holds its whole path to come.
+
+        With at least the probability ``level``, the behavior of a run that is still going at step t
+        stays inside at every step from then on; a run that ends stays where it ended (M22). With
+        ``all_steps``, the bands of all steps together hold with that probability, so that you may
+        look at every step and trust each band.
+
+        Parameters
+        ----------
+        t, states, behavior, groups
+            As for `interval`.
+        level
+            The probability, such as 0.9.
+        all_steps
+            Whether to promise it for all steps at once. After a recalibration, the first such call
+            takes some seconds.
+        confidence
+            As for `interval`.
+
+        Notes
+        -----
+        The promise rests on the assure episodes and is an average over them. Bands come from the
+        paths of the recorded runs that the forests weigh, so the model must be a forest, and the
+        fit must have kept the paths (``paths=True``).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 4, 1)), rng.normal(size=(300, 4)))
+        >>> band = GoalMonitor().fit(walks, progress=False).path_band(1, [[0.1]], 2.0, 0.8)
+        >>> band.steps, bool((band.lower < 2.0).all() and (band.upper > 2.0).all())
+        (array([2, 3, 4]), True)
+        """
+        fitted, t = self.fitted, whole_number("t", t, least=0)
+        fitted.refuse_weights("path band", "read low, high and plausibility of an outlook")
+        X, so_far = self._runs(states, behavior)
+        which = fitted.groups_of(groups, len(X))
+        steps = np.arange(t + 1, fitted.horizon + 1)
+        lower, upper = np.empty((2, len(X), steps.size))
+        for g in np.unique(which).tolist():
+            own = np.flatnonzero(which == g)
+            self._check_known(t, g, X[own], so_far[own])
+            lower[own], upper[own] = self._kept.paths.band(
+                t, X[own], so_far[own], g, level=level, all_steps=all_steps, confidence=confidence
+            )
+        return PathBand(t, steps, lower, upper, float(exact_level(level)), all_steps)
+
+    def explain(
+        self,
+        t: int,
+        state: ArrayLike | Mapping[str, object],
+        behavior: float,
+        target: Target,
+        *,
+        before: tuple[ArrayLike | Mapping[str, object], float] | None = None,
+        group: Any = None,
+        calibration: Calibration = "target",
+        weight: float | None = None,
+    ) -> Explanation:
+        """Why p is what it is at step t of a run: what moved it, and the runs that it rests on.
+
+        What moved p since the step before is shared out among the reward earned, each feature that
+        changed, and the passing of time. The shares are Shapley values, which add up to the change.
+        With more than eight causes they are sampled, and their standard errors are given. The
+        precedents are the recorded runs that the model's forests weigh most (M28).
+
+        Parameters
+        ----------
+        t
+            The step.
+        state, behavior
+            The state there, and the behavior so far.
+        target
+            What the run should end in.
+        before
+            State and behavior at step t − 1. Without it, only precedents are given.
+        group
+            The run's group, if the monitor is calibrated by group.
+        calibration
+            As for `watch`, so that p is that of a watch.
+        weight
+            The run's weight, if the monitor's assure episodes have weights.
+
+        Notes
+        -----
+        It explains the model, not the world: to share out a change, p is asked about states that
+        mix both steps, and some of those may be impossible.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor, Target
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> why = monitor.explain(1, [0.1], -2.0, Target.at_least(0.0), before=([0.1], 0.0))
+        >>> print(why.contributions[0].cause, why.missed > 0.8)
+        reward earned True
+        """
+        fitted, t = self.fitted, whole_number("t", t, least=0)
+        check_target(target)
+
+        def reading(step: int, given: Any, so_far: Any) -> StepReading:
+            X, b = self._runs(np.array([fitted.state_schema.encode(given)]), so_far)
+            return StepReading(step, X[0], float(b[0]))
+
+        if before is not None and t == 0:
+            raise InputError("before needs a step before t, got t=0; leave it out")
+        return explained(
+            fitted,
+            reading(t, state, behavior),
+            None if before is None else reading(t - 1, *before),
+            target,
+            calibration=self._calibration(target, calibration),
+            group=fitted.group_of(group),
+            weight=float(fitted.checked_weights(weight, 1)[0]),
+        )
+
+    def _outcomes(
+        self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
+    ) -> Interval:
+        """The intervals that `find` returns for each run's remainder, as outcomes on the grid."""
+        fitted, t = self.fitted, whole_number("t", t, least=0)
+        fitted.refuse_weights(
+            "interval, promise or band", "read low, high and plausibility of an outlook"
+        )
+        X, so_far = self._runs(states, behavior)
+        which = fitted.groups_of(groups, len(X))
+        lower, upper = np.empty(len(X)), np.empty(len(X))
+        for g in np.unique(which).tolist():
+            own = np.flatnonzero(which == g)
+            step = fitted.at(t, g)
+            self._check_known(t, g, X[own], so_far[own])
+            found = find(step, step.inputs(X[own], so_far[own]), g)
+            lower[own], upper[own] = step.outcomes(so_far[own], found)
+        return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
+
+    def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
+        """Refuse a step that is unknown by structure, and bad readings."""
+        if t >= self.horizon:
+            raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
+        trouble = self.fitted.unknown(t, group)
+        if trouble:
+            raise CalibrationError(f"step {t} is unknown: {trouble}")
+        self.fitted.check_readings(states, so_far)

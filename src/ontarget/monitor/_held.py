@@ -1,0 +1,226 @@
+"""What every method of a fitted monitor begins with: what was fitted, and what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from difflib import get_close_matches
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from ontarget._grid import snap
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.episodes import Behavior, Schema
+from ontarget.episodes._judged import Reading
+from ontarget.episodes._store import Roles
+from ontarget.errors import InputError, UnfittedError
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.goal import Goal
+from ontarget.live.assured import Contracts
+from ontarget.live.contract import Contract
+from ontarget.live.goals.contract import GoalContracts
+from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
+from ontarget.target import Target
+
+__all__ = ["AlarmOptions", "Calibration", "Held", "check_target", "checked_options"]
+
+# How p of one target is calibrated: by the target's own map, as for all targets, or exactly.
+Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
+
+
+class AlarmOptions(RuleOptions, total=False):
+    """The options for alarms: a rule or its shorthands, and how p is calibrated."""
+
+    alarm: AlarmRule | None
+    calibration: Calibration
+
+
+class Held:
+    """What a fitted `GoalMonitor` holds."""
+
+    _contracts: Contracts | GoalContracts | None
+
+    @property
+    def _held(self) -> Contracts | GoalContracts:
+        if self._contracts is None:
+            raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
+        return self._contracts
+
+    @property
+    def _goals(self) -> GoalContracts | None:
+        """What was fitted on several behaviors; None for a single one."""
+        return self._held if isinstance(self._held, GoalContracts) else None
+
+    @property
+    def _kept(self) -> Contracts:
+        if isinstance(self._held, GoalContracts):
+            names = tuple(self._held.joint.parts)
+            raise InputError(
+                f"this monitor has several behaviors ({', '.join(names)}); ask one of them: "
+                f"monitor.only({names[0]!r})"
+            )
+        return self._held
+
+    @property
+    def fitted(self) -> Fitted:
+        """The result of the fit: the distribution of each step, ranks and assure episodes."""
+        return self._kept.fitted
+
+    @property
+    def contracts(self) -> Contracts | GoalContracts:
+        """What was fitted, and what was asked of it before; for the tools around a monitor."""
+        return self._held
+
+    @property
+    def _shared(self) -> Fitted:
+        """The result of the fit, for what several behaviors have in common."""
+        return self._held.fitted
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of a run."""
+        return self._shared.horizon
+
+    @property
+    def horizon_declared(self) -> bool:
+        """Whether the horizon was declared; otherwise it is the longest recorded run."""
+        return self._shared.horizon_declared
+
+    @property
+    def grid(self) -> float:
+        """The spacing to which outcomes, intervals and promises are rounded (M1)."""
+        return self.fitted.grid
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a state; `Episodes.read` takes the monitor itself as ``like=``."""
+        return self._shared.schema
+
+    @property
+    def behavior(self) -> Behavior:
+        """What a run is judged by."""
+        return self.fitted.behavior
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """What each named behavior reads; empty for a single one without a name."""
+        return {} if self._goals is None else self._goals.joint.readings
+
+    def only(self, name: str) -> Self:
+        """The monitor of one of several behaviors, as good as one that was fitted on it alone."""
+        goals = self._goals
+        if goals is None:
+            raise InputError(f"this monitor has a single behavior without a name, got {name!r}")
+        if name not in goals.parts:
+            known = ", ".join(goals.parts)
+            raise InputError(f"name needs one of the behaviors {known}, got {name!r}")
+        twin = copy(self)
+        twin._contracts = goals.parts[name]
+        return twin
+
+    @property
+    def roles(self) -> Roles:
+        """Which column of the log was used for what when the monitor was fitted."""
+        return self._shared.trained.roles
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """The groups, each calibrated by itself; None without groups."""
+        return self._shared.groups
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many episodes are in each part: learn and assure, or the paper's three."""
+        return dict(self._shared.trained.sizes)
+
+    def _goal_map(
+        self, goals: GoalContracts, goal: Goal, calibration: Calibration
+    ) -> TargetMap | None:
+        if calibration not in ("target", "common"):
+            raise InputError(
+                "a goal over several behaviors needs calibration 'target' or 'common', got "
+                f"{calibration!r}"
+            )
+        return goals.map_of(goal) if calibration == "target" else None
+
+    def _no_goal(self, goal: object) -> InputError:
+        return InputError(
+            "this monitor has a single behavior without a name, so target needs a Target and "
+            f"behavior a number, got {goal!r}; fit on episodes with behavior={{NAME: …}} for goals"
+        )
+
+    def _contract(self, target: Target | Goal, options: AlarmOptions) -> Contract:
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
+        check_target(target)
+        rest = checked_options(options)
+        calibration = self._calibration(target, rest.pop("calibration", "target"))
+        return self._kept.of(target, rule_of(**rest), calibration)
+
+    def _goal_contract(
+        self, goals: GoalContracts, goal: Any, options: AlarmOptions
+    ) -> tuple[Any, str | None]:
+        """The contract over a goal; over its target and the behavior's name, if it has only one."""
+        goal = goals.joint.checked(goal)
+        if goal.only is not None:
+            name, target = goal.only
+            return self.only(name)._contract(target, options), name
+        rest = checked_options(options)
+        own_map = self._goal_map(goals, goal, rest.pop("calibration", "target"))
+        return goals.of(goal, rule_of(**rest), own_map), None
+
+    def _calibration(
+        self, target: Target | Sequence[Target], asked: Calibration
+    ) -> Calibrated | None:
+        """What makes p of this target, beyond what makes p of all targets."""
+        if isinstance(asked, TargetCalibration):
+            return asked
+        if asked not in ("target", "common"):
+            raise InputError(
+                f"calibration needs 'target', 'common' or what calibrate_target gave, got {asked!r}"
+            )
+        if asked == "common":
+            return None
+        check_target(target)
+        assert isinstance(target, Target)
+        return self._kept.map_of(target)
+
+    def _states(self, states: ArrayLike) -> FloatArray:
+        X = np.asarray(states, dtype=np.float64)
+        fitted = self._shared
+        width, history = fitted.state_width, fitted.history
+        if X.ndim != 2 or X.shape[1] != width:
+            hint = f"; episodes.with_history({history}).at(t).states are such" if history else ""
+            raise InputError(f"states need shape (runs, {width}), got {X.shape}{hint}")
+        return X
+
+    def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The states as a matrix and the behavior so far of each run, on the grid."""
+        X = self._states(states)
+        so_far = np.asarray(behavior, dtype=np.float64)
+        if so_far.shape not in ((), (len(X),)):
+            raise InputError(
+                f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
+            )
+        return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
+
+
+def checked_options(options: AlarmOptions) -> dict[str, Any]:
+    """The options of an alarm; one that there is none of is refused."""
+    known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
+    for name in options.keys() - known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
+        raise InputError(f"there is no option {name!r}{hint}")
+    return dict(options)
+
+
+def check_target(target: object) -> None:
+    if not isinstance(target, Target):
+        raise InputError(
+            f"target needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
+            'Target.parse("60:") make one'
+        )

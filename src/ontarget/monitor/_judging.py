@@ -1,0 +1,242 @@
+"""What new episodes say of a fitted monitor: drift, harm, and how good its answers were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ontarget._arguments import whole_number
+from ontarget._progress import progress_bar
+from ontarget._typing import ArrayLike
+from ontarget.conformal._levels import Level
+from ontarget.drift._comparing import drift_of
+from ontarget.drift.change import Drift
+from ontarget.drift.follow import FollowingInterval
+from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
+from ontarget.episodes import Episodes
+from ontarget.evaluation import Resampling
+from ontarget.goal import Goal
+from ontarget.monitor._held import Calibration, check_target
+from ontarget.monitor._watching import Watching
+from ontarget.report.evaluation import (
+    Evaluation,
+    OwnEvaluation,
+    evaluate,
+    evaluate_goal,
+    evaluate_own,
+)
+from ontarget.target import Target
+
+__all__ = ["Judging"]
+
+_EVALUATED_STEPS = 1_000_000  # of prepared episodes; their answers take some 80 bytes each
+
+
+class Judging(Watching):
+    """The methods of a fitted `GoalMonitor` that judge it by new episodes."""
+
+    def drift_guard(
+        self,
+        *,
+        t: int = 0,
+        level: Level = 0.99,
+        group: Any = None,
+        resume: str | Path | None = None,
+    ) -> DriftGuard:
+        """A guard that tells from finished episodes whether the process has changed (M10).
+
+        It compares them with the assure episodes at step t. With probability ``level`` it never
+        raises a false alarm, however long it watches. Pass it each run once, under its own id, in
+        the order in which the runs started, and only runs in which nobody acted on an alarm.
+        ``resume`` goes on from a file that `DriftGuard.save` wrote.
+        """
+        self._refuse_weighted_guard()
+        found = self.fitted.group_of(group)
+        return guard_of(self.fitted, t=t, level=level, group=found, resume=resume)
+
+    def harm_guard(
+        self,
+        target: Target,
+        *,
+        t: int = 0,
+        level: Level = 0.99,
+        group: Any = None,
+        calibration: Calibration = "target",
+        resume: str | Path | None = None,
+    ) -> DriftGuard:
+        """A guard that tells whether p of a target now promises more than it did (M26).
+
+        `drift_guard` alarms on any change, also where runs have become better. This one is silent
+        then. It bets only that p at step t has become too high, compared with the assure episodes:
+        a bias that was always there is no change. The rest is as for `drift_guard`.
+        """
+        self._refuse_weighted_guard()
+        return harm_guard_of(
+            self.fitted,
+            target,
+            self._calibration(target, calibration),
+            t=t,
+            level=level,
+            group=self.fitted.group_of(group),
+            resume=resume,
+        )
+
+    def follow_interval(
+        self,
+        level: Level,
+        *,
+        t: int = 0,
+        pace: float = 0.02,
+        window: int = 200,
+        group: Any = None,
+        resume: str | Path | None = None,
+    ) -> FollowingInterval:
+        """Intervals at step t for a process that keeps changing; see `FollowingInterval` (M26).
+
+        ``resume`` goes on from a file that `FollowingInterval.save` wrote.
+        """
+        self._refuse_weighted_guard()
+        found = self.fitted.group_of(group)
+        return FollowingInterval(
+            self.fitted, level, t=t, group=found, pace=pace, window=window, resume=resume
+        )
+
+    def _refuse_weighted_guard(self) -> None:
+        self.fitted.refuse_weights(
+            "drift guard", "guard a monitor that was fitted on recent episodes without weights"
+        )
+
+    def drift(
+        self,
+        new_episodes: Episodes,
+        target: Target,
+        *,
+        order: ArrayLike | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
+        t: int = 0,
+        level: Level = 0.99,
+        calibration: Calibration = "target",
+    ) -> Drift:
+        """What new episodes say of drift: has anything changed, and for the worse (M10, M26).
+
+        Print the result. It compares finished episodes with the assure episodes at step t.
+
+        Parameters
+        ----------
+        new_episodes
+            Episodes that the monitor has not seen, in which nobody acted on an alarm.
+        target
+            The target that harm is about.
+        order
+            One value per episode by which they are put in the order in which they started, such as
+            a time. Without it they are taken by lot, so that a file sorted by result does not look
+            like a change, and nothing is said about when.
+        by
+            Columns by name, one value per episode each: how far p is off for each of their values.
+        t, level, calibration
+            As for `harm_guard`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor, Target
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(500, 3, 1)), rng.normal(size=(500, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> rewards = rng.normal(-0.8, size=(200, 3))
+        >>> lower = Episodes.from_arrays(rng.normal(size=(200, 3, 1)), rewards)
+        >>> found = monitor.drift(lower, Target.at_least(0.0), order=np.arange(200))
+        >>> str(found.judgement), found.bias.too_high > 0.2
+        ('changed for the worse', True)
+        """
+        self._refuse_weighted_guard()
+        check_target(target)
+        return drift_of(
+            self.fitted,
+            new_episodes,
+            target,
+            calibration=self._calibration(target, calibration),
+            order=order,
+            by=by,
+            t=whole_number("t", t, least=0),
+            level=level,
+        )
+
+    def evaluate(
+        self,
+        episodes: Episodes,
+        target: Target | Goal,
+        *,
+        calibration: Calibration = "target",
+        resamples: int = 200,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> Evaluation:
+        """Measures of how good the monitor is on episodes that it has never seen.
+
+        ``print(found.summary())`` shows the main numbers, and ``found.report(path)`` writes a page
+        with figures. ``resamples`` is how many times whole episodes are resampled for the
+        intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
+        preset or a target, report another evaluation, on episodes that played no part in the
+        choice. Of a goal, ``found.parts`` measures each behavior by itself.
+
+        Of prepared episodes (`PreparedEpisodes`) as many are measured as have a million steps
+        together, chosen by a hash of their ids.
+        """
+        if episodes.is_prepared:
+            most = _EVALUATED_STEPS / float(episodes.lengths.mean())
+            episodes = episodes.sample(max(1, int(most)), seed=seed).compact()
+        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
+        resampling = Resampling(resamples, seed=seed)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is not None:
+                name, target = goal.only
+                alone, episodes = self.only(name), episodes.only(name)
+                return alone.evaluate(
+                    episodes,
+                    target,
+                    calibration=calibration,
+                    resamples=resamples,
+                    seed=seed,
+                    progress=progress,
+                )
+            own_map = self._goal_map(self._goals, goal, calibration)
+            with bar as reached:
+                return evaluate_goal(
+                    self._goals,
+                    episodes,
+                    goal,
+                    resampling=resampling,
+                    own_map=own_map,
+                    reached=reached,
+                )
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
+        check_target(target)
+        self.fitted.refuse_weights(
+            "evaluation of its promises",
+            "p is the same without weights: evaluate a monitor fitted without them",
+        )
+        with bar as reached:
+            return evaluate(
+                self._kept,
+                episodes,
+                target,
+                resampling=resampling,
+                calibration=self._calibration(target, calibration),
+                reached=reached,
+            )
+
+    def evaluate_own(
+        self, episodes: Episodes, *, resamples: int = 200, seed: int = 0
+    ) -> OwnEvaluation:
+        """Measures on episodes that it has never seen, each judged by its own target (M21).
+
+        The episodes need targets, as for `watch_own`; those without one are left out. The result
+        has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. The rate of an
+        alarm is promised on average over pairs of a run and its target.
+        """
+        self.fitted.refuse_weights("evaluation of its promises", "leave them out")
+        return evaluate_own(self._kept, episodes, resampling=Resampling(resamples, seed=seed))

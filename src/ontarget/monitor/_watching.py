@@ -1,0 +1,265 @@
+"""What follows runs as they happen: watches, fleets, sessions, and the alarms to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Unpack, overload
+
+from ontarget.conformal._levels import Level
+from ontarget.episodes._judged import Reading
+from ontarget.errors import InputError
+from ontarget.goal import Goal
+from ontarget.live.alarms import PromisedAlarms, promised_alarms
+from ontarget.live.contract import Contract
+from ontarget.live.fleet import FleetWatch
+from ontarget.live.goals._signals import SignalWatch
+from ontarget.live.goals.contract import GoalContract
+from ontarget.live.goals.fleet import GoalFleet
+from ontarget.live.goals.watch import GoalWatch
+from ontarget.live.own_targets import OwnTargets, OwnWatch
+from ontarget.live.rules import rule_of
+from ontarget.live.sessions import Sessions
+from ontarget.live.watch import OnBad, Watch
+from ontarget.monitor._asking import Asking
+from ontarget.monitor._held import AlarmOptions, Calibration, check_target, checked_options
+from ontarget.target import Target
+
+__all__ = ["Watching"]
+
+_ONE_BY_ONE = "each run has its own weight: make a watch for each"
+
+
+class Watching(Asking):
+    """The methods of a fitted `GoalMonitor` that follow runs."""
+
+    @overload
+    def watch(
+        self,
+        target: Target,
+        *,
+        group: Any = ...,
+        on_bad: OnBad = ...,
+        weight: float | None = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Watch: ...
+
+    @overload
+    def watch(
+        self,
+        target: Goal,
+        *,
+        group: Any = ...,
+        on_bad: OnBad = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> GoalWatch | SignalWatch: ...
+
+    def watch(
+        self,
+        target: Target | Goal,
+        *,
+        group: Any = None,
+        on_bad: OnBad = "unknown",
+        weight: float | None = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Watch | GoalWatch:
+        """A watch that follows one run live.
+
+        All models are opened and all code is compiled here, so that the first `step` is fast.
+
+        Parameters
+        ----------
+        target
+            The outcomes that the run should end in. With a monitor of several behaviors, a goal:
+            the watch is then a `GoalWatch`, whose steps take a mapping of signals as the reward.
+        group
+            The run's group, if the monitor is calibrated by group.
+        on_bad
+            What a bad reading does: ``"unknown"`` gives the status UNKNOWN, ``"raise"`` an error.
+        weight
+            The run's weight, if the monitor's assure episodes have weights; see `Watch.reset`.
+        **alarm
+            When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
+            or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
+            default); ``false_alarm_rate``, the promised probability that a successful run raises
+            any alarm (M8), in a monitor without assure episodes measured, not promised;
+            ``confidence``, with which that rate holds for this very monitor and not on average
+            (M20);
+            ``for_steps``, how many steps in a row p must stay below the threshold; and
+            ``clear_above``, where an alarm ends.
+
+            ``calibration`` says what p is. ``"target"``, the default: learned for this one target,
+            from the learning episodes. ``"common"``: by one map for all targets, so that watches
+            on several targets never contradict each other. What `calibrate_target` gave: exact.
+        """
+        fitted = self._shared
+        fitted.checked_weights(weight, 1)
+        number = fitted.group_of(group)
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            if alone is None:
+                return GoalWatch(contract, self.readings, group=number, on_bad=on_bad)
+            reading = self.readings[alone]
+            return SignalWatch(contract, alone, reading, group=number, on_bad=on_bad)
+        contract = self._contract(target, alarm)
+        return Watch(contract, group=number, on_bad=on_bad, weight=weight)
+
+    def watch_own(
+        self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
+    ) -> OwnWatch:
+        """A watch over runs that each have a target of their own, given to its ``reset`` (M21).
+
+        The assure episodes need targets: fit on `Episodes.aimed`, or read the log with
+        ``target=COLUMN``.
+
+        Parameters
+        ----------
+        group, on_bad
+            As for `watch`.
+        **alarm
+            As for `watch`. p is the common one, so ``calibration`` is not for these watches.
+
+        Notes
+        -----
+        A promised rate holds for pairs of a run and its target that are exchangeable with the
+        assure pairs: on average over them. For easy targets alone it may be far lower, and for hard
+        ones far higher; calibrate groups to promise it for each. Targets that are mixed otherwise
+        than in the recording, or chosen after looking at the run, void it.
+        """
+        fitted = self.fitted
+        rest = checked_options(alarm)
+        if rest.pop("calibration", "common") != "common":
+            raise InputError("targets that differ from run to run have the common p alone")
+        own = OwnTargets(fitted, rule_of(**rest))
+        return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)
+
+    @overload
+    def fleet(
+        self,
+        target: Target,
+        agents: int | Iterable[Hashable] = ...,
+        *,
+        groups: Any = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> FleetWatch: ...
+
+    @overload
+    def fleet(
+        self,
+        target: Goal,
+        agents: int | Iterable[Hashable] = ...,
+        *,
+        groups: Any = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> GoalFleet | FleetWatch: ...
+
+    def fleet(
+        self,
+        target: Target | Goal,
+        agents: int | Iterable[Hashable] = (),
+        *,
+        groups: Any = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> FleetWatch | GoalFleet:
+        """A watch that follows many runs live, with one call per step for all of them.
+
+        Parameters
+        ----------
+        target
+            The outcomes that every run should end in. With a monitor of several behaviors, a goal:
+            the fleet is then a `GoalFleet`.
+        agents
+            How many agents there are, or their names; more may join later.
+        groups
+            One group for all agents, or one per agent, if the monitor is calibrated by group.
+        **alarm
+            As for `watch`.
+        """
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            if alone is None:
+                return GoalFleet(contract, self.readings, agents, groups=groups)
+            return FleetWatch(contract, agents, groups=groups)
+        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
+        return FleetWatch(self._contract(target, alarm), agents, groups=groups)
+
+    def sessions(
+        self,
+        target: Target | Goal,
+        *,
+        max_agents: int = 10_000,
+        idle_seconds: float | None = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Sessions:
+        """Watches for agents that come and go, by name; see `Sessions`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ontarget import Episodes, GoalMonitor, Target
+        >>> rng = np.random.default_rng(0)
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.1)
+        >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
+        'OK'
+        """
+        self._shared.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
+        contract: Any
+        make: Callable[[int], Watch | GoalWatch] | None = None
+        if self._goals is not None:
+            contract, alone = self._goal_contract(self._goals, target, alarm)
+            readings = self.readings
+            if alone is None:
+                make = partial(_goal_watch, contract, readings)
+            else:
+                make = partial(_signal_watch, contract, alone, readings[alone])
+        else:
+            contract = self._contract(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
+
+    def alarm_curve(
+        self,
+        target: Target | Goal,
+        *,
+        rates: Sequence[Level] | None = None,
+        for_steps: int = 1,
+        confidence: Level = 0.95,
+        group: Any = None,
+        calibration: Calibration = "target",
+    ) -> PromisedAlarms:
+        """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
+
+        A rate that was picked from this table is optimistic, because the same assure episodes chose
+        it. ``rate_at_most`` is not: with the confidence, it bounds the rates of all rows at once
+        (M20). Without assure episodes the learning episodes
+        stand in for them, and the rates are measured, not promised.
+        """
+        number = self._shared.group_of(group)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is not None:
+                name, target = goal.only
+                alone = self.only(name)
+                own = alone._calibration(target, calibration)
+                assured = self._goals.parts[name].assured(target, own, number)
+            else:
+                own_map = self._goal_map(self._goals, goal, calibration)
+                assured = self._goals.assured(goal, own_map, number)
+            return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
+        check_target(target)
+        assert isinstance(target, Target)
+        self.fitted.refuse_weights(
+            "alarm curve for all runs", "watch.trigger has the threshold of each run"
+        )
+        own = self._calibration(target, calibration)
+        assured = self._kept.assured(target, own, number)
+        return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
+
+
+def _goal_watch(contract: GoalContract, readings: Mapping[str, Reading], group: int) -> GoalWatch:
+    return GoalWatch(contract, readings, group=group)
+
+
+def _signal_watch(contract: Contract, name: str, reading: Reading, group: int) -> SignalWatch:
+    return SignalWatch(contract, name, reading, group=group, on_bad="unknown")
