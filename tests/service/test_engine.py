@@ -225,6 +225,24 @@ def test_a_run_that_was_cut_off_has_no_outcome(engine: Engine) -> None:
     assert late.title == "ended"
 
 
+def test_the_alarm_of_a_run_that_is_taken_over_stays_on(
+    engine: Engine, monitor: GoalMonitor
+) -> None:
+    rewards = [0.0, -9.0, 9.0, 9.0]
+    steps = [message(t, reward=reward, intervened=t == 1) for t, reward in enumerate(rewards)]
+    watch = monitor.watch(Target.at_least(0), false_alarm_rate=RATE)
+    told = []
+    for one in steps:
+        told.append(watch.step(one.state, one.reward))
+        if one.intervened:
+            watch.intervene()
+    answers = [read(engine.take([one])[0]) for one in steps]
+    assert [one["status"] for one in answers] == [one.status.name for one in told]
+    assert answers[1]["status"] == answers[3]["status"] == "ALARM"
+    assert answers[3]["p"] > answers[3]["threshold"]
+    assert "taken over at step 1" in answers[3]["reason"]
+
+
 def test_a_goal_over_several_behaviors_is_answered_as_a_watch_would(
     url: str, tmp_path: Path
 ) -> None:

@@ -242,7 +242,7 @@ class FleetWatch:
             alarmed=whole[:, k.ALARMED] != 0,
             since=whole[:, k.SINCE],
             ended=whole[:, k.ENDED] != 0,
-            reasoned=whole[:, k.CODE] != 0,
+            reasoned=(whole[:, k.CODE] != 0) | np.isin(rows, list(self._table.taken)),
         )
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:

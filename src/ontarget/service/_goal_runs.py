@@ -56,6 +56,10 @@ class GoalRuns:
         ended = zip(agents, rewards, strict=True)
         return _together([self._fleet[agent].end(earned) for agent, earned in ended])
 
+    def intervene(self, agents: Iterable[str]) -> None:
+        """Note that somebody takes these runs over, so that an alarm which is on stays on."""
+        self._fleet.intervene(agents)
+
     def parts(self, agent: str) -> dict[str, float | None]:
         """The p of each behavior by itself."""
         return {name: one.p for name, one in self._fleet[agent].parts.items()}

@@ -257,6 +257,15 @@ class Engine:
         replies: list[Reply | None],
     ) -> None:
         """Write down where runs are now, and the answers."""
+        taken = [
+            one.run.stored.id
+            for one, status in zip(some, outlooks.status.tolist(), strict=True)
+            if one.message.intervened
+            and one.run.stored.intervened_at is None
+            and status != Status.DONE
+        ]
+        if taken:
+            fleet.intervene(taken)
         standings = fleet.standings(keys)
         facts = zip(
             some,
