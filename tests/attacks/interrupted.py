@@ -48,12 +48,24 @@ def fitted(checkpoint: Path | None = None) -> GoalMonitor:
     return monitor.fit(RUNS, checkpoint=checkpoint, progress=False)
 
 
+def drawn(evaluation: report.Evaluation, kept: Path) -> str:
+    """The report's page, drawn in a fork: polars hangs in forks of a process that has used it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            kept.write_text(report_page(evaluation, Below(0.5)))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return kept.read_text()
+
+
 def works(folder: Path) -> dict[Path, Callable[[], object]]:
     """What writes each file; all that it needs is made before."""
     model, fit, csv, parquet, html = (folder / name / name for name in FILES)
     monitor = fitted()
     evaluation = monitor.evaluate(RUNS, Target.at_least(0.0))
-    page = report_page(evaluation, Below(0.5))
+    page = drawn(evaluation, folder / "page.html")
     report.report_page = lambda *_: page  # drawn once: only its writing is interrupted
     return {
         model: lambda: monitor.save(model),
