@@ -17,7 +17,7 @@ from ontarget.fitted import _curves as curves
 from ontarget.fitted import _mapping, calibrating, guarantee
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
-from ontarget.fitting import fit, tasks
+from ontarget.fitting import _ground, fit, tasks
 from ontarget.live import assured, rules
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.models import QuantileForest
@@ -60,7 +60,7 @@ def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
         both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
         return RankTable.of([np.sort(np.concatenate(pair)) for pair in both], 1)
 
-    monkeypatch.setattr(fit, "_check_disjoint", seen.update)
+    monkeypatch.setattr(_ground, "_check_disjoint", seen.update)
     monkeypatch.setattr(fit, "Answerer", answerer)
     monkeypatch.setattr(fit, "rank_table", table)
 
