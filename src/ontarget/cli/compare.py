@@ -27,7 +27,7 @@ from ontarget.cli.options import (
     remark_lines,
     single_target,
 )
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import print_facts
 
 __all__ = ["compare"]
 

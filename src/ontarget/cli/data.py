@@ -21,8 +21,7 @@ from ontarget.cli.options import (
     reads_runs,
     unseen_line,
 )
-from ontarget.cli.output import check_output
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import check_output, print_facts
 
 if TYPE_CHECKING:
     from ontarget import GoalMonitor

@@ -14,7 +14,7 @@ from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.demo_fleet import serve_fleet
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import print_facts
 
 if TYPE_CHECKING:
     from rich.console import Console

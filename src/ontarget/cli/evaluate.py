@@ -31,8 +31,7 @@ from ontarget.cli.options import (
     remark_lines,
     target_of,
 )
-from ontarget.cli.output import check_output
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import check_output, print_facts
 from ontarget.cli.rows import log_of, parts_in_json, parts_table
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from ontarget.cli.options import (
     remark_lines,
     single_target,
 )
-from ontarget.cli.output import check_output
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import check_output, print_facts
 from ontarget.cli.rows import log_of
 
 __all__ = ["drift", "recalibrate"]

@@ -11,7 +11,7 @@ import typer
 from ontarget._progress import working
 from ontarget.cli.mistakes import as_option
 from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs, target_of
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import print_facts
 from ontarget.errors import InputError
 from ontarget.goal import Goal
 from ontarget.target import Target

@@ -1,13 +1,48 @@
-"""Checks of output paths, made before the work begins."""
+"""What commands write: lines of facts for people, and the files whose paths are checked first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ontarget._plain import plain
 from ontarget.errors import InputError
 
-__all__ = ["check_output"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["check_output", "print_facts"]
+
+_LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
+
+
+def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
+    """Print lines of a label and a text; long texts are wrapped beside the label.
+
+    Names from data inside a line must be `plain` already, or a line break in one would look like a
+    line of ours.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Console(highlight=False) if console is None else console
+    lines = [plain(line) for line in text.split("\n")]
+    if not out.is_terminal:
+        out.print("\n".join(lines), style=style, soft_wrap=True, markup=False)
+        return
+    for line in lines:
+        label, rest = line[:_LABEL], line[_LABEL:]
+        shown = "yellow" if label.startswith("caution") else style
+        if label[-1:] not in ("", " "):
+            out.print(Text(line, style=style))
+            continue
+        row = Table.grid()
+        row.add_column(width=_LABEL, no_wrap=True)
+        row.add_column()
+        row.add_row(Text(label, style=shown), Text(rest, style=shown))
+        out.print(row)
 
 
 def check_output(path: Path, endings: Sequence[str] = ()) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from ontarget._numerals import percent
 from ontarget.cli.options import AsJson
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import print_facts
 
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan

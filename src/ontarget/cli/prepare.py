@@ -10,7 +10,7 @@ import typer
 
 from ontarget._plain import plain
 from ontarget.cli.options import AsJson, Columns, reads_runs
-from ontarget.cli.printing import print_facts
+from ontarget.cli.output import print_facts
 
 __all__ = ["prepare"]
 
