@@ -77,8 +77,10 @@ def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_pa
 def test_a_contract_refuses_models_of_another_width() -> None:
     fitted = monitor_of("forest").fitted
     wider = Schema((*fitted.schema.features, Feature("more")))
-    may_miss, excess = np.zeros(3, dtype=np.bool_), np.empty(0)
-    forged = replace(fitted, schema=wider, may_miss=may_miss, assure=None, excess=excess)
+    may_miss, none = np.zeros(3, dtype=np.bool_), np.empty(0)
+    forged = replace(
+        fitted, schema=wider, may_miss=may_miss, assure=None, excess=none, path_depths=none
+    )
     with pytest.raises(ModelFileError, match="reads 3 numbers of a run where the monitor has 4"):
         Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
 

@@ -17,7 +17,21 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 
 from .river import call, river, told
 
-COMMANDS = ["demo", "plan", "simulate", "fit", "inspect", "evaluate", "study", "watch"]
+COMMANDS = [
+    *(
+        "demo",
+        "plan",
+        "simulate",
+        "look",
+        "prepare",
+        "fit",
+        "inspect",
+        "evaluate",
+        "study",
+        "watch",
+    ),
+    *("explain", "drift", "recalibrate", "compare", "serve", "warm"),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -204,7 +204,8 @@ def test_bounds_that_are_none_are_a_usage_mistake(bounds: str, tmp_path: Path) -
     arguments = ["fit", river().runs, "-o", tmp_path / "m.ontarget", "--reward-bounds", bounds]
     result = call(arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
-    assert f"--reward-bounds needs LO:HI, LO: or :HI, got '{bounds}'" in result.stderr
+    assert "--reward-bounds needs LO:HI, LO: or :HI, or NAME=LO:HI" in result.stderr
+    assert f"got '{bounds}'" in result.stderr
 
 
 def test_runs_that_were_cut_off_can_count_as_the_worst_case(tmp_path: Path) -> None:

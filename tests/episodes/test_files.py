@@ -233,7 +233,7 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
 
 
 def test_an_object_instead_of_a_path_is_refused_with_the_way_out() -> None:
-    with pytest.raises(EpisodesError, match=r"got DataFrame; pass a table to .*storage\.data_path"):
+    with pytest.raises(EpisodesError, match=r"got DataFrame; pass a table to Episodes\.from_frame"):
         Episodes.read(pl.DataFrame())
 
 

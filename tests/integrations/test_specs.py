@@ -91,7 +91,7 @@ def test_a_recorded_environment_is_built_again_without_its_runs() -> None:
 def test_vector_wrappers_record_their_arguments_too() -> None:
     # Gymnasium leaves vector wrappers out of specs, its own included.
     recorded = RecordVectorEpisodes(SyncVectorEnv([make] * 2), horizon=9, share=[1, 2])
-    assert recorded._saved_kwargs == {"horizon": 9, "share": [1, 2]}
+    assert recorded._saved_kwargs == {"horizon": 9, "share": [1, 2], "signals": ()}
     watched = VectorGoalWrapper(SyncVectorEnv([make]), monitor(), TARGET, alarm_below=0.2)
     again = VectorGoalWrapper(SyncVectorEnv([make]), **watched._saved_kwargs)
     assert again._saved_kwargs["monitor"] is monitor()

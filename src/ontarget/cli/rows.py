@@ -102,7 +102,7 @@ def parts_table(parts: Sequence[Part], by: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in (plain(by), "episodes", "it said", "came true", "ECE", "chance alone", "Brier"):
         table.add_column(name, justify="right", header_style="dim", no_wrap=True)
-    table.add_column("p is", header_style="dim", no_wrap=True)
+    table.add_column("p is", header_style="dim")
     for part in parts:
         table.add_row(
             plain(part.value),

@@ -10,7 +10,7 @@ from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.domains.domain import Domain, take
-    from ontarget.domains.draws import uniforms
+    from ontarget.domains.draws import episode_keys, uniforms
     from ontarget.domains.oracle import Truth, rollout_outcomes, true_probability
     from ontarget.domains.simulation import Simulation, simulate, simulate_with_snapshots
     from ontarget.domains.skirmish import Skirmish
@@ -28,6 +28,7 @@ __all__ = [
     "Tamarisk",
     "TamariskParameters",
     "Truth",
+    "episode_keys",
     "rollout_outcomes",
     "simulate",
     "simulate_with_snapshots",
@@ -48,6 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "Tamarisk": "ontarget.domains.tamarisk",
         "TamariskParameters": "ontarget.domains.tamarisk",
         "Truth": "ontarget.domains.oracle",
+        "episode_keys": "ontarget.domains.draws",
         "rollout_outcomes": "ontarget.domains.oracle",
         "simulate": "ontarget.domains.simulation",
         "simulate_with_snapshots": "ontarget.domains.simulation",

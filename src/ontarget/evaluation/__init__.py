@@ -13,7 +13,7 @@ from ontarget.evaluation.alarms import (
     first_alarms,
     sustained,
 )
-from ontarget.evaluation.binomial import Rate, exact_interval
+from ontarget.evaluation.binomial import Rate, binomial_band, exact_interval
 from ontarget.evaluation.calibration import Bin, Reliability, bin_of, ece, reliability
 from ontarget.evaluation.comparison import (
     Difference,
@@ -70,6 +70,7 @@ __all__ = [
     "alarm_curve",
     "alarm_quality",
     "bin_of",
+    "binomial_band",
     "brier",
     "by_step",
     "corrected_difference",

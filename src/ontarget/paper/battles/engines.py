@@ -8,13 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget.domains import Skirmish, Smax, simulate_with_snapshots
-from ontarget.domains.draws import episode_keys
-from ontarget.domains.oracle import rollout_outcomes
+from ontarget import Target
+from ontarget.domains import (
+    Skirmish,
+    Smax,
+    episode_keys,
+    rollout_outcomes,
+    simulate_with_snapshots,
+)
 from ontarget.episodes import Episodes
 from ontarget.paper.arrays import FloatArray
 from ontarget.paper.summary import OPEN
-from ontarget.target import Target
 
 __all__ = [
     "ENGINES",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from ontarget.evaluation.binomial import binomial_band
+from ontarget.evaluation import binomial_band
 from ontarget.evaluation.figures import Curve, mean_chart, svg_of
 from ontarget.paper import checks, tables
 from ontarget.paper.battles.engines import ENGINES

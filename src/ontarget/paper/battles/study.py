@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import ontarget
-from ontarget.domains.skirmish._simulator import FEATURES
+from ontarget import Target
 from ontarget.episodes import Episodes
 from ontarget.paper.arrays import AnyArray
 from ontarget.paper.battles.engines import (
@@ -39,7 +39,6 @@ from ontarget.paper.plan import MODES, Mode, Plan
 from ontarget.paper.progress import Clock, Report
 from ontarget.paper.summary import summarize
 from ontarget.report import write_whole
-from ontarget.target import Target
 
 __all__ = ["BattleStudy", "compare_battles"]
 
@@ -228,7 +227,10 @@ class _Run:
         """The engine's episodes, from their file if they were simulated before."""
         kept = finish(self._episodes(engine), self.recorder, self.clock)
         return Episodes.from_arrays(
-            kept["states"], kept["rewards"], horizon=kept["rewards"].shape[1], features=FEATURES
+            kept["states"],
+            kept["rewards"],
+            horizon=kept["rewards"].shape[1],
+            features=ENGINES[engine].scenario().features,
         )
 
 
