@@ -23,7 +23,7 @@ NESTED = (Target(-0.5, 0.5), Target(-2.0, 1.0), Target.at_least(-4.0) | Target.a
 # What a linear model says of a category or a gap that its training did not hold.
 UNSEEN = ("training never saw", "needs every feature")
 # What a monitor says that has no paths to follow, whatever else was asked.
-LEFT_OUT = ("paths=True", "rest on recorded runs", "there is no path band", "needs one too")
+LEFT_OUT = ("paths=True", "rest on recorded runs", "there is no path band")
 
 
 class SenselessError(AssertionError):
@@ -96,7 +96,7 @@ def ask_goal(monitor: GoalMonitor, states: np.ndarray) -> None:
 def check_outlooks(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
     """One row, and enough rows for the kernels that take many at once."""
     for rows in (states[:1], states):
-        found = monitor.outlook(t, rows, 0.5, NESTED, groups=group)
+        found = monitor.outlook(t, rows, 0.5, NESTED, groups=group, weights=weight_of(monitor))
         known = ~np.isnan(found.p)
         if not np.array_equal(known, np.repeat(known[:, :1], len(NESTED), axis=1)):
             raise SenselessError("one target is known where another is not")
@@ -105,6 +105,11 @@ def check_outlooks(monitor: GoalMonitor, t: int, states: np.ndarray, group: obje
             check_numbers(found.low[run], found.p[run], found.high[run])
             check_numbers(least, found.plausibility[run], most)
             check_numbers(least, found.assurance[run], most)
+
+
+def weight_of(monitor: GoalMonitor) -> float | None:
+    """What a new run weighs, if the monitor's episodes have weights."""
+    return 1.5 if monitor.fitted.is_weighted else None
 
 
 def check_numbers(low: np.ndarray, p: np.ndarray, high: np.ndarray) -> None:
@@ -117,6 +122,8 @@ def check_numbers(low: np.ndarray, p: np.ndarray, high: np.ndarray) -> None:
 
 
 def check_intervals(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
+    if monitor.fitted.is_weighted:  # there are none
+        return
     for find in (monitor.interval, monitor.band):
         try:
             found = find(t, states, 0.5, 0.8, groups=group)
@@ -129,7 +136,8 @@ def check_intervals(monitor: GoalMonitor, t: int, states: np.ndarray, group: obj
 def check_recorded_runs(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
     """The runs behind an answer, and the path to come."""
     try:
-        why = monitor.explain(t, states[0], 0.5, NESTED[1], group=group)
+        weight = weight_of(monitor)
+        why = monitor.explain(t, states[0], 0.5, NESTED[1], group=group, weight=weight)
         if why.missed is not None and not 0.0 <= why.missed <= 1.0 + 1e-9:
             raise SenselessError(f"precedents of which {why.missed} miss")
         band = monitor.path_band(t, states, 0.5, 0.8, groups=group)
@@ -145,12 +153,16 @@ def check_recorded_runs(monitor: GoalMonitor, t: int, states: np.ndarray, group:
 
 def watch_runs(monitor: GoalMonitor, states: np.ndarray, group: object) -> None:
     """A run to its end, a few steps of a fleet, and a promised alarm."""
-    target = NESTED[1]
-    watch = monitor.watch(target, alarm_below=0.3, group=group)
+    target, weight = NESTED[1], weight_of(monitor)
+    watch = monitor.watch(target, alarm_below=0.3, group=group, weight=weight)
     for t in range(min(monitor.horizon, 8)):
         outlook = watch.step(states[t], 0.0 if t == 0 else 0.5)
         if not np.isnan(outlook.p):
             check_numbers(*(np.array([x]) for x in (outlook.low, outlook.p, outlook.high)))
+    if weight is not None:  # each run has a weight of its own, so there are no fleets
+        with suppress(FewEpisodesError):
+            monitor.watch(target, false_alarm_rate=0.3, group=group, weight=weight)
+        return
     fleet = monitor.fleet(target, 20, groups=group, alarm_below=0.3)
     for _ in range(2):
         p = fleet.step(states).p

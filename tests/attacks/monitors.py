@@ -62,6 +62,11 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "recalling": (FOREST, {"history": 2}, {"kind": "category", "missing": True, "ragged": True}),
     "aimed": (FOREST, {"steps_per_model": 5}, {"ragged": True}),
     "several": (FOREST, {"steps_per_model": 5}, {"behavior": {"a": "sum", "b": "max"}}),
+    "paper": (FOREST, {"preset": "paper"}, {"named": True, "behavior": "min"}),
+    "heavy": (FOREST, {"steps_per_model": 5}, {"named": True, "kind": "category"}),
+    "stopped": (Marginal(), {}, {"named": True, "ragged": True, "stopped": True}),
+    "recalibrated": (FOREST, {"steps_per_model": 5}, {"named": True, "groups": 2}),
+    "told": (Marginal(), {"history": 1}, {"behavior": "column:fuel", "ragged": True}),
 }
 
 
@@ -74,8 +79,13 @@ def episodes(
     groups: int = 0,
     atoms: bool = True,
     missing: bool = False,
+    named: bool = False,
+    stopped: bool = False,
 ) -> Episodes:
-    """Short runs whose second feature is a number or a category of three."""
+    """Short runs whose second feature is a number or a category of three.
+
+    Those that are ``named`` have texts for ids, and of those ``stopped`` some were cut off.
+    """
     rng = np.random.default_rng(7)
     lengths = rng.integers(2, HORIZON + 1, size=n) if ragged else np.full(n, HORIZON)
     states, rewards = [], []
@@ -88,9 +98,14 @@ def episodes(
         gain = np.nan_to_num(state[:, 0]) + rng.normal(size=length)
         states.append(state)
         rewards.append(np.clip(np.rint(gain * 2) / 2 if atoms else gain, -3.0, 3.0))
+    told = isinstance(behavior, str) and behavior.startswith("column:")
     return Episodes.from_arrays(
         states,
-        rewards,
+        None if told else rewards,
+        behavior_values=rewards if told else None,
+        ids=[f"run {i}" for i in range(n)] if named else None,
+        truncated=rng.random(n) < 0.1 if stopped else None,
+        censored="worst-case" if stopped else "refuse",
         groups=None if not groups else (np.arange(n) % groups).astype(str),
         behavior=behavior,
         horizon=HORIZON,
@@ -109,6 +124,11 @@ def monitor_of(name: str) -> GoalMonitor:
         if name == "aimed":  # each run with a target of its own, or none
             targets = [Target.at_least(-1.0), Target(-2.0, 2.0) | Target.at_least(4.0), None, None]
             found = found.aimed(targets * (len(found) // len(targets)))
+        if name == "heavy":
+            found = found.weighted(np.linspace(0.5, 2.0, len(found)))
+        if name == "recalibrated":
+            monitor.fit(found.take(range(60)), progress=False)
+            return monitor.recalibrate(found.take(range(60, 100)), renew_p=True)
         return monitor.fit(found, progress=False)
 
 

@@ -96,9 +96,13 @@ def forge_json(rng: np.random.Generator, header: dict[str, Any]) -> None:
 
 def forge_array(rng: np.random.Generator, sections: Sections) -> None:
     """Change one array: some of its values, its type, its shape, or whose it is."""
-    section = _pick(rng, [name for name in sections if sections[name]])
+    # Half of the damage goes to any section alike, half to any array: a model has very many.
+    every = [(section, name) for section in sorted(sections) for name in sorted(sections[section])]
+    section = _pick(rng, [one for one in sorted(sections) if sections[one]])
+    name = _pick(rng, sorted(sections[section]))
+    if rng.random() < 0.5:
+        section, name = _pick(rng, every)
     arrays = sections[section]
-    name = _pick(rng, sorted(arrays))
     how = rng.random()
     if how < 0.5:
         arrays[name] = _values_changed(rng, arrays[name])
@@ -143,8 +147,7 @@ def _values_changed(rng: np.random.Generator, array: AnyArray) -> AnyArray:
 
     def nudge() -> None:
         place = int(rng.integers(flat.size))
-        with np.errstate(over="ignore"):
-            flat[place] = ~flat[place] if kind == "b" else flat[place] + flat.dtype.type(1)
+        flat[place] = ~flat[place] if kind == "b" else flat[place] + flat.dtype.type(1)
 
     def flip_bit() -> None:
         if kind != "b":  # the container refuses a bool that is neither 0 nor 1
@@ -161,7 +164,8 @@ def _values_changed(rng: np.random.Generator, array: AnyArray) -> AnyArray:
     def reverse() -> None:
         flat[:] = flat[::-1].copy()
 
-    _pick(rng, (put, put, nudge, flip_bit, flip_bit, swap, fill, reverse))()
+    with np.errstate(over="ignore"):  # a large number is infinite as float32
+        _pick(rng, (put, put, nudge, flip_bit, flip_bit, swap, fill, reverse))()
     return changed
 
 

@@ -8,16 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import attack
-from tests.attacks.monitors import write_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("monitors")
-    write_all(folder)
-    return folder
 
 
 @pytest.mark.parametrize("n", [300, pytest.param(20_000, marks=pytest.mark.slow)])
