@@ -51,7 +51,7 @@ def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
             "shorter ones told held-out outcomes better",
         ),
         (Choices(4, (Trial(4),)), "up to 4 steps apart, the least"),
-        (Choices(4), "up to 4 steps apart"),
+        (Choices(4), "up to 4 steps apart: too few learning episodes to try shorter ones"),
         (Choices(), "as given"),
     ],
 )
@@ -59,10 +59,11 @@ def test_what_decided_the_blocks_is_said(chosen: Choices, says: str) -> None:
     assert says in chosen.blocks_in_words
 
 
-def test_experts_are_named_with_their_share() -> None:
+def test_experts_are_named_with_their_share_and_what_decided_it() -> None:
     assert Choices(experts={"small_leaves": 0.6, "linear": 0.4}).experts_in_words == (
-        "small leaves 60 %, linear 40 %"
+        "small leaves 60 %, linear 40 %: by how well each told outcomes that it had not seen"
     )
+    assert Choices().experts_in_words == ""
 
 
 @pytest.mark.parametrize(

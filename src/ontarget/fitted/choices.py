@@ -79,9 +79,8 @@ class Choices:
             return "as given"
         said = f"centred up to {self.spacing} steps apart"
         if not self.trials:
-            return said
-        last = self.trials[-1]
-        if math.isnan(last.gain):
+            said = f"{said}: too few learning episodes to try shorter ones, or none held out"
+        elif math.isnan((last := self.trials[-1]).gain):
             said = f"{said}, the least"
         elif last.spacing == self.spacing:
             said = f"{said}: shorter ones told held-out outcomes better ({last.in_words})"
@@ -109,11 +108,13 @@ class Choices:
 
     @property
     def experts_in_words(self) -> str:
-        """How much each expert counts on average over the blocks."""
+        """How much each expert counts on average over the blocks, and what decided it."""
+        if not self.experts:
+            return ""
         shares = [
             f"{name.replace('_', ' ')} {100 * share:.0f} %" for name, share in self.experts.items()
         ]
-        return ", ".join(shares)
+        return f"{', '.join(shares)}: by how well each told outcomes that it had not seen"
 
     def to_json(self) -> dict[str, Any]:
         """The choices as plain values, for a file's header."""

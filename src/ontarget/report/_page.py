@@ -79,7 +79,7 @@ def _chosen(fitted: Fitted) -> str:
     if chosen.models:
         said.append(f"Of the models tried, {chosen.models_in_words}.")
     if chosen.experts:
-        said.append(f"Its experts count, on average: {chosen.experts_in_words}.")
+        said.append(f"Its experts count, on average, {chosen.experts_in_words}.")
     return " ".join(part for part in said if part)
 
 
