@@ -53,7 +53,7 @@ class Process:
         self.case = build_case(name, Keeper(cache / "truth", {}, _TRUTH_CODE), n_episodes=POOL)
         self.domain = CASES[name].domain()
         run = simulate_with_snapshots(self.domain, CASES[name].n_states, 1, progress=False)
-        self.past, self.new = _frame(self.case.episodes), _frame(_ended(run, self.domain))
+        self.past, self.new = frame_of(self.case.episodes), frame_of(_ended(run, self.domain))
 
     def questions(self, size: int, repeats: int) -> Iterator[Question]:
         """Learn from this many past episodes, others in every repeat."""
@@ -94,7 +94,7 @@ def _excess(case: Case, p: np.ndarray, p_true: np.ndarray) -> float:
     return excess_brier(p, p_true, rollouts=case.rollouts)
 
 
-def _frame(episodes: Episodes) -> pl.DataFrame:
+def frame_of(episodes: Episodes) -> pl.DataFrame:
     """One row per (episode, step); an episode's id is its place."""
     parts: list[dict[str, Any]] = []
     for t in range(episodes.horizon):

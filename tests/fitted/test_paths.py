@@ -10,7 +10,7 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor
 from ontarget._grid import scale_of
-from ontarget.episodes import Translation
+from ontarget.episodes import Split, Translation
 from ontarget.errors import FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.guarantee import band_depth
 from ontarget.fitted.paths._gains import Cells, Gains, Tail
@@ -263,6 +263,17 @@ def test_very_long_runs_are_judged_by_some_assure_episodes(
     known = ~np.isnan(some)
     assert known.sum() == 10
     assert np.array_equal(some[known], every[known])
+
+
+def test_an_assure_run_may_be_longer_than_all_that_were_learned_from() -> None:
+    own = np.random.default_rng(3)
+    rewards = [own.normal(size=n).round(1) for n in [6] * 60 + [10] * 20]
+    runs = Episodes.from_arrays([own.normal(size=(one.size, 1)) for one in rewards], rewards)
+    parts = Split(runs.take(np.arange(60)), runs.take(np.arange(60, 80)), None)
+    long = GoalMonitor(FOREST, steps_per_model=10, min_calibration=5).fit(
+        split=parts, progress=False
+    )
+    assert np.isfinite(long.fitted.path_depths).all()
 
 
 def test_a_level_that_too_few_episodes_can_promise_is_the_whole_line(monitor: GoalMonitor) -> None:

@@ -103,9 +103,16 @@ class Gains:
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
-        """(paths, leads): what these paths gained after so many steps from step t."""
-        later = paths[:, np.minimum(t + leads, paths.shape[1] - 1)]
-        return snap(later - paths[:, t : t + 1], float(self.amounts[0])) if self.adds_up else later
+        """(paths, leads): what these paths gained after so many steps from step t.
+
+        Paths are as long as the longest of them; beyond that, all are over and gain nothing.
+        """
+        last = paths.shape[1] - 1
+        later = paths[:, np.minimum(t + leads, last)]
+        if not self.adds_up:
+            return later
+        now = paths[:, min(t, last)]
+        return snap(later - now[:, None], float(self.amounts[0]))
 
     def kept(
         self, left: FloatArray, right: FloatArray, values: FloatArray, now: FloatArray

@@ -109,16 +109,20 @@ def limits_of_paths(
     """
     episodes, steps, paths = recorded
     leads, starts = cells
-    n_samples = samples.shape[1]
-    gains = np.empty(n_samples)
+    n_samples, n_values = samples.shape[1], values.shape[1]
+    below, upto = np.empty(n_values, dtype=np.int64), np.empty(n_values, dtype=np.int64)
     for i in range(samples.shape[0]):
-        for c in range(leads.size):
-            for j in range(n_samples):
-                row = samples[i, j]
-                gains[j] = _gain(paths, (episodes[row], steps[row]), leads[c], way, amounts)
-            for h in range(starts[c], starts[c + 1]):
-                below, upto = 0, 0
-                for j in range(n_samples):
-                    below += 1 if gains[j] < values[i, h] else 0
-                    upto += 1 if gains[j] <= values[i, h] else 0
-                out[0][i, h], out[1][i, h] = below / n_samples, upto / n_samples
+        below[:], upto[:] = 0, 0
+        j = 0
+        while j < n_samples:
+            row, first = samples[i, j], j
+            while j < n_samples and samples[i, j] == row:  # equal ones stand side by side
+                j += 1
+            origin = episodes[row], steps[row]
+            for c in range(leads.size):
+                gain = _gain(paths, origin, leads[c], way, amounts)
+                for h in range(starts[c], starts[c + 1]):
+                    below[h] += j - first if gain < values[i, h] else 0
+                    upto[h] += j - first if gain <= values[i, h] else 0
+        for h in range(n_values):
+            out[0][i, h], out[1][i, h] = below[h] / n_samples, upto[h] / n_samples

@@ -8,7 +8,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import FloatArray, IntArray
+from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.errors import InputError
 from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_column
 
@@ -42,14 +42,30 @@ def choose_bins(
     return bin_table(edges, orders)
 
 
-def reorder_categories(bins: BinTable, X: FloatArray, y: FloatArray) -> BinTable:
-    """The bins with the categories of these rows alone, in the order of these outcomes."""
+def reorder_categories(
+    bins: BinTable, codes: IntArray, y: FloatArray, seen: BoolArray
+) -> tuple[BinTable, IntArray, IntArray]:
+    """Bins with the categories of the seen rows alone, in the order of their outcomes.
+
+    ``codes`` are those of all rows in the given bins; returned with the bins are the rows' new
+    codes and each feature's number of bins, as `bin_features` gives them.
+    """
     edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
     orders: dict[int, IntArray] = {}
+    found, outcomes = codes.copy(), y[seen]
     for f in np.flatnonzero(bins.categorical).tolist():
-        known = ~np.isnan(X[:, f])
-        edges[f], orders[f] = _categories(X[known, f], y[known], f)
-    return bin_table(edges, orders)
+        order = bins.order[bins.start[f] : bins.start[f + 1]]
+        place = np.append(np.argsort(order), order.size)  # of each code; the last is missing
+        own = place[codes[f, seen]]
+        counts = np.bincount(own, minlength=place.size)[:-1]
+        sums = np.bincount(own, weights=outcomes, minlength=place.size)[:-1]
+        here = counts > 0
+        edges[f], orders[f] = edges[f][here], _order(sums[here] / counts[here])
+        new = np.full(place.size, orders[f].size, dtype=np.uint16)
+        new[np.flatnonzero(here)] = orders[f]
+        found[f] = new[place][codes[f]]
+    own_bins = bin_table(edges, orders)
+    return own_bins, read_only(found), read_only(_bins_of(own_bins))
 
 
 def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
@@ -71,8 +87,7 @@ def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
     """Codes by feature and row, and each feature's number of bins, the code of a missing value."""
     n_rows, n_features = X.shape
     codes = np.empty((n_features, n_rows), dtype=np.uint16)
-    # Numeric edges lie between bins, a category's edges are its bins.
-    n_bins = np.diff(bins.start) + np.where(bins.categorical, 0, 1)
+    n_bins = _bins_of(bins)
 
     def fill(start: int, stop: int) -> None:
         for f in range(start, stop):
@@ -81,6 +96,11 @@ def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
 
     run_blocks(fill, n_features, block=1)
     return read_only(codes), read_only(n_bins)
+
+
+def _bins_of(bins: BinTable) -> IntArray:
+    """Each feature's number of bins: a category's edges are bins, numeric ones lie between."""
+    return np.diff(bins.start) + np.where(bins.categorical, 0, 1)
 
 
 def _edges(known: FloatArray, max_bins: int) -> FloatArray:
@@ -107,6 +127,11 @@ def _categories(known: FloatArray, y: FloatArray, feature: int) -> tuple[FloatAr
             f"got {values.size} in column {feature}; leave it out of categorical"
         )
     means = np.bincount(place, weights=y) / np.bincount(place)
-    order = np.empty(values.size, dtype=np.uint16)
-    order[np.argsort(means, kind="stable")] = np.arange(values.size)
-    return values, order
+    return values, _order(means)
+
+
+def _order(means: FloatArray) -> IntArray:
+    """The code of each category: its place among the means."""
+    order = np.empty(means.size, dtype=np.uint16)
+    order[np.argsort(means, kind="stable")] = np.arange(means.size)
+    return order

@@ -97,11 +97,10 @@ def _binned(
     shared = _Binned(bins, *bin_features(rows.X, bins))
     if not categorical:
         return [shared] * len(rest)
-    found = []
-    for k, y in enumerate(rest[:-1]):
-        seen = rows.folds != k
-        own = reorder_categories(bins, rows.X[seen], y[seen])
-        found.append(_Binned(own, *bin_features(rows.X, own)))
+    found = [
+        _Binned(*reorder_categories(bins, shared.codes, y, rows.folds != k))
+        for k, y in enumerate(rest[:-1])
+    ]
     return [*found, shared]
 
 

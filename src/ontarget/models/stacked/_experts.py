@@ -204,6 +204,9 @@ def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArr
     if rows.keys is None or rows.keys.size < 2:
         weights[[place for place in places if place in (SMALL, LARGE)]] = 1.0
         return read_only(weights / weights.sum())
+    if len(places) == 1:  # nobody to weigh it against
+        weights[places] = 1.0
+        return read_only(weights)
     which = some_rows(rows, plan.seed)
     thresholds = thresholds_of(rows, which, plan.seed)
     asked = twin.rows(rows.X[which], rows.units[which])
