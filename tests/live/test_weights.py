@@ -14,7 +14,9 @@ from ontarget import Episodes, GoalMonitor, RuledOut, Target
 from ontarget._kernel import kernel
 from ontarget.conformal._kernels import weighted_row
 from ontarget.errors import CalibrationError, FewEpisodesError, InputError, ModelFileError
+from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.guarantee import promised_threshold
+from ontarget.fitted.question import Question
 from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
 from ontarget.models import Marginal
 from tests.walks import walks
@@ -104,6 +106,25 @@ def test_the_threshold_is_where_the_weighted_share_passes_the_rate(pairs, own, r
         assert (p < found.value) == alarms(p)
     with pytest.raises(CalibrationError, match="spread of a rate is not known"):
         found.spread()
+
+
+def test_plausibility_is_the_weighted_share_of_the_runs_as_far_out_at_any_step() -> None:
+    runs = walks(ragged=True)  # few are alive late, yet all of them count
+    weights = np.exp(runs.at(0).states[:, 0])
+    monitor = GoalMonitor(Marginal(), min_calibration=2).fit(runs, weights=weights, progress=False)
+    fitted, own = monitor.fitted, 1.5
+    excess, upto = fitted.sorted_excess[0], fitted.excess_weights[0]
+    assert fitted.weights is not None
+    each, total = np.diff(upto, prepend=0.0), fitted.weights.sum() + own
+    for t in (0, 5):
+        law = fitted.at(t)
+        for lower in (-1.0, 0.5, 1.5, 3.0):
+            target = Target.at_least(lower)
+            left, _ = law.limits_at(STATE[None], np.zeros(1), Question.of([target], fitted.grid))
+            away = max(0.0, float(np.interp(left[0, 0], KNOTS, law.curve)) - 0.5)
+            expected = (own + each[excess >= away - 1e-9].sum()) / total
+            found = monitor.outlook(t, [STATE], 0.0, target, weights=[own])
+            assert found.plausibility[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_live_and_batch_agree_and_a_run_can_be_resumed() -> None:

@@ -227,7 +227,7 @@ def _plausibility(
         nearest = min(nearest, distance(ranks, curve, a_minus[c], a_plus[c]))
     # Distances are floats: one that rounding moved by a hair must still count as reached.
     below = np.searchsorted(excess, nearest - SLACK)
-    upto = stored[6]
+    upto = stored[7]
     if upto.size > 0:
         missed = upto[below - 1] if below > 0 else 0.0
         return float((own + upto[-1] - missed) / (upto[-1] + own))
