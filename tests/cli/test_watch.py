@@ -11,12 +11,23 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target, Watch
+from ontarget import (
+    AlarmRule,
+    Below,
+    Episodes,
+    Goal,
+    GoalMonitor,
+    Promised,
+    RuledOut,
+    Target,
+    Watch,
+)
 from ontarget.cli import main
 from ontarget.cli.view.chart import outcome_chart, probability_chart
 from ontarget.cli.view.course import Course, Point
 from ontarget.cli.view.foretold import foretold, placed
-from ontarget.cli.view.live_view import LiveView, Track, sparkline
+from ontarget.cli.view.live_view import LiveView, sparkline
+from ontarget.cli.view.track import Track
 from ontarget.models import QuantileForest
 from tests.walks import walks
 
@@ -431,7 +442,38 @@ def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
     high = drawn(view, height=44)
     assert f"● so far {place.so_far:.4g}   ░ likely to end at {place.low:.4g}" in high
     assert "target" in high.split("likely to end")[1]
-    assert placed(sessions, "nobody") is None
+    assert placed(sessions, "nobody") == {}
+
+
+def test_a_goal_shows_the_likely_culprit_and_where_each_behavior_stands() -> None:
+    rng = np.random.default_rng(0)
+    gain, spent = rng.normal(size=(2, 150, 4))
+    runs = Episodes.from_arrays(
+        np.cumsum(gain, axis=1)[:, :, None] - gain[:, :, None],
+        {"reward": gain, "energy": spent},
+        behavior={"gain": "sum", "spent": "sum:energy"},
+    )
+    monitor = GoalMonitor(QuantileForest(n_trees=8), steps_per_model=2).fit(runs, progress=False)
+    sessions = monitor.sessions(Goal.parse("gain >= 0 & spent <= 0.5"), alarm=HALF)
+    view = LiveView(
+        sessions.contract,
+        "glider",
+        foretell=lambda agent: foretold(monitor, sessions, agent),
+        locate=lambda agent: placed(sessions, agent),
+    )
+    view.update(sessions.answer({"agent": "a", "state": [0.0]}))
+    brought = {"reward": 3.0, "energy": 2.0}  # a high gain, and far too much spent
+    view.update(sessions.answer({"agent": "a", "state": [3.0], "reward": brought}))
+    track, text = view.tracks["a"], drawn(view, 120, height=44)
+    assert track.culprit == "spent"
+    assert "alone: spent " in text
+    assert "spent, the likely culprit: ● so far 2 " in text
+    assert "gain: so far 3, likely to end at" in text
+    assert "spent path (90 %): " in text
+    assert "target" in text.split("likely culprit")[1]
+    assert "spent: so far 2, likely to end at" in drawn(view, 120, height=24)
+    view.update(sessions.answer({"agent": "a", "state": [3.0], "reward": {"reward": 3.0}}))
+    assert "? " in drawn(view, 120, height=44)
 
 
 def test_a_category_that_no_run_had_is_told() -> None:

@@ -117,3 +117,14 @@ def test_a_vector_watches_a_goal_as_single_environments_do(
         found.append(infos.get("final_goal", infos["goal"]).of(0))
     alone = play(GoalWrapper(Glider(), monitor, goal, alarm_below=0.1), 3)
     assert [one[:9] for one in found] == [one[:9] for one in alone]
+
+
+def test_runs_of_a_vector_can_be_taken_over_under_a_goal(monitor: GoalMonitor) -> None:
+    mode = gymnasium.vector.AutoresetMode.NEXT_STEP
+    goal = Goal.parse("return >= 9 & energy <= 6")  # hardly any run meets it
+    watched = VectorGoalWrapper(vector(mode), monitor, goal, alarm_below=0.9)
+    watched.reset(seed=3)
+    watched.intervene([1])
+    *_, infos = watched.step(np.zeros(2, dtype=int))
+    assert "taken over" in infos["goal"].of(1).reason
+    assert "taken over" not in infos["goal"].of(0).reason

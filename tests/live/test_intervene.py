@@ -127,17 +127,17 @@ def test_a_run_held_to_a_goal_is_taken_over_as_any_other() -> None:
     monitor = GoalMonitor(QuantileForest(n_trees=8, min_leaf=5)).fit(runs, progress=False)
     goal = Goal.parse("gain >= 0 & spent <= 9")
     fleet = monitor.fleet(goal, ["a", "b"], alarm_below=0.6)
-    fleet.step({"a": [-3.0], "b": [-3.0]})
-    assert [one.alarm for one in fleet.peek().values()] == [True, True]
-    taken = fleet.intervene(["a"])["a"]
+    fleet.step([[-3.0], [-3.0]])
+    assert fleet.peek().alarm.tolist() == [True, True]
+    taken = fleet.intervene(["a"]).of(0)
     assert "taken over at step 0" in taken.reason
     assert fleet["a"].intervened_at == 0
     earned = {"reward": 20.0, "energy": 0.0}
-    better = fleet.step({"a": [3.0], "b": [3.0]}, {"a": earned, "b": earned})
-    assert [one.status for one in better.values()] == [Status.ALARM, Status.OK]
-    assert better["a"].p == better["b"].p
+    better = fleet.step([[3.0], [3.0]], [earned, earned])
+    assert better.status.tolist() == [Status.ALARM, Status.OK]
+    assert better.p[0] == better.p[1]
     assert fleet["b"].end(earned).status is Status.DONE
-    with pytest.raises(InputError, match="the run is over; call reset"):
+    with pytest.raises(InputError, match="the run of agent 'b' is over; call reset"):
         fleet.intervene(["b"])
     fleet.reset(["a"])
     assert fleet["a"].intervened_at is None

@@ -152,6 +152,14 @@ def test_a_missing_signal_is_unknown_by_name_until_it_is_repaired(monitor: GoalM
     assert found.status is Status.UNKNOWN
     assert "spent" in found.reason
     assert "no signal 'energy'" in found.reason
+    # The other behaviors stand where they would with it, and not where they stood before.
+    twin = monitor.watch(GOAL, alarm_below=0.01)
+    twin.step([0.0, 0.0])
+    twin.step([0.1, 0.2], {"reward": 0.1, "energy": 0.4})
+    assert watch.parts["gain"] == twin.parts["gain"]
+    assert not watch.parts["spent"].known
+    nothing = twin.step([0.1, 0.2], 0.3, behavior=0.5)  # type: ignore[arg-type]
+    assert "0.5 and no mapping from names" in nothing.reason
     assert watch.step([0.1, 0.2], {"reward": 0.1, "energy": 0.1}).status is Status.UNKNOWN
     assert watch.step([0.1, 0.2], {"reward": 0.1}, behavior={"spent": 0.6}).known
     watch.reset()
@@ -198,7 +206,7 @@ def test_a_stored_run_goes_on_bit_for_bit(monitor: GoalMonitor) -> None:
         assert repr(stored.step([0.1, 0.2], brought)) == said
         assert repr(sent.step([0.1, 0.2], brought)) == said
         assert repr(sessions.step("a", [0.1, 0.2], brought)) == said
-        assert repr(fleet.step({"a": [0.1, 0.2]}, {"a": brought})["a"]) == said
+        assert repr(fleet.step([[0.1, 0.2]], [brought]).of(0)) == said
         assert repr(stored.parts) == repr(sent.parts) == repr(watch.parts)
         assert stored.run_state == watch.run_state == fleet.run_state("a")
     assert sent.changes == watch.changes
@@ -276,19 +284,34 @@ def test_a_goal_is_recalibrated_on_new_episodes(monitor: GoalMonitor) -> None:
         monitor.recalibrate(Episodes.from_arrays(X[:, None], X[:, :1], behavior={"gain": "sum"}))
 
 
-def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor) -> None:
-    fleet = monitor.fleet(GOAL, ["left", "right"], alarm_below=0.2)
-    watch = monitor.watch(GOAL, alarm_below=0.2)
-    states = {"left": [0.0, 0.0], "right": [0.2, 0.1]}
-    found = fleet.step(states)
-    assert found["right"] == watch.step([0.2, 0.1])
-    brought = {"reward": 0.3, "energy": 0.2}
-    found = fleet.step(states, {"left": brought, "right": brought})
-    assert found["right"] == watch.step([0.2, 0.1], brought)
+@pytest.mark.parametrize("goal", [GOAL, Goal.parse("spent <= 2.2")], ids=["three", "one"])
+def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> None:
+    fleet = monitor.fleet(goal, ["left", "right"], alarm_below=0.2)
+    watch = monitor.watch(goal, alarm_below=0.2)
+    states = np.array([[0.0, 0.0], [0.2, 0.1]])
+    assert fleet.step(states).of(1) == watch.step([0.2, 0.1])
+    by_signal = {"reward": [0.1, 0.3], "energy": np.array([0.5, 0.2])}
+    found = fleet.step(states, by_signal).of(1)
+    assert found == watch.step([0.2, 0.1], {"reward": 0.3, "energy": 0.2})
+    assert fleet["right"].parts == watch.parts
+    assert fleet.steps.tolist() == [2, 2]
+    lost = fleet.step(states[1:], [{"reward": 0.3}], agents=["right"]).of(0)
+    assert repr(lost) == repr(watch.step([0.2, 0.1], {"reward": 0.3}))
+    told = fleet.step(states[1:], [{"reward": 0.3}], agents=["right"], behavior={"spent": [0.7]})
+    assert told.of(0) == watch.step([0.2, 0.1], {"reward": 0.3}, behavior={"spent": 0.7})
+    ended = fleet.end([{"reward": 0.1, "energy": 0.1}], agents=["right"]).of(0)
+    assert ended == watch.end({"reward": 0.1, "energy": 0.1})
+    with pytest.raises(InputError, match="the run of agent 'right' is over"):
+        fleet.intervene(["left", "right"])
+    assert not fleet.intervened.any()
+    with pytest.raises(InputError, match="rewards of 'energy' need one for each of 2 agents"):
+        fleet.step(states, {"reward": [0.1, 0.3], "energy": [0.5]})
+    with pytest.raises(InputError, match="states need one for each of 2 agents, got 1"):
+        fleet.step(states[:1])
     fleet.leave(["left"])
     assert fleet.agents == ("right",)
     with pytest.raises(InputError, match="names of this fleet"):
-        fleet.step({"left": [0.0, 0.0]})
+        fleet.step(states[:1], agents=["left"])
 
 
 def test_the_model_file_brings_all_of_it_back(monitor: GoalMonitor, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placehold
 
 if TYPE_CHECKING:
     from ontarget import Sessions
-    from ontarget.cli.view.live_view import Ahead
+    from ontarget.cli.view.track import Ahead
 
 __all__ = ["watch"]
 
@@ -49,7 +49,8 @@ def watch(
     target: Annotated[
         str | None,
         typer.Option(
-            help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas.",
+            help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. "
+            "For several behaviors conditions: 'return>=200 & energy<=50'.",
             metavar="LO:HI",
         ),
     ] = None,
@@ -135,7 +136,7 @@ def watch(
         return
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
-    from ontarget import GoalMonitor
+    from ontarget import Goal, GoalMonitor
     from ontarget.cli.view.foretold import foretold
     from ontarget.report._facts import explained
 
@@ -166,6 +167,8 @@ def watch(
             asked = false_alarm_rate is not None or ruled_out is not None
             other = () if asked else ("; or alarm without a promise: ", Argument("alarm_below", _P))
             raise FewEpisodesError(*better.parts, *other) from None
+    alone = wanted.only if isinstance(wanted, Goal) else None
+    asked = monitor if alone is None else monitor.only(alone[0])
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         answers = _answers(sessions, _lines(_input()))
@@ -183,7 +186,7 @@ def watch(
             sessions,
             name=model.name,
             one_by_one=one_by_one,
-            foretell=(lambda agent: foretold(monitor, sessions, agent)) if paths else None,
+            foretell=(lambda agent: foretold(asked, sessions, agent)) if paths else None,
         )
         if drawn
         else _write(answers)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes._judged import Judged
 from ontarget.errors import InputError
 from ontarget.goal import Goal
@@ -26,38 +26,6 @@ class FleetOptions(AlarmOptions, total=False):
     """The options of `GoalMonitor.fleet`."""
 
     groups: Any
-
-
-class GoalSlots:
-    """A watch over a goal for each slot, asked like a `FleetWatch` whose agents are the slots."""
-
-    def __init__(
-        self,
-        monitor: GoalMonitor,
-        goal: Goal,
-        slots: int,
-        *,
-        groups: Any = None,
-        **alarm: Unpack[AlarmOptions],
-    ) -> None:
-        own = [groups] * slots if groups is None or np.ndim(groups) == 0 else list(groups)
-        self._watches = [monitor.watch(goal, group=group, **alarm) for group in own]
-
-    def reset(self, agents: IndexArray) -> None:
-        """Begin new runs in these slots."""
-        for i in agents.tolist():
-            self._watches[i].reset()
-
-    def step(self, states: FloatArray, rewards: Any, *, agents: IndexArray) -> Outlooks:
-        """The outlooks of these slots; ``rewards`` are their signals, 0 at the beginning."""
-        brought = rewards if isinstance(rewards, list) else [0.0] * agents.size
-        each = zip(agents.tolist(), states, brought, strict=True)
-        return Outlooks.of_each([self._watches[i].step(row, one) for i, row, one in each])
-
-    def end(self, rewards: Any, *, agents: IndexArray) -> Outlooks:
-        """Close the runs in these slots."""
-        each = zip(agents.tolist(), rewards, strict=True)
-        return Outlooks.of_each([self._watches[i].end(one) for i, one in each])
 
 
 class FleetRuns:
@@ -94,13 +62,9 @@ class FleetRuns:
                 "watch each environment with its own GoalWrapper, and pass behavior_value"
             )
         self._fitted = fitted
-        # The signals of a run come by name, so each slot has a watch of its own.
+        # The signals of a run come by name.
         self._by_name = bool(readings)
-        self._fleet: Any = (
-            GoalSlots(monitor, target, slots, **options)
-            if isinstance(target, Goal)
-            else monitor.fleet(target, slots, **options)
-        )
+        self._fleet: Any = monitor.fleet(target, slots, **options)  # type: ignore[arg-type]
         self._too_short = too_short(limit, fitted.horizon)
         warn_of_limit(limit, fitted.horizon, declared=fitted.horizon_declared, stacklevel=3)
         self._t = np.zeros(slots, dtype=np.intp)

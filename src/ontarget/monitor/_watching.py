@@ -14,7 +14,7 @@ from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.goals._signals import SignalWatch
-from ontarget.live.goals.contract import GoalContract
+from ontarget.live.goals.contract import GoalContract, GoalContracts
 from ontarget.live.goals.fleet import GoalFleet
 from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.own_targets import OwnTargets, OwnWatch
@@ -151,7 +151,7 @@ class Watching(Asking):
         *,
         groups: Any = ...,
         **alarm: Unpack[AlarmOptions],
-    ) -> GoalFleet | FleetWatch: ...
+    ) -> GoalFleet: ...
 
     def fleet(
         self,
@@ -176,10 +176,8 @@ class Watching(Asking):
             As for `watch`.
         """
         if self._goals is not None:
-            contract, alone = self._goal_contract(self._goals, target, alarm)
-            if alone is None:
-                return GoalFleet(contract, self.readings, agents, groups=groups)
-            return FleetWatch(contract, agents, groups=groups)
+            goal, make = self._goals.joint.checked(target), self._maker(self._goals, target, alarm)
+            return GoalFleet(goal, make[1], agents, groups=groups)
         self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         return FleetWatch(self._contract(target, alarm), agents, groups=groups)
 
@@ -208,15 +206,19 @@ class Watching(Asking):
         contract: Any
         make: Callable[[int], Watch | GoalWatch] | None = None
         if self._goals is not None:
-            contract, alone = self._goal_contract(self._goals, target, alarm)
-            readings = self.readings
-            if alone is None:
-                make = partial(_goal_watch, contract, readings)
-            else:
-                make = partial(_signal_watch, contract, alone, readings[alone])
+            contract, make = self._maker(self._goals, target, alarm)
         else:
             contract = self._contract(target, alarm)
         return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
+
+    def _maker(
+        self, goals: GoalContracts, goal: Any, alarm: AlarmOptions
+    ) -> tuple[Any, Callable[[int], GoalWatch | SignalWatch]]:
+        """The contract over a goal, and what makes a watch of it for a run of a group."""
+        contract, alone = self._goal_contract(goals, goal, alarm)
+        if alone is None:
+            return contract, partial(_goal_watch, contract, self.readings)
+        return contract, partial(_signal_watch, contract, alone, self.readings[alone])
 
     def alarm_curve(
         self,

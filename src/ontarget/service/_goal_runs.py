@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ontarget.live import GoalFleet, Outlook, Outlooks
+from ontarget.live import GoalFleet, Outlooks
 from ontarget.live.rules import Trigger
 from ontarget.live.runs import Standings
 
@@ -44,17 +44,11 @@ class GoalRuns:
 
     def step(self, states: Sequence[Any], rewards: Sequence[Any], *, agents: Any) -> Outlooks:
         """The outlook of each run; ``rewards`` are what its signals read."""
-        return _together(
-            [
-                self._fleet[agent].step(state, earned)
-                for agent, state, earned in zip(agents, states, rewards, strict=True)
-            ]
-        )
+        return self._fleet.step(states, rewards, agents=agents)
 
     def end(self, rewards: Sequence[Any], *, agents: Any) -> Outlooks:
         """Close runs, each with its last signals."""
-        ended = zip(agents, rewards, strict=True)
-        return _together([self._fleet[agent].end(earned) for agent, earned in ended])
+        return self._fleet.end(rewards, agents=agents)
 
     def intervene(self, agents: Iterable[str]) -> None:
         """Note that somebody takes these runs over, so that an alarm which is on stays on."""
@@ -81,18 +75,3 @@ class GoalRuns:
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Continue runs from where they were stored."""
         self._fleet.unpack(packed)
-
-
-def _together(found: Sequence[Outlook]) -> Outlooks:
-    return Outlooks(
-        t=np.array([one.t for one in found], dtype=np.intp),
-        p=np.array([one.p for one in found]),
-        spread=np.array([one.spread for one in found]),
-        low=np.array([one.low for one in found]),
-        high=np.array([one.high for one in found]),
-        plausibility=np.array([one.plausibility for one in found]),
-        assurance=np.array([one.assurance for one in found]),
-        n=np.array([one.n for one in found], dtype=np.intp),
-        status=np.array([one.status for one in found], dtype=np.int8),
-        words=lambda run: found[run].reason,
-    )

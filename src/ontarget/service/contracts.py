@@ -129,16 +129,7 @@ class Held:
         """A fleet without runs, compiled."""
         asked = Goal.parse(target) if self.monitor.readings else Target.parse(target)
         found = self.monitor.fleet(asked, alarm=self.spec.rule, calibration=self.spec.calibration)
-        if not self.monitor.readings:
-            assert isinstance(found, FleetWatch)
-            return found
-        if isinstance(found, FleetWatch):
-            raise InputError(
-                f"contract {self.spec.name!r} needs a goal over at least two of the behaviors "
-                f"{', '.join(self.monitor.readings)}, got {target!r}; for one alone, save "
-                "monitor.only(name) and serve that"
-            )
-        return GoalRuns(found)
+        return found if isinstance(found, FleetWatch) else GoalRuns(found)
 
     def drop(self, target: str, key: str) -> None:
         """Forget a run, if it is here; the store knows it."""

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ontarget._plain import plain
 from ontarget.cli.view.course import Point
-from ontarget.cli.view.live_view import Ahead, Place
+from ontarget.cli.view.track import Ahead, Place
 from ontarget.errors import OntargetError
+from ontarget.fitted._kernels import P
 from ontarget.live import GoalContract
 
 if TYPE_CHECKING:
-    from ontarget import GoalMonitor, Sessions
+    from ontarget import GoalMonitor, RunState, Sessions
+    from ontarget.fitted.fitted import Fitted
 
 __all__ = ["foretold", "placed"]
 
 _LEVEL = 0.9
 _SHARES = (0.05, 0.95)
+_NUMBERS = 6  # where the numbers of an outlook begin in a stored run
 
 
 def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> Ahead | None:
     """The ranges in which an agent's run will be at later steps; None if nobody can say.
 
-    They hold with 90 % at all steps together, so that one may look at every step.
+    They hold with 90 % at all steps together, so that one may look at every step. Of several
+    behaviors it is about the one with the lowest p.
     """
     if agent not in sessions:
         return None
-    state = sessions.run_state(agent)
+    state, whose = sessions.run_state(agent), ""
+    if isinstance(sessions.contract, GoalContract):
+        if sessions.contract.question.is_function:
+            return None  # no behavior is more at fault than another
+        each = zip(sessions.contract.question.names, state.parts, strict=True)
+        name, state = min(each, key=lambda one: _p(one[1]))
+        monitor, whose = monitor.only(name), f"{plain(name)} "
     t = state.step - 1
     if state.row is None or state.ended or not 0 <= t < monitor.horizon:
         return None
@@ -44,17 +55,36 @@ def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> Ahead | No
         f"{'end' if h == monitor.horizon else f'step {h}'} {one.low:.4g} to {one.high:.4g}"
         for h, one in ((int(band.steps[k]), ranges[k]) for k in places)
     ]
-    return Ahead(ranges, f"path (90 %): {', '.join(told)}" if told else "")
+    return Ahead(ranges, f"{whose}path (90 %): {', '.join(told)}" if told else "")
 
 
-def placed(sessions: Sessions, agent: str) -> Place | None:
-    """What an agent's run has so far, and where nine of ten runs like it end; None if unknown.
+def _p(state: RunState) -> float:
+    found: Any = state.outlook[_NUMBERS + P]
+    return 2.0 if found is None else float(found)
 
-    The range is the estimate that p comes from, and no promise.
+
+def placed(sessions: Sessions, agent: str) -> dict[str, Place]:
+    """What an agent's run has so far, and where nine of ten runs like it end, where it is known.
+
+    It is by behavior, or under "" for a target. The range is the estimate that p comes from, and no
+    promise.
     """
-    if agent not in sessions or isinstance(sessions.contract, GoalContract):
-        return None
-    state, fitted = sessions.run_state(agent), sessions.contract.fitted
+    if agent not in sessions:
+        return {}
+    state, contract = sessions.run_state(agent), sessions.contract
+    if not isinstance(contract, GoalContract):
+        found = _place(contract.fitted, state)
+        return {} if found is None else {"": found}
+    each = {
+        name: _place(part.fitted, own)
+        for name, part, own in zip(
+            contract.question.names, contract.parts, state.parts, strict=True
+        )
+    }
+    return {name: found for name, found in each.items() if found is not None}
+
+
+def _place(fitted: Fitted, state: RunState) -> Place | None:
     t, group = state.step - 1, fitted.group_of(state.group)
     if state.row is None or state.ended or not 0 <= t < fitted.horizon or fitted.unknown(t, group):
         return None

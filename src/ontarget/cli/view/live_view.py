@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget.cli.view.chart import outcome_chart, probability_chart
-from ontarget.cli.view.course import Course, Point
+from ontarget.cli.view.course import Course
+from ontarget.cli.view.track import Ahead, Place, Track
 from ontarget.goal import Goal
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ontarget.live import Contract, GoalContract, Trigger
 
-__all__ = ["COLOURS", "Ahead", "LiveView", "Place", "Track", "sparkline"]
+__all__ = ["COLOURS", "LiveView", "sparkline"]
 
 COLOURS: Final = {
     "OK": "green",
@@ -38,106 +38,6 @@ _LARGE = 2  # up to this many agents get a chart each
 _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
 
 
-_UNKNOWN: Final = Point.of(math.nan, math.nan, math.nan)
-
-
-class Place(NamedTuple):
-    """What a run has so far, and the range in which nine of ten runs like it end."""
-
-    so_far: float
-    low: float
-    high: float
-
-    @property
-    def in_words(self) -> str:
-        """The place, for a headline."""
-        had = "" if math.isnan(self.so_far) else f"so far {self.so_far:.4g}, "
-        return f"{had}{self.range_in_words}"
-
-    @property
-    def range_in_words(self) -> str:
-        """Where it will likely end."""
-        return f"likely to end at {self.low:.4g} to {self.high:.4g} (9 in 10)"
-
-
-class Ahead(NamedTuple):
-    """Where a run will be at each later step, and that in words."""
-
-    ranges: tuple[Point, ...]
-    in_words: str
-
-
-@dataclass
-class Track:
-    """What was seen of one agent: its status, and p of the present run with its spread."""
-
-    agent: str
-    course: Course = field(default_factory=Course)  # of p and its spread
-    latest: Point = _UNKNOWN
-    outcomes: Course = field(default_factory=Course)  # what it has so far, and where it will end
-    place: Place | None = None
-    step: int = 0
-    status: str = "PENDING"
-    shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
-    changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
-    over: bool = False
-    why: str = ""  # what moved p to the last alarm
-    ahead: Ahead | None = None  # where the run will be
-    unseen: str = ""  # readings of categories that nobody knows
-    parts: Mapping[str, float | None] = field(
-        default_factory=dict
-    )  # p of each of several behaviors
-
-    def add(self, answer: Mapping[str, Any]) -> None:
-        """Take in one answer."""
-        if self.over and answer.get("end"):
-            return  # the run already ended at the horizon
-        if self.over:
-            self.course, self.outcomes, self.place = Course(), Course(), None
-            self.changes.clear()
-            self.over, self.status, self.shown = False, "PENDING", "PENDING"
-        status, self.step = str(answer["status"]), int(answer.get("t", self.step))
-        least, most = answer.get("spread") or (None, None)
-        numbers = (least, answer.get("p"), most)
-        known = [math.nan if number is None else float(number) for number in numbers]
-        self.latest = Point.of(known[0], known[1], known[2])
-        self.course.add(self.latest)
-        self.unseen = _unseen_in_words(answer.get("unseen") or {})
-        shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
-        if shown != self.shown and (shown != "OK" or self.changes):
-            reason = plain(answer.get("reason") or "")
-            self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
-        self.status, self.shown = status, shown
-        self.parts = answer.get("parts") or {}
-        self.over = bool(answer.get("end")) or status == "DONE"
-
-    def stand(self, place: Place | None) -> None:
-        """Take in what the run has so far, and where it will likely end; None if nobody knows."""
-        self.place = place or self.place
-        self.outcomes.add(
-            _UNKNOWN if place is None else Point.of(place.low, place.so_far, place.high)
-        )
-
-    @property
-    def legend(self) -> str:
-        """What the chart of outcomes shows, with the latest numbers."""
-        if self.place is None:
-            return ""
-        to_come = "   ▒ where it will be" if self.ahead else ""
-        return f"● so far {self.place.so_far:.4g}   ░ {self.place.range_in_words}{to_come}"
-
-    @property
-    def change(self) -> str:
-        """The last change of the run's status, and why."""
-        return self.changes[-1] if self.changes else ""
-
-    @property
-    def history(self) -> str:
-        """The last few changes; why only of the last."""
-        earlier = [change.split(":")[0] for change in list(self.changes)[:-1]]
-        return ", ".join([*earlier, self.change])
-
-
 @dataclass
 class LiveView:
     """All agents at a glance; rich draws it anew whenever it is asked to."""
@@ -147,7 +47,8 @@ class LiveView:
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line
     foretell: Callable[[str], Ahead | None] | None = None  # where its run will be
-    locate: Callable[[str], Place | None] | None = None  # what it has, and where it will end
+    # What it has, and where it will end: by behavior, or under "" if there is only one.
+    locate: Callable[[str], Mapping[str, Place]] | None = None
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
     agents: int = 0
@@ -163,16 +64,17 @@ class LiveView:
             return
         track = self._track(str(answer["agent"]))
         before, closed = track.status, track.over
+        # All that takes time comes first, so that a picture never shows half of an answer.
+        large = len(self.tracks) <= _LARGE
+        ahead = self.foretell(track.agent) if large and self.foretell is not None else None
+        places = self.locate(track.agent) if large and self.locate is not None else None
+        raised = str(answer["status"]) == "ALARM" != before
+        why = self.explain(track.agent) if raised and self.explain is not None else track.why
         track.add(answer)
-        raised = track.status == "ALARM" != before
-        if raised and self.explain is not None:
-            track.why = self.explain(track.agent)
+        track.ahead, track.why = ahead, why
+        if places is not None:
+            track.stand({} if closed else places)
         self.alarms += raised
-        if len(self.tracks) <= _LARGE:
-            if self.foretell is not None:
-                track.ahead = self.foretell(track.agent)
-            if self.locate is not None:
-                track.stand(None if closed else self.locate(track.agent))
         self.runs += track.over and not closed
 
     def _track(self, agent: str) -> Track:
@@ -195,7 +97,8 @@ class LiveView:
         if not self.tracks:
             yield Text("waiting for the first line on standard input", style="dim")
             return
-        rows = min(2 * _MOST_ROWS, (height - 3) // len(self.tracks) - _AROUND)
+        told = max(len(track.others) for track in self.tracks.values())
+        rows = min(2 * _MOST_ROWS, (height - 3) // len(self.tracks) - _AROUND - told)
         if len(self.tracks) <= _LARGE and rows >= _FEWEST_ROWS:
             for track in sorted(self.tracks.values(), key=lambda one: one.agent):
                 yield from self._large(track, width, rows)
@@ -255,7 +158,9 @@ class LiveView:
             yield Text(track.legend, style="dim", overflow="ellipsis", no_wrap=True)
             yield second
         elif track.place is not None:
-            yield Text(track.place.in_words, overflow="ellipsis", no_wrap=True)
+            yield Text(track.standing, overflow="ellipsis", no_wrap=True)
+        for text in track.others:
+            yield Text(text, overflow="ellipsis", no_wrap=True)
         said = (track.why if track.status == "ALARM" else "", track.history, track.unseen)
         path = track.ahead.in_words if track.ahead else ""
         for text, style in ((path, ""), *((one, "dim") for one in said)):
@@ -264,14 +169,16 @@ class LiveView:
 
     def _outcomes(self, track: Track, width: int, rows: int) -> Text | None:
         """The chart of what a run has so far and where it will end; None if nobody can say."""
-        target = self.contract.target
-        if isinstance(target, Goal):
+        target, course = self.contract.target, track.outcomes.get(track.culprit)
+        if course is None:
             return None
+        if isinstance(target, Goal):
+            target = target.projection(track.culprit)
         ends = [end for part in target.components for end in (part.lower, part.upper)]
         horizon, ahead = self.contract.fitted.horizon, track.ahead.ranges if track.ahead else ()
-        points = [*track.outcomes.fitted(width)[1], *ahead]
+        points = [*course.fitted(width)[1], *ahead]
         chart = outcome_chart(points, ends, horizon, width=width, rows=rows)
-        return None if chart is None else chart.drawn(track.outcomes, track.step, ahead)
+        return None if chart is None else chart.drawn(course, track.step, ahead)
 
     def _small(self, width: int, most: int) -> RenderableType:
         from rich.table import Table
@@ -339,17 +246,10 @@ def _headline(track: Track) -> Text:
         spread = f"(spread {percent(low, fixed=True)} to {percent(high, fixed=True)}) "
         text.append(spread, style="dim")
     text.append(track.status, style=COLOURS.get(track.status, ""))
-    known = {name: p for name, p in track.parts.items() if p is not None}
-    # The likely culprit comes first.
-    for name, p in sorted(known.items(), key=lambda one: one[1]):
-        text.append(f"  {plain(name)} {percent(p, fixed=True)}", style="dim")
+    each = [f"{plain(name)} {percent(p, fixed=True)}" for name, p in track.by_p]
+    if each:
+        text.append(f"   alone: {', '.join(each)}", style="dim")
     return text
-
-
-def _unseen_in_words(unseen: Mapping[str, str]) -> str:
-    """That readings are of unknown categories; empty if none are."""
-    told = ", ".join(f"{plain(name)} {plain(value)!r}" for name, value in unseen.items())
-    return f"no recorded run had {told}: it counts as missing" if told else ""
 
 
 def _odd(rows: int) -> int:

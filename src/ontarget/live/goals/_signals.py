@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from ontarget._scalars import shown
 from ontarget._typing import ArrayLike
 from ontarget.episodes._judged import Reading
+from ontarget.live import _run_kernel as k
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.watch import OnBad, Watch
 
-__all__ = ["SignalWatch", "news_of"]
+__all__ = ["SignalWatch", "news_of", "standing_of"]
+
+
+def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
+    """The number of a run's group, if it is in alarm, since which step, and if it is over."""
+    return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
 
 class _Missing:
@@ -24,6 +32,16 @@ class _Missing:
         return f"no signal {self._signal!r}"
 
 
+class _Unnamed:
+    """Stands for behaviors so far that a call did not bring by name; a reason shows it."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return f"{shown(self._value)} and no mapping from names"
+
+
 def news_of(
     name: str,
     reading: Reading,
@@ -33,8 +51,11 @@ def news_of(
     begun: bool,
 ) -> tuple[Any, Any]:
     """The reward and, where it is told, the behavior so far that a call brings to one behavior."""
-    if behavior is not None and name in behavior:
-        return 0.0, behavior[name]
+    if behavior is not None:
+        if not isinstance(behavior, Mapping):
+            return 0.0, _Unnamed(behavior)
+        if name in behavior:
+            return 0.0, behavior[name]
     signal = reading.column or "reward"
     missing = _Missing(signal) if begun else 0.0  # before the first step there is nothing to read
     found: Any = missing
@@ -64,6 +85,20 @@ class SignalWatch(Watch):
     ) -> None:
         self._name, self._reading = name, reading or Reading(contract.behavior)
         super().__init__(contract, group=group, on_bad=on_bad, weight=weight)
+
+    @property
+    def parts(self) -> dict[str, Outlook]:
+        """The outlook by the behavior's name, as `GoalWatch.parts` has those of several."""
+        return {self._name: self.peek()}
+
+    @property
+    def standing(self) -> tuple[int, bool, int, bool]:
+        """The number of the run's group, if it is in alarm, since which step, and if it is over."""
+        return standing_of(self._whole)
+
+    def pack(self) -> bytes:
+        """Where the run stands, as bytes from which another watch goes on bit for bit."""
+        return json.dumps(self.run_state.to_json()).encode()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "name": self._name, "reading": self._reading}

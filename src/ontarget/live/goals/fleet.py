@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget.episodes._judged import Reading
+from ontarget._scalars import shown
+from ontarget._typing import BoolArray, IndexArray
 from ontarget.errors import InputError
-from ontarget.live.goals.contract import GoalContract
+from ontarget.goal import Goal
+from ontarget.live.goals._signals import SignalWatch
 from ontarget.live.goals.watch import GoalWatch
-from ontarget.live.outlook import Outlook
-from ontarget.live.rules import Trigger
+from ontarget.live.outlook import Outlooks
+from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState
 
 __all__ = ["GoalFleet"]
@@ -22,21 +25,34 @@ __all__ = ["GoalFleet"]
 class GoalFleet:
     """A watch over many runs and several behaviors; see `GoalMonitor.fleet`.
 
-    Each agent has a `GoalWatch` of its own.
+    It is used like a `FleetWatch`, and each agent has a watch of its own: ``fleet[agent]``, whose
+    ``parts`` say how each behavior stands.
+
+    Parameters
+    ----------
+    goal
+        What every run should end in.
+    make
+        A new watch for a run of the group with this number.
+    agents
+        How many agents there are, or their names.
+    groups
+        Each agent's group, for a monitor that was calibrated by group.
     """
 
     def __init__(
         self,
-        contract: GoalContract,
-        readings: Mapping[str, Reading],
+        goal: Goal,
+        make: Callable[[int], GoalWatch | SignalWatch],
         agents: int | Iterable[Hashable] = (),
         *,
         groups: Any = None,
     ) -> None:
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
-        self._contract, self._readings = contract, readings
-        self._watches: dict[Hashable, GoalWatch] = {}
+        self._goal, self._make = goal, make
+        self._like = make(0)  # it has what all agents have in common
+        self._watches: dict[Hashable, GoalWatch | SignalWatch] = {}
         self.join(agents, groups=groups)
 
     def __len__(self) -> int:
@@ -46,72 +62,131 @@ class GoalFleet:
         return agent in self._watches
 
     @property
+    def target(self) -> Goal:
+        """What every run should end in."""
+        return self._goal
+
+    @property
+    def rule(self) -> AlarmRule:
+        """When a run is in alarm."""
+        return self._like.rule
+
+    @property
     def triggers(self) -> tuple[Trigger, ...]:
         """The alarm rule as data, one per group."""
-        return self._contract.triggers
+        return self._like.contract.triggers
 
     @property
     def agents(self) -> tuple[Hashable, ...]:
         """The agents, in the order in which they joined."""
         return tuple(self._watches)
 
-    def __getitem__(self, agent: Hashable) -> GoalWatch:
+    @property
+    def steps(self) -> IndexArray:
+        """The step that each agent's next call is for."""
+        return np.array([one.run_state.step for one in self._watches.values()], dtype=np.intp)
+
+    @property
+    def intervened(self) -> BoolArray:
+        """Which of the agents' runs somebody took over."""
+        taken = [one.intervened_at is not None for one in self._watches.values()]
+        return np.array(taken, dtype=np.bool_)
+
+    def __getitem__(self, agent: Hashable) -> GoalWatch | SignalWatch:
         """The watch of one agent."""
         try:
             return self._watches[agent]
-        except KeyError:
+        except (KeyError, TypeError):
             some = ", ".join(repr(name) for name in list(self._watches)[:5])
-            raise InputError(f"agents need names of this fleet ({some}), got {agent!r}") from None
+            more = ", …" if len(self._watches) > 5 else ""
+            raise InputError(
+                f"agents need names of this fleet ({some}{more}), got {agent!r}"
+            ) from None
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
         """New agents, each at the beginning of a run."""
         names = list(agents)
-        own = self._contract.fitted.groups_of(groups, len(names))
-        for name, group in zip(names, own.tolist(), strict=True):
+        for name in names:
             if name in self._watches:
                 raise InputError(f"agents need to differ, {name!r} is here already")
-            self._watches[name] = GoalWatch(self._contract, self._readings, group=group)
+        if len(set(names)) != len(names):
+            raise InputError("agents need to differ, a name comes twice")
+        own = self._like.contract.fitted.groups_of(groups, len(names))
+        for name, group in zip(names, own.tolist(), strict=True):
+            self._watches[name] = self._make(group)
 
     def leave(self, agents: Iterable[Hashable]) -> None:
         """Forget these agents."""
-        for name in list(agents):
-            _ = self[name]
+        for name in self._which(agents):
             del self._watches[name]
 
-    def reset(self, agents: Iterable[Hashable] | None = None) -> None:
+    def reset(self, agents: Any = None) -> None:
         """Begin new runs, for all agents or for some."""
-        for name in self.agents if agents is None else agents:
+        for name in self._which(agents):
             self[name].reset()
 
     def step(
-        self,
-        states: Mapping[Hashable, Any],
-        rewards: Mapping[Hashable, Any] | None = None,
-    ) -> dict[Hashable, Outlook]:
-        """The outlook of each of these agents before it acts.
+        self, states: Any, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None
+    ) -> Outlooks:
+        """The outlook of each agent before it acts; rows are agents, in the order given.
 
         Parameters
         ----------
         states
-            The state of each agent, by its name.
+            (agents, features), or a list of states as `Watch.step` takes them.
         rewards
-            What each agent's signals read since its last call, by its name, as for
-            `GoalWatch.step`.
+            What the signals read since the last call: a mapping from signals to one number per
+            agent, or a list with a mapping for each agent. Numbers alone are the reward itself.
+        agents
+            Which agents these are, by name; all of them by default.
+        behavior
+            A mapping from behaviors to the values so far of each agent, as for `GoalWatch.step`.
         """
-        earned = rewards or {}
-        return {name: self[name].step(one, earned.get(name, 0.0)) for name, one in states.items()}
+        names = self._which(agents)
+        rows = list(states)
+        if len(rows) != len(names):
+            raise InputError(f"states need one for each of {len(names)} agents, got {len(rows)}")
+        earned = _by_agent(rewards, len(names), "rewards")
+        told = _by_agent(behavior, len(names), "behavior")
+        found = [
+            self._watches[name].step(row, one, behavior=other)
+            for name, row, one, other in zip(names, rows, earned, told, strict=True)
+        ]
+        return Outlooks.of_each(found)
 
-    def end(self, rewards: Mapping[Hashable, Any]) -> dict[Hashable, Outlook]:
-        """Close runs that ended before the horizon, each with its last signals."""
-        return {name: self[name].end(one) for name, one in rewards.items()}
+    def end(self, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None) -> Outlooks:
+        """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
+        names = self._which(agents)
+        earned = _by_agent(rewards, len(names), "rewards")
+        told = _by_agent(behavior, len(names), "behavior")
+        found = [
+            self._watches[name].end(one, behavior=other)
+            for name, one, other in zip(names, earned, told, strict=True)
+        ]
+        return Outlooks.of_each(found)
 
-    def intervene(self, agents: Iterable[Hashable]) -> dict[Hashable, Outlook]:
-        """The outlooks of these agents after somebody took their runs over."""
-        return {name: self[name].intervene() for name in agents}
+    def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
+        """The outlooks of these agents after somebody took their runs over; see `Watch.intervene`.
+
+        None of them is marked if any one's run is over.
+        """
+        names = self._which(agents)
+        for name in names:
+            if self._watches[name].run_state.ended:
+                raise InputError(f"the run of agent {name!r} is over; call reset to begin the next")
+        return Outlooks.of_each([self._watches[name].intervene() for name in names])
+
+    def peek(self, agents: Any = None) -> Outlooks:
+        """The present outlook of each agent, without a step."""
+        return Outlooks.of_each([self._watches[name].peek() for name in self._which(agents)])
 
     def run_state(self, agent: Hashable) -> RunState:
         """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
         return self[agent].run_state
+
+    def run_states(self, agents: Any = None) -> list[RunState]:
+        """Where runs stand, for all agents or for some."""
+        return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
@@ -122,10 +197,33 @@ class GoalFleet:
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Put agents' runs where they stood elsewhere; agents that are not here join."""
         for agent, one in packed.items():
-            if agent not in self._watches:
-                self._watches[agent] = GoalWatch(self._contract, self._readings)
-            self._watches[agent].unpack(one)
+            self.resume(agent, RunState.from_json(json.loads(one)))
 
-    def peek(self) -> dict[Hashable, Outlook]:
-        """The present outlook of each agent, without a step."""
-        return {name: watch.peek() for name, watch in self._watches.items()}
+    def _which(self, agents: Any) -> list[Hashable]:
+        """These agents, or all of them; one that is not here, or comes twice, is refused."""
+        if agents is None:
+            return list(self._watches)
+        names = agents.tolist() if isinstance(agents, np.ndarray) else list(agents)
+        for name in names:
+            _ = self[name]
+        if len(set(names)) != len(names):
+            raise InputError("agents need to differ: each takes one step per call")
+        return names
+
+
+def _by_agent(values: Any, n: int, what: str) -> list[Any]:
+    """What a call brings to each of n agents: columns by name, or an entry for each agent."""
+    if isinstance(values, Mapping):
+        columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}
+        return [{name: one[i] for name, one in columns.items()} for i in range(n)]
+    return _column(values, n, what)
+
+
+def _column(values: Any, n: int, what: str) -> list[Any]:
+    if isinstance(values, str) or not hasattr(values, "__len__"):
+        return [values] * n
+    if np.shape(values) == ():
+        return [values[()]] * n
+    if len(values) != n:
+        raise InputError(f"{what} need one for each of {n} agents, got {shown(values)}")
+    return list(values)

@@ -1,0 +1,150 @@
+"""What the live view keeps of an agent: where its run stands, and how it got there."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from ontarget._plain import plain
+from ontarget.cli.view.course import Course, Point
+
+__all__ = ["Ahead", "Place", "Track"]
+
+_UNKNOWN: Final = Point.of(math.nan, math.nan, math.nan)
+
+
+class Place(NamedTuple):
+    """What a run has so far, and the range in which nine of ten runs like it end."""
+
+    so_far: float
+    low: float
+    high: float
+
+    @property
+    def in_words(self) -> str:
+        """The place, for a line of text."""
+        had = "" if math.isnan(self.so_far) else f"so far {self.so_far:.4g}, "
+        return f"{had}{self.range_in_words}"
+
+    @property
+    def range_in_words(self) -> str:
+        """Where it will likely end."""
+        return f"likely to end at {self.low:.4g} to {self.high:.4g} (9 in 10)"
+
+
+class Ahead(NamedTuple):
+    """Where a run will be at each later step, and that in words."""
+
+    ranges: tuple[Point, ...]
+    in_words: str
+
+
+@dataclass
+class Track:
+    """What was seen of one agent: its status, and p of the present run with its spread.
+
+    Of a goal over several behaviors, the *culprit* is the one with the lowest p by itself.
+    """
+
+    agent: str
+    course: Course = field(default_factory=Course)  # of p and its spread
+    latest: Point = _UNKNOWN
+    # What it has so far, and where it will end: by behavior, or under "" if there is only one.
+    outcomes: dict[str, Course] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    step: int = 0
+    status: str = "PENDING"
+    shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
+    changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
+    over: bool = False
+    why: str = ""  # what moved p to the last alarm
+    ahead: Ahead | None = None  # where the run will be
+    unseen: str = ""  # readings of categories that nobody knows
+    by_p: tuple[tuple[str, float], ...] = ()  # p of each of several behaviors, the lowest first
+    culprit: str = ""
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        """Take in one answer."""
+        if self.over and answer.get("end"):
+            return  # the run already ended at the horizon
+        if self.over:
+            self.course, self.outcomes, self.places = Course(), {}, {}
+            self.changes.clear()
+            self.over, self.status, self.shown = False, "PENDING", "PENDING"
+        status, self.step = str(answer["status"]), int(answer.get("t", self.step))
+        least, most = answer.get("spread") or (None, None)
+        numbers = (least, answer.get("p"), most)
+        known = [math.nan if number is None else float(number) for number in numbers]
+        self.latest = Point.of(known[0], known[1], known[2])
+        self.course.add(self.latest)
+        self.unseen = _unseen_in_words(answer.get("unseen") or {})
+        shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
+        if shown != self.shown and (shown != "OK" or self.changes):
+            reason = plain(answer.get("reason") or "")
+            self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
+        self.status, self.shown = status, shown
+        each = [(name, p) for name, p in (answer.get("parts") or {}).items() if p is not None]
+        self.by_p = tuple(sorted(each, key=lambda one: one[1]))
+        self.culprit = self.by_p[0][0] if self.by_p else self.culprit
+        self.over = bool(answer.get("end")) or status == "DONE"
+
+    def stand(self, places: Mapping[str, Place]) -> None:
+        """Take in what the run has so far, and where it will likely end, as far as is known."""
+        self.places |= places
+        for name in places:
+            self.outcomes.setdefault(name, Course())
+        for name, course in self.outcomes.items():
+            place = places.get(name)
+            course.add(_UNKNOWN if place is None else Point.of(place.low, place.so_far, place.high))
+
+    @property
+    def place(self) -> Place | None:
+        """Where the culprit stands, or the only behavior."""
+        return self.places.get(self.culprit)
+
+    @property
+    def standing(self) -> str:
+        """Where the culprit stands, or the only behavior, in a line."""
+        return "" if self.place is None else _named(self.culprit, self.place.in_words)
+
+    @property
+    def others(self) -> list[str]:
+        """Where the other behaviors stand, a line for each."""
+        return [
+            _named(name, place.in_words)
+            for name, place in self.places.items()
+            if name != self.culprit
+        ]
+
+    @property
+    def legend(self) -> str:
+        """What the chart of outcomes shows, with the latest numbers."""
+        if self.place is None:
+            return ""
+        to_come = "   ▒ where it will be" if self.ahead else ""
+        told = f"● so far {self.place.so_far:.4g}   ░ {self.place.range_in_words}{to_come}"
+        return f"{plain(self.culprit)}, the likely culprit: {told}" if self.culprit else told
+
+    @property
+    def change(self) -> str:
+        """The last change of the run's status, and why."""
+        return self.changes[-1] if self.changes else ""
+
+    @property
+    def history(self) -> str:
+        """The last few changes; why only of the last."""
+        earlier = [change.split(":")[0] for change in list(self.changes)[:-1]]
+        return ", ".join([*earlier, self.change])
+
+
+def _named(behavior: str, text: str) -> str:
+    return f"{plain(behavior)}: {text}" if behavior else text
+
+
+def _unseen_in_words(unseen: Mapping[str, str]) -> str:
+    """That readings are of unknown categories; empty if none are."""
+    told = ", ".join(f"{plain(name)} {plain(value)!r}" for name, value in unseen.items())
+    return f"no recorded run had {told}: it counts as missing" if told else ""
