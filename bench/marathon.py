@@ -79,8 +79,9 @@ def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: in
     asked = ("--target", TARGET)
     same = show("drift", file("monitor"), file("same"), *asked)
     new = show("drift", file("monitor"), file("new"), *asked)
-    by = show("drift", file("monitor"), file("both"), *asked, "--order", "race", "--by", "year")
-    show("evaluate", file("monitor"), file("later"), *asked)
+    columns = ("--order", "race", "--by", "year")
+    by = show("drift", file("monitor"), file("both"), *asked, *columns)
+    evaluated = show("evaluate", file("monitor"), file("both"), *asked, *columns)
     show("recalibrate", file("monitor"), file("new"), "-o", file("monitor2"), "--renew-p")
     show("drift", file("monitor2"), file("later"), *asked)
     show("compare", file("monitor"), file("monitor2"), file("later"), *asked)
@@ -92,7 +93,9 @@ def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: in
         (new, f"verdict    {judged}: p is now"),
         (new, f"points too {way}"),
         (by, f"where year is {second}, p is now"),
-        (by, f"of {2 * new_runs:,}, 1 (a best guess)"),  # 1 is the other race
+        (evaluated, f"where year is {second}, p is now"),
+        (evaluated, "where race is 1 (a best guess)"),
+        (by, f"about run {new_runs + 1:,} of {2 * new_runs:,}, where race is 1 (a best guess)"),
     ):
         if said not in text:
             raise SystemExit(f"expected {said!r} in\n{text}")

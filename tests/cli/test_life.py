@@ -106,7 +106,7 @@ def test_a_file_sorted_by_result_is_no_drift(tmp_path: Path) -> None:
     arguments = ["drift", river().model, log, "--target", "-60:"]
     answer = json.loads(told([*arguments, "--order", "day", "--json"]))
     assert answer["judgement"] == "no sign of a change"
-    assert "it sorts the runs by their outcome" in answer["order"]
+    assert "one that sorts them by their outcome" in answer["order"]
     assert answer["since"] is None
 
 
@@ -122,6 +122,19 @@ def test_evaluate_tells_of_drift() -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
     assert "drift      no sign of a change (evidence" in told(arguments)
     assert json.loads(told([*arguments, "--json"]))["drift"]["episodes"] == 120
+
+
+def test_evaluate_says_since_when_by_which_column_and_when_an_order_is_none(tmp_path: Path) -> None:
+    log = dated(tmp_path / "sorted.parquet", by_result=True)
+    arguments = ["evaluate", river().model, log, "--target", "-60:", "--by", "crew"]
+    text = told([*arguments, "--order", "day"])
+    assert "their order is one that sorts them by their outcome" in text
+    assert "right, as far as these runs can tell" in text  # whole, however narrow
+    answer = json.loads(told([*arguments, "--order", "day", "--json"]))["drift"]
+    assert {part["column"] for part in answer["by"]} == {"crew"}
+    result = call([*arguments, "--order", "date"])
+    assert result.exit_code == 1
+    assert "--order needs a column of the log, got 'date'; it has" in result.stderr
 
 
 def test_compare_says_which_model_to_deploy(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,9 +41,32 @@ def test_the_change_is_dated_where_it_happened() -> None:
     assert abs(found.since - 200) < 25
     assert found.since_value == str(1000 + found.since)
     assert found.order == ""
+    assert found.now.n == 400 - found.since
+    assert found.now.too_high > found.bias.too_high + 0.1  # the runs before it do not water it down
+    assert f"of {found.now.n} runs since then came true" in found.verdict
+    assert f"at {found.since_value} in the order given" in str(found)
     mixed = np.random.default_rng(0).permutation(400)
     again = MONITOR.drift(runs.take(mixed), GOAL, order=days[mixed])
     assert again == found
+
+
+def test_a_change_is_dated_to_the_first_run_of_a_day() -> None:
+    runs = Episodes.concat([walks(200, seed=5), shifted(200, 6, -0.15)])
+    found = MONITOR.drift(runs, GOAL, order={"day": np.repeat(["a", "b", "c", "d"], 100)})
+    assert found.since == 200
+    assert "about run 201 of 400, where day is c (a best guess)" in str(found)
+    late = MONITOR.drift(shifted(200, 6, -0.15), GOAL, order={"day": ["d"] * 200})
+    assert "since the first of these 200 runs, or before" in late.when
+
+
+def test_runs_that_end_as_well_as_ever_again_are_no_change_for_the_worse() -> None:
+    """The harm guard has learned from runs that ended better, and p is too low on the whole."""
+    runs = Episodes.concat([shifted(300, 6, 0.3), walks(300, seed=5)])
+    found = MONITOR.drift(runs, GOAL, order=np.arange(600))
+    assert found.harm.alarm_after is not None
+    assert found.judgement is DriftJudgement.CHANGED
+    assert "points too low" in found.verdict
+    assert "p has risen against what comes true: alarm after" in str(found)
 
 
 def test_a_file_sorted_by_result_is_no_change_whatever_it_claims() -> None:
@@ -95,8 +120,27 @@ def test_an_evaluation_tells_of_drift_where_it_can() -> None:
     assert found.drifted == MONITOR.drift(shifted(300, 4, -0.1), GOAL)
     assert "drift      changed for the worse: at step 0, p is now" in found.summary()
     assert "recalibrate it on recent runs" in found.verdict().advice
+    assert "since when is not known: their order is unknown" in found.summary()
     without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
     assert without.evaluate(walks(100, seed=4), GOAL, resamples=5).drifted is None
+
+
+def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> None:
+    runs = Episodes.concat([walks(200, seed=8), shifted(200, 9, -0.15)])
+    seasons = np.repeat(["spring", "autumn"], 200)
+    columns = {"order": {"day": np.arange(400) // 50}, "by": {"season": seasons}}
+    found = MONITOR.evaluate(runs, GOAL, resamples=5, **columns)
+    assert found.drifted == MONITOR.drift(runs, GOAL, **columns)
+    found.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    for text in (found.summary(), page):
+        assert re.search(r"[Ss]ince about run 201 of 400, where day is 4", text)
+        assert re.search(r"[Ww]here season is autumn, p is now \d+ points too high", text)
+    assert "Changed for the worse since the runs were recorded: p is now" in page
+    with pytest.raises(InputError, match="order needs one column, got 2: day, hour"):
+        MONITOR.evaluate(runs, GOAL, order={"day": seasons, "hour": seasons})
+    with pytest.raises(InputError, match="one value for each of 400 episodes"):
+        MONITOR.evaluate(runs, GOAL, order=[1, 2])
 
 
 @pytest.mark.parametrize(

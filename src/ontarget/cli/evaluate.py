@@ -23,6 +23,7 @@ from ontarget.cli.options import (
     FalseAlarmRate,
     ForSteps,
     Model,
+    OrderOption,
     RuledOutRate,
     Runs,
     alarm_rule,
@@ -32,7 +33,7 @@ from ontarget.cli.options import (
     target_of,
 )
 from ontarget.cli.output import check_output, print_facts
-from ontarget.cli.rows import log_of, parts_in_json, parts_table
+from ontarget.cli.rows import log_of, parts_in_json, parts_table, starts_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate", "inspect", "reliability_table"]
 
+
+_WIDE = 200  # columns
 
 # How episodes that were cut off were treated (M24).
 _CENSORED = {
@@ -152,6 +155,7 @@ def evaluate(
             metavar="NAME",
         ),
     ] = None,
+    order: OrderOption = None,
     report: Annotated[
         Path | None, typer.Option(help="Also write an HTML page with figures.", metavar="FILE")
     ] = None,
@@ -197,11 +201,16 @@ def evaluate(
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
         past = None if beside is None else Episodes.read(beside, like=monitor, **columns)
-        asked = out is not None or by is not None
+        asked = out is not None or by is not None or order is not None
         log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
     if log is not None and by is not None:
         log.check(by)
-    found = [monitor.evaluate(recorded, one, calibration=chosen, progress=True) for one in wanted]
+    listed = [] if log is None or by is None or by not in log.table.columns else [by]
+    times, starts = starts_of(log, len(recorded), order, listed)
+    found = [
+        monitor.evaluate(recorded, one, calibration=chosen, order=times, by=starts, progress=True)
+        for one in wanted
+    ]
     compared = [None if past is None else beside_rivals(one, past) for one in found]
     panels = [{} if by is None or log is None else {by: log.panel(one, by)} for one in found]
     if report is not None:
@@ -253,6 +262,8 @@ def _show(
         summary, table = summary_of(facts, in_options), reliability_table(found)
         verdict = verdict_of(facts)
     console = Console(highlight=False)
+    if not console.is_terminal:  # a file has no width that a table must fit
+        console = Console(highlight=False, width=_WIDE)
     print_facts("\n".join(filter(None, [summary, *written])), console)
     for shown in filter(None, [table, parts]):
         console.print()

@@ -15,6 +15,7 @@ from ontarget.cli.options import (
     CalibrationOption,
     Columns,
     Model,
+    OrderOption,
     Runs,
     TargetOption,
     calibration_of,
@@ -23,7 +24,7 @@ from ontarget.cli.options import (
     single_target,
 )
 from ontarget.cli.output import check_output, print_facts
-from ontarget.cli.rows import log_of
+from ontarget.cli.rows import log_of, starts_of
 
 __all__ = ["drift", "recalibrate"]
 
@@ -34,14 +35,7 @@ def drift(
     runs: Runs,
     target: TargetOption,
     columns: Columns,
-    order: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of times, to tell since when; by default the order is unknown, and the "
-            "runs are taken by lot.",
-            metavar="NAME",
-        ),
-    ] = None,
+    order: OrderOption = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,10 +65,7 @@ def drift(
         recorded = Episodes.read(runs, like=monitor, **columns)
         asked = order is not None or by
         log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
-    n, times, parts = len(recorded), None, {}
-    if log is not None:
-        times = None if order is None else log.at_start(order, "--order", n)
-        parts = {name: log.at_start(name, "--by", n) for name in by or ()}
+    times, parts = starts_of(log, len(recorded), order, by or ())
     with working("comparing"):
         found = monitor.drift(
             recorded, wanted, order=times, by=parts, t=at, level=level, calibration=chosen

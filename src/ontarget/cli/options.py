@@ -27,6 +27,7 @@ __all__ = [
     "FalseAlarmRate",
     "ForSteps",
     "Model",
+    "OrderOption",
     "RewardBounds",
     "RuledOutRate",
     "Runs",
@@ -110,6 +111,15 @@ CalibrationOption: TypeAlias = Annotated[
         "--calibration",
         help="What p is: learned for this one target (target), or by one map for all targets, to "
         "compare several (common).",
+        metavar="NAME",
+    ),
+]
+OrderOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--order",
+        help="Column of times, to tell since when the process has changed; by default the order of "
+        "the runs is unknown, and they are taken by lot.",
         metavar="NAME",
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ontarget._typing import AnyArray, IndexArray
     from ontarget.report import Part
 
-__all__ = ["LogRows", "log_of", "parts_in_json", "parts_table"]
+__all__ = ["LogRows", "log_of", "parts_in_json", "parts_table", "starts_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,16 @@ def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
     return LogRows(table, episode, table[roles.step].to_numpy() - roles.first_step)
 
 
+def starts_of(
+    log: LogRows | None, n: int, order: str | None, by: Iterable[str]
+) -> tuple[dict[str, AnyArray] | None, dict[str, AnyArray]]:
+    """The column of times and those by which p may be off, at the start of each of n episodes."""
+    if log is None:
+        return None, {}
+    times = None if order is None else {order: log.at_start(order, "--order", n)}
+    return times, {name: log.at_start(name, "--by", n) for name in by}
+
+
 def parts_table(parts: Sequence[Part], by: str) -> Table:
     """The measures by the values of a column, as a table for a terminal."""
     from rich.table import Table
@@ -102,7 +112,7 @@ def parts_table(parts: Sequence[Part], by: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in (plain(by), "episodes", "it said", "came true", "ECE", "chance alone", "Brier"):
         table.add_column(name, justify="right", header_style="dim", no_wrap=True)
-    table.add_column("p is", header_style="dim")
+    table.add_column("p is", header_style="dim")  # wraps on a narrow terminal
     for part in parts:
         table.add_row(
             plain(part.value),

@@ -6,17 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from ontarget._keyed import keyed_hash
+from ontarget._plain import plain
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import Ranks
 from ontarget.drift.bets import DriftBet, HarmBet
-from ontarget.drift.change import Bias, Drift, Evidence
+from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
 from ontarget.drift.guard import NotedStep, check_guarded
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
@@ -26,10 +28,13 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_map import Calibrated
 from ontarget.target import Target
 
-__all__ = ["drift_of"]
+__all__ = ["Order", "drift_of"]
+
+# One value per episode by which they started, or the name of a column and these.
+Order: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 
 _LEVEL = 0.95  # of the ranges around how far p is off
-# An order that tells outcomes this well is no order of time.
+# An order that tells outcomes this well is no order of time; fewer runs than enough show little.
 _SORTED, _ENOUGH = 0.9, 20
 
 
@@ -39,12 +44,13 @@ def drift_of(
     target: Target,
     *,
     calibration: Calibrated | None = None,
-    order: ArrayLike | None = None,
+    order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,
     level: Level = 0.99,
     t: int = 0,
 ) -> Drift:
     """What these episodes say of drift; see `GoalMonitor.drift`."""
+    name, times = _named(order)
     new = fitted.alike(episodes)
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
@@ -59,7 +65,7 @@ def drift_of(
     for side in sides:
         own = np.flatnonzero(groups == side.group)
         limits[own], p[own] = side.answers(new.take(own))
-    turn, trouble = _turns(new, order, fitted.trained.seed)
+    turn, trouble = _turns(new, times, fitted.trained.seed)
     turn = turn[~np.isnan(p[turn])]
     if not turn.size:
         raise EpisodesError(
@@ -69,9 +75,10 @@ def drift_of(
     excess = p - met
     change = _evidence([side.drift_bet(level) for side in sides], groups[turn], limits[turn], level)
     harm = _evidence([side.harm_bet(level) for side in sides], groups[turn], excess[turn], level)
-    since = None
+    since, later = None, turn[:0]
     if not trouble and change.alarm_after is not None:
-        since = _since(_places(sides, groups[turn], limits[turn]))
+        since = _since(_places(sides, groups[turn], limits[turn]), _fresh(times, turn))
+        later = turn[since:]
     assured = [side.assured for side in sides]
     return Drift(
         target=target,
@@ -82,9 +89,11 @@ def drift_of(
         bias=_bias(p[turn], met[turn]),
         before=_bias(*(np.concatenate(one) for one in zip(*assured, strict=True))),
         since=since,
-        since_value="" if since is None else str(np.asarray(order)[turn[since]]),
+        since_value="" if since is None else str(np.asarray(times)[turn[since]]),
         order=trouble,
         parts=_parts(by or {}, turn, p, met),
+        now=_bias(p[later], met[later]) if later.size >= _ENOUGH else None,
+        since_column=name,
     )
 
 
@@ -145,6 +154,17 @@ class _Side:
         return self.group, HarmBet(p - met, seed=self.fitted.trained.seed, level=level)
 
 
+def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
+    """The name of the column that orders the episodes, if it has one, and its values."""
+    if not isinstance(order, Mapping):
+        return "", order
+    if len(order) != 1:
+        raise InputError(
+            f"order needs one column, got {len(order)}: {', '.join(map(plain, order))}"
+        )
+    return next(iter(order.items()))
+
+
 def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArray, str]:
     """The episodes in the order in which they are bet on, and why it is not the order of time.
 
@@ -154,10 +174,7 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     lots = keyed_hash(new.keys, seed, "drift order")
     by_lot = np.argsort(lots, kind="stable")
     if order is None:
-        return by_lot, (
-            "unknown, so the runs were taken by lot and nothing is said about when; pass a column "
-            "of times"
-        )
+        return by_lot, UNKNOWN_ORDER
     given = np.asarray(order)
     if given.shape != (len(new),):
         raise InputError(
@@ -172,8 +189,8 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     alike = _rank_correlation(places, new.outcomes)
     if len(new) >= _ENOUGH and abs(alike) > _SORTED:
         return by_lot, (
-            f"it sorts the runs by their outcome (rank correlation {alike:.2f}), so it was not "
-            "taken for time, and the runs were taken by lot"
+            f"one that sorts them by their outcome (rank correlation {alike:.2f}): that is no "
+            "order of time, so the runs were taken by lot"
         )
     return np.lexsort((lots, places)), ""  # a day's runs by lot, however the file sorts them
 
@@ -209,13 +226,19 @@ def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> Float
     return found
 
 
-def _since(place: FloatArray) -> int:
-    """From which episode on the places differ most from even ones, in level or in spread."""
+def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
+    """Which episodes are the first of their time: within a day, they come by lot."""
+    ordered = np.asarray(times)[turn]
+    return np.concatenate([[True], ordered[1:] != ordered[:-1]])
+
+
+def _since(place: FloatArray, possible: BoolArray) -> int:
+    """From which possible episode on the places differ most from even ones, in level or spread."""
     found = []
     for one in (place - 0.5, np.abs(2.0 * place - 1.0) - 0.5):
         to_the_end = np.cumsum(one[::-1])[::-1]
         found.append(to_the_end**2 / np.arange(one.size, 0, -1) / max(float(one.var()), 1e-12))
-    return int(np.argmax(np.maximum(*found)))
+    return int(np.argmax(np.where(possible, np.maximum(*found), -1.0)))
 
 
 def _bias(

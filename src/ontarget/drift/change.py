@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget.target import Target
 
-__all__ = ["Bias", "Drift", "DriftJudgement", "Evidence"]
+__all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
+
+UNKNOWN_ORDER: Final = (
+    "unknown, so the runs were taken by lot; name a column of times to learn since when"
+)
 
 
 class DriftJudgement(StrEnum):
@@ -51,14 +55,27 @@ class Bias(NamedTuple):
     @property
     def in_words(self) -> str:
         """Which way p is off, and by how much."""
-        said = f"it said {percent(self.said)}, {percent(self.met)} of {self.n:,} came true"
+        return self.told()
+
+    @property
+    def short(self) -> str:
+        """Which way p is off, and by how much, without the figures behind it."""
+        return f"p is {'now ' * self.shows}{self.amount}"
+
+    @property
+    def amount(self) -> str:
+        """How far p is off, such as "8 points too low"."""
         if not self.shows:
-            return f"p is right on average as far as these runs can tell: {said}"
-        way = "high" if self.too_high > 0.0 else "low"
+            return "right on average as far as these runs can tell"
+        return f"{_points(self.too_high)} too {'high' if self.too_high > 0.0 else 'low'}"
+
+    def told(self, runs: str = "") -> str:
+        """Which way p is off, by how much, and of which runs."""
+        of = f"{self.n:,} {runs}".rstrip()
+        said = f"it said {percent(self.said)}, {percent(self.met)} of {of} came true"
         ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
-        return (
-            f"p is now {_points(self.too_high)} too {way} ({ends[0]:.1f} to {ends[1]:.1f}): {said}"
-        )
+        reach = f" ({ends[0]:.1f} to {ends[1]:.1f})" * self.shows
+        return f"{self.short}{reach}: {said}"
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain JSON values; one episode alone leaves the range unknown."""
@@ -79,6 +96,11 @@ class Evidence(NamedTuple):
     limit: float
     alarm_after: int | None
 
+    @property
+    def in_words(self) -> str:
+        """The most that the gambler ever had; beyond a million, more digits say no more."""
+        return f"{self.highest:.3g}" if self.highest < 1e6 else "over a million"
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -97,13 +119,16 @@ class Drift:
         target (M26). Each is a false alarm with at most the probability 1 − level.
     bias, before
         How far p is off on the new episodes, and on the assure episodes.
+    now
+        How far p is off on the new episodes since the change; None where nobody can say when that
+        was, or too few have come since.
     since
         From which of the episodes on, in the order given, they are most unlike the recorded ones: a
         best guess. None if nothing has changed, or the order is unknown.
-    since_value
-        What the order says there.
+    since_value, since_column
+        What the order says there, and the name of its column, if it has one.
     order
-        What is known of the order, in words.
+        Why the runs were not taken in an order of time, in words; empty if they were.
     parts
         How far p is off for each value of the columns that were asked for, 95 % ranges for all of
         them together.
@@ -120,40 +145,89 @@ class Drift:
     since_value: str
     order: str
     parts: tuple[Bias, ...] = ()
+    now: Bias | None = None
+    since_column: str = ""
+
+    @property
+    def latest(self) -> Bias:
+        """How far p is off since the change; on all new episodes if nobody can say when it was."""
+        return self.bias if self.now is None else self.now
 
     @property
     def judgement(self) -> DriftJudgement:
-        """Whether anything has changed, and whether for the worse."""
-        if self.harm.alarm_after is not None:
+        """Whether anything has changed, and whether for the worse.
+
+        Where p is plainly too low, no change is for the worse: p has only come closer to the truth.
+        """
+        harmed = self.harm.alarm_after is not None
+        if harmed and self.latest.high >= 0.0:
             return DriftJudgement.WORSE
-        changed = self.change.alarm_after is not None
+        changed = harmed or self.change.alarm_after is not None
         return DriftJudgement.CHANGED if changed else DriftJudgement.NO_SIGN
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything has changed."""
+        return self.judgement is not DriftJudgement.NO_SIGN
 
     @property
     def verdict(self) -> str:
         """What was found, and what to do."""
-        if self.judgement is DriftJudgement.NO_SIGN:
+        if not self.changed:
             return f"{self.judgement}, which is no proof: a small change needs more runs to show"
         advice = "recalibrate on runs that started after the change, or fit anew"
-        return f"{self.judgement}: {self.bias.in_words}; what was promised need not hold: {advice}"
+        return f"{self.judgement}: {self.way}; what was promised need not hold: {advice}"
 
     @property
-    def in_short(self) -> str:
-        """What was found, in a line."""
-        if self.judgement is DriftJudgement.NO_SIGN:
-            return f"{self.judgement} (evidence {self.change.highest:.3g} of {self.change.limit:g})"
-        return f"{self.judgement}: at step {self.t}, {self.bias.in_words}"
+    def way(self) -> str:
+        """Which way p is off, since the change if it is known when that was."""
+        return self.latest.told("" if self.now is None else "runs since then")
+
+    @property
+    def in_short(self) -> tuple[str, ...]:
+        """What was found: whether and which way, since when, by which column; a sentence each."""
+        if not self.changed:
+            evidence = f"{self.change.in_words} of {self.change.limit:g}"
+            misled = () if self.order in ("", UNKNOWN_ORDER) else (f"their order is {self.order}",)
+            return (f"{self.judgement} (evidence {evidence})", *misled)
+        told = f"{self.judgement}: at step {self.t}, {self.way}"
+        return (
+            told,
+            self.when or f"since when is not known: their order is {self.order}",
+            *self.where,
+        )
+
+    @property
+    def when(self) -> str:
+        """Since when; empty if nothing has changed or the order is unknown."""
+        if self.since is None:
+            return ""
+        if self.since == 0:
+            return f"since the first of these {self.n:,} runs, or before (a best guess)"
+        name = plain(self.since_column)
+        value = plain(self.since_value)
+        at = f", where {name} is {value}" if name else f", at {value} in the order given"
+        return f"since about run {self.since + 1:,} of {self.n:,}{at} (a best guess)"
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """For which values of the columns asked for p is off, a sentence each."""
+        return tuple(f"where {one.where}, {one.in_words}" for one in self.parts if one.shows)
 
     def __str__(self) -> str:
-        off = [part for part in self.parts if part.shows]
+        harmful = self.judgement is DriftJudgement.WORSE
+        harm = "p has become too high" if harmful else "p has risen against what comes true"
+        if self.harm.alarm_after is None:
+            harm = "p has become too high"
         lines = [
             ("change", _in_words(self.change, self.n, "something has changed")),
-            ("harm", _in_words(self.harm, self.n, "p has become too high")),
-            ("p", f"at step {self.t}, {self.bias.in_words}"),
+            ("harm", _in_words(self.harm, self.n, harm)),
+            ("since", self.when.removeprefix("since ")),
+            ("p", f"at step {self.t}, {self.way}"),
+            ("", f"over all {self.n:,} runs, p is {self.bias.amount}" * (self.now is not None)),
             ("before", f"on the assure episodes {self._before}"),
-            ("since", self._since),
             ("order", self.order),
-            *(("by", f"where {one.where}, {one.in_words}") for one in off),
+            *(("by", one) for one in self.where),
             ("verdict", self.verdict),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in lines if text)
@@ -163,13 +237,6 @@ class Drift:
         before = self.before
         way = "high" if before.too_high > 0.0 else "low"
         return f"it was {_points(before.too_high)} too {way}, of {before.n:,}"
-
-    @property
-    def _since(self) -> str:
-        if self.since is None:
-            return ""
-        at = f", {plain(self.since_value)}" * bool(self.since_value)
-        return f"since about run {self.since + 1:,} of {self.n:,}{at} (a best guess)"
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
@@ -182,9 +249,11 @@ class Drift:
             "change": self.change._asdict(),
             "harm": self.harm._asdict(),
             "bias": self.bias.to_json(),
+            "now": None if self.now is None else self.now.to_json(),
             "before": self.before.to_json(),
             "since": self.since,
             "since_value": self.since_value,
+            "since_column": self.since_column,
             "order": self.order,
             "by": [part.to_json() for part in self.parts],
         }
@@ -199,7 +268,7 @@ def _points(share: float) -> str:
 def _in_words(found: Evidence, n: int, what: str) -> str:
     if found.alarm_after is None:
         return (
-            f"no sign that {what}: the evidence reached {found.highest:.3g}, and {found.limit:.3g} "
+            f"no sign that {what}: the evidence reached {found.in_words}, and {found.limit:.3g} "
             "would be an alarm"
         )
-    return f"{what}: alarm after {found.alarm_after:,} of {n:,} runs, evidence {found.highest:.3g}"
+    return f"{what}: alarm after {found.alarm_after:,} of {n:,} runs, evidence {found.in_words}"

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
-from ontarget._typing import ArrayLike
+from ontarget._typing import AnyArray, ArrayLike
 from ontarget.conformal._levels import Level
-from ontarget.drift._comparing import drift_of
+from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
 from ontarget.drift.follow import FollowingInterval
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
@@ -112,7 +114,7 @@ class Judging(Watching):
         new_episodes: Episodes,
         target: Target,
         *,
-        order: ArrayLike | None = None,
+        order: Order | None = None,
         by: Mapping[str, ArrayLike] | None = None,
         t: int = 0,
         level: Level = 0.99,
@@ -130,8 +132,9 @@ class Judging(Watching):
             The target that harm is about.
         order
             One value per episode by which they are put in the order in which they started, such as
-            a time. Without it they are taken by lot, so that a file sorted by result does not look
-            like a change, and nothing is said about when.
+            a time; a mapping of one name to these values names the column. Without it they are
+            taken by lot, so that a file sorted by result does not look like a change, and nothing
+            is said about when.
         by
             Columns by name, one value per episode each: how far p is off for each of their values.
         t, level, calibration
@@ -169,6 +172,8 @@ class Judging(Watching):
         target: Target | Goal,
         *,
         calibration: Calibration = "target",
+        order: Order | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
         resamples: int = 200,
         seed: int = 0,
         progress: bool = False,
@@ -181,12 +186,17 @@ class Judging(Watching):
         preset or a target, report another evaluation, on episodes that played no part in the
         choice. Of a goal, ``found.parts`` measures each behavior by itself.
 
+        ``order`` and ``by`` are as for `drift`: they let its verdict, which the summary and the
+        page contain, say since when the process has changed, and for which values of a column p is
+        off.
+
         Of prepared episodes (`PreparedEpisodes`) as many are measured as have a million steps
         together, chosen by a hash of their ids.
         """
         if episodes.is_prepared:
-            most = _EVALUATED_STEPS / float(episodes.lengths.mean())
+            most, every = _EVALUATED_STEPS / float(episodes.lengths.mean()), episodes.ids
             episodes = episodes.sample(max(1, int(most)), seed=seed).compact()
+            order, by = _of_the_sample(every, episodes.ids, order, by)
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         resampling = Resampling(resamples, seed=seed)
         if self._goals is not None:
@@ -198,6 +208,8 @@ class Judging(Watching):
                     episodes,
                     target,
                     calibration=calibration,
+                    order=order,
+                    by=by,
                     resamples=resamples,
                     seed=seed,
                     progress=progress,
@@ -211,6 +223,8 @@ class Judging(Watching):
                     resampling=resampling,
                     own_map=own_map,
                     reached=reached,
+                    order=order,
+                    by=by,
                 )
         if isinstance(target, Goal):
             raise self._no_goal(target)
@@ -227,6 +241,8 @@ class Judging(Watching):
                 resampling=resampling,
                 calibration=self._calibration(target, calibration),
                 reached=reached,
+                order=order,
+                by=by,
             )
 
     def evaluate_own(
@@ -240,3 +256,20 @@ class Judging(Watching):
         """
         self.fitted.refuse_weights("evaluation of its promises", "leave them out")
         return evaluate_own(self._kept, episodes, resampling=Resampling(resamples, seed=seed))
+
+
+def _of_the_sample(
+    every: AnyArray, chosen: AnyArray, order: Order | None, by: Mapping[str, ArrayLike] | None
+) -> tuple[Order | None, dict[str, ArrayLike]]:
+    """The columns of all prepared episodes, for those of them that are measured."""
+    place = {name: i for i, name in enumerate(every.tolist())}
+    own = [place[name] for name in chosen.tolist()]
+
+    def cut(columns: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
+        whole = {name: np.asarray(values) for name, values in columns.items()}
+        fits = {name: values.shape == every.shape for name, values in whole.items()}
+        return {name: values[own] if fits[name] else values for name, values in whole.items()}
+
+    if order is not None and not isinstance(order, Mapping):
+        return cut({"": order})[""], cut(by or {})
+    return None if order is None else cut(order), cut(by or {})

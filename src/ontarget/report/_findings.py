@@ -8,7 +8,6 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
-from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import pool, reliability
 from ontarget.report._facts import Facts
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
@@ -35,14 +34,17 @@ class Statement(NamedTuple):
 def verdict(facts: Facts) -> list[Statement]:
     """The findings that matter: the verdict first, then what it rests on."""
     found = facts.found
+    drift = _drift(found)
+    changed = any(one.good is False for one in drift)  # then it explains what follows
     said = [
         _overall(facts),
+        *(drift if changed else []),
         _said(facts),
         _calibration(facts),
         _sharpness(facts),
         _alarm(facts),
         _sure(found),
-        *_drift(found),
+        *([] if changed else drift),
         *_unseen(found),
     ]
     if found.fitted_on.size:  # what looks good on the runs of the fit is no finding
@@ -96,15 +98,29 @@ def _drift(found: Measured) -> list[Statement]:
     drift = found.drifted
     if drift is None:
         return []
-    changed = drift.judgement is not DriftJudgement.NO_SIGN
-    headline = f"{drift.judgement}".capitalize() + " since the runs were recorded"
-    way = f"at step {drift.t}, {drift.bias.in_words}. " if changed else ""
-    detail = (
-        f"{way}A gambler who bets that something has changed, and starts with 1, "
-        f"had {drift.change.highest:.3g} at best; {drift.change.limit:g} counts as a change. The "
-        "runs were taken by lot: their order in the file plays no part."
+    lot = "" if drift.when else "The runs were taken by lot: their order in the file plays no part."
+    bet = (
+        f"A gambler who bets that something has changed, and starts with 1, had "
+        f"{drift.change.in_words} at best; {drift.change.limit:g} counts as a change."
     )
-    return [Statement(headline, detail[0].upper() + detail[1:], False if changed else None)]
+    if not drift.changed:
+        headline, told = "No sign that the process has changed since it was recorded.", ()
+    else:
+        told = (f"at step {drift.t}, {drift.way}", drift.when, *drift.where)
+        headline = f"{drift.judgement} since the runs were recorded: {drift.latest.short}."
+    detail = " ".join(f"{_sentence(one)}." for one in told if one)
+    return [
+        Statement(
+            _sentence(headline),
+            " ".join(filter(None, [detail, bet, lot])),
+            False if drift.changed else None,
+        )
+    ]
+
+
+def _sentence(text: str) -> str:
+    """The text with a capital letter in front."""
+    return text[:1].upper() + text[1:]
 
 
 def _said(facts: Facts) -> Statement:

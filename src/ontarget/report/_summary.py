@@ -48,7 +48,10 @@ def summary_of(facts: Facts, told: Told = str) -> str:
 
 def _drift(facts: Facts) -> list[str]:
     found = facts.found.drifted
-    return [] if found is None else [f"drift      {found.in_short}"]
+    if found is None:
+        return []
+    first, *rest = found.in_short
+    return [f"drift      {first}", *(f"{_GAP}{one}" for one in rest)]
 
 
 def failures_in_words(quality: AlarmQuality) -> str:

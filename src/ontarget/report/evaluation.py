@@ -12,6 +12,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import ArrayLike
 from ontarget._whole_file import write_whole
+from ontarget.drift._comparing import Order
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import Resampling
@@ -104,11 +105,11 @@ class Evaluation(Measured):
     ) -> None:
         """Write all of it as one HTML page that needs nothing else: verdict, figures, guarantees.
 
-        The page judges an alarm rule, as `summary` does. With ``by``, it also shows how far p is
-        off for each value of these columns, each as for `by`. The same evaluation gives the same
-        bytes; the file appears whole or not at all.
+        The page judges an alarm rule, as `summary` does. It also shows how far p is off for each
+        value of the columns that `GoalMonitor.evaluate` was given, and of those in ``by``, each as
+        for `by`. The same evaluation gives the same bytes; the file appears whole or not at all.
         """
-        text = report_page(self, _rule(alarm, options), by or {})
+        text = report_page(self, _rule(alarm, options), {**self.columns, **(by or {})})
         write_whole(Path(path), [text.encode()])
 
 
@@ -131,6 +132,8 @@ class GoalEvaluation(Evaluation):
                 self.episodes.only(name),
                 self.target.projection(name),
                 resampling=self.resampling,
+                order=self.order,
+                by=self.columns,
             )
             for name in self.target.names
         }
@@ -177,11 +180,15 @@ def evaluate_goal(
     resampling: Resampling,
     own_map: TargetMap | None = None,
     reached: Reached | None = None,
+    order: Order | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
 ) -> GoalEvaluation:
     """The monitor's answers about a goal on these episodes at every step."""
     answers = contracts.answers(contracts.alike(episodes), goal, own_map, reached)
     _refuse_unknown(answers, contracts.fitted)
-    return GoalEvaluation(contracts, episodes, goal, answers, resampling, own_map)
+    return GoalEvaluation(
+        contracts, episodes, goal, answers, resampling, own_map, order, dict(by or {})
+    )
 
 
 def evaluate(
@@ -192,6 +199,8 @@ def evaluate(
     resampling: Resampling,
     calibration: Calibrated | None = None,
     reached: Reached | None = None,
+    order: Order | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
 ) -> Evaluation:
     """The monitor's answers on these episodes at every step."""
     episodes = contracts.fitted.alike(episodes)
@@ -199,7 +208,12 @@ def evaluate(
         contracts.fitted, episodes, target, calibration=calibration, reached=reached
     )
     _refuse_unknown(answers, contracts.fitted)
-    return Evaluation(contracts, episodes, target, answers, resampling, calibration)
+    found = Evaluation(
+        contracts, episodes, target, answers, resampling, calibration, order, dict(by or {})
+    )
+    if order is not None or by:
+        _ = found.drifted  # refuses columns that do not fit the episodes, before anything is shown
+    return found
 
 
 def _refuse_unknown(answers: Answers, fitted: Fitted) -> None:

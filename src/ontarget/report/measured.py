@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -13,7 +13,7 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
-from ontarget.drift._comparing import drift_of
+from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
@@ -89,6 +89,8 @@ class Measured:
     answers: Answers
     resampling: Resampling
     calibration: Calibrated | None = None  # the target's own; None if p is the common one
+    order: Order | None = None  # in which the episodes started, if that is known
+    columns: Mapping[str, ArrayLike] = field(default_factory=dict)  # by which p may be off
 
     @property
     def parts(self) -> Mapping[str, Measured]:
@@ -258,12 +260,16 @@ class Measured:
     def drift(
         self,
         *,
-        order: ArrayLike | None = None,
+        order: Order | None = None,
         by: Mapping[str, ArrayLike] | None = None,
         t: int = 0,
         level: Level = 0.99,
     ) -> Drift:
-        """What these episodes say of drift; as `GoalMonitor.drift`."""
+        """What these episodes say of drift; as `GoalMonitor.drift`.
+
+        The order and the columns are those that `GoalMonitor.evaluate` was given, unless others are
+        given here.
+        """
         if isinstance(self.target, Goal):
             raise CalibrationError(
                 "drift is told of one behavior at a time; ask a part of the evaluation"
@@ -273,15 +279,15 @@ class Measured:
             self.episodes,
             self.target,
             calibration=self.calibration,
-            order=order,
-            by=by,
+            order=self.order if order is None else order,
+            by=self.columns if by is None else by,
             t=t,
             level=level,
         )
 
     @cached_property
     def drifted(self) -> Drift | None:
-        """What these episodes say of drift, taken by lot; None where nothing can be compared."""
+        """What these episodes say of drift at the start; None where nothing can be compared."""
         try:
             return self.drift()
         except (CalibrationError, EpisodesError):

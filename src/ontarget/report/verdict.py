@@ -25,8 +25,8 @@ _DRIFTED = (
     "again"
 )
 _WRONG = (
-    "there is no sign that the process has changed, so the model is wrong; look for a feature that "
-    "is missing, or fit on more runs"
+    "there is no sign that the process has changed, so the model itself is more likely wrong; look "
+    "for a feature that is missing, or fit on more runs"
 )
 
 
@@ -118,8 +118,13 @@ def _alarm_kept(facts: Facts) -> str:
     """That the alarm's promise held although p did not; empty without such a promise."""
     if facts.alarms is None or facts.promised_rate is None:
         return ""
-    false = _percent(facts.alarms.quality.false_alarms.value)
-    return f" (the alarm kept its promise: {false} false alarms)"
+    false = facts.alarms.quality.false_alarms.value
+    if false <= facts.promised_rate:
+        return f" (the alarm kept its promise: {_percent(false)} false alarms)"
+    return (
+        f" (the alarm raised {_percent(false)} false alarms where {_percent(facts.promised_rate)} "
+        "were promised, which chance explains)"
+    )
 
 
 def _alarm(facts: Facts) -> str:
