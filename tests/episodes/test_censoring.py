@@ -137,6 +137,11 @@ def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
     ("options", "message"),
     [
         ({"censored": "weights"}, "censored='weights' needs stop_probability=NAME, stop_bound=B"),
+        (
+            {"censored": "weights", "stop_probability": "p", "stop_bound": 2.0},
+            "no stop_probability column 'p' among",
+        ),
+        ({"censored": "horizon", "cutoff": "p", "horizon": 2}, "no cutoff column 'p' among"),
         ({"censored": "horizon", "horizon": 2}, "censored='horizon' needs cutoff=NAME, horizon=N"),
         ({"censored": "horizon", "cutoff": "due"}, "censored='horizon' needs cutoff=NAME"),
         (
@@ -149,8 +154,10 @@ def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
         ),
         (
             {"censored": "weights", "stop_probability": "q", "stop_bound": -1.0},
-            "stop_bound needs a number above 0, got -1.0",
+            "stop_bound needs a finite number above 0, got -1.0",
         ),
+        ({"censored": "drop", "cutoff": "due"}, "cutoff is read with censored='horizon' only"),
+        ({"stop_probability": "q"}, "stop_probability is read with censored='weights' only"),
         ({"censored": "keep"}, "censored needs one of 'refuse', 'drop', 'worst-case'"),
     ],
 )
@@ -180,8 +187,8 @@ def test_a_cut_off_that_a_run_did_not_keep_to_is_refused() -> None:
         (np.full(4, np.nan), 8.0, "got a product of nan for episode 0"),
         (np.ones((3, 2)), 8.0, "one entry for each of 4 episodes, got 3"),
         (np.ones((4, 3)), 8.0, "one for each of its 2 steps, got shape"),
-        (np.ones(4), 0.0, "bound needs a number above 0, got 0.0"),
-        (np.ones(4), np.inf, "bound needs a number above 0, got inf"),
+        (np.ones(4), 0.0, "bound needs a finite number above 0, got 0.0"),
+        (np.ones(4), np.inf, "bound needs a finite number above 0, got inf"),
         (np.zeros(4), 1.0, "none of the 4 episodes was drawn"),
     ],
 )

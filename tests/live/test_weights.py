@@ -178,6 +178,13 @@ def test_a_weight_needs_a_finite_number_above_0(wrong: float) -> None:
         MONITOR.outlook(0, [STATE], 0.0, TARGET, weights=[wrong])
 
 
+def test_a_weight_that_is_text_is_refused_like_any_other() -> None:
+    with pytest.raises(InputError, match="weight needs a finite number above 0, got 'heavy'"):
+        MONITOR.watch(TARGET, weight="heavy")
+    with pytest.raises(InputError, match="weights need one number for each episode, got text"):
+        RUNS.weighted(["heavy"] * len(RUNS))
+
+
 def test_what_has_no_meaning_with_weights_says_so() -> None:
     asked = {
         "a new run needs one too; pass weight": lambda: MONITOR.watch(TARGET),
@@ -208,7 +215,7 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
     for options in ({"false_alarm_rate": 0.1}, {"alarm": RuledOut(0.1)}):
         with pytest.raises(FewEpisodesError, match=r"allows a run a weight of .* at most, beside"):
             MONITOR.watch(TARGET, weight=100.0, **options)
-    assert "worth" in MONITOR.summary()
+    assert "assure episodes with weights, which say as much as" in MONITOR.summary()
 
 
 def test_cut_off_runs_cannot_have_weights() -> None:

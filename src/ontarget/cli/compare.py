@@ -15,6 +15,7 @@ from ontarget.cli.options import (
     AsJson,
     CalibrationOption,
     Columns,
+    Confidence,
     FalseAlarmRate,
     ForSteps,
     Model,
@@ -42,6 +43,7 @@ def compare(
     false_alarm_rate: FalseAlarmRate = None,
     alarm_below: AlarmBelow = None,
     ruled_out: RuledOutRate = None,
+    confidence: Confidence = None,
     for_steps: ForSteps = 1,
     calibration: CalibrationOption = "target",
     as_json: AsJson = False,
@@ -59,6 +61,7 @@ def compare(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,
         ruled_out=ruled_out,
+        confidence=confidence,
         for_steps=for_steps,
     )
     found, remarks = [], ""

@@ -55,8 +55,9 @@ def drift_of(
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
         raise CalibrationError(
-            f"drift is told by new episodes, and the monitor was fitted on {seen.size:,} of these "
-            f"{len(new):,} (first: episode {new.ids[seen[0]]!s}); leave them out"
+            "drift can be told by new episodes only, and the monitor was fitted on "
+            f"{seen.size:,} of these {len(new):,} (first: episode {new.ids[seen[0]]!s}); leave "
+            "them out"
         )
     groups = fitted.groups_in(new)
     sides = [_Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()]

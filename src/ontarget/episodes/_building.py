@@ -72,17 +72,21 @@ def build(
     horizon: int | None,
     censored: Censored,
     declared: bool = True,
+    given: bool = True,
     stop_bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
     """The checked store, and the positions of the episodes to keep; None keeps all of them.
 
     ``declared`` is False if the horizon was inferred from the longest run of other episodes; a run
-    may then be longer.
+    may then be longer. ``given`` is False if it is that of other episodes or of a monitor.
     """
     if censored not in CENSORED:
         known = ", ".join(map(repr, CENSORED))
         raise EpisodesError(Argument("censored"), f" needs one of {known}, got {censored!r}")
     with remarked(recording.remarks):
+        _refuse_unused(recording, censored)
+        if not given and declared:
+            _check_reach(recording, horizon)
         if censored == "horizon":
             return _cut_at_horizon(recording, horizon)
         store = _checked_store(recording, horizon=horizon, declared=declared)
@@ -196,6 +200,30 @@ def _check_states(recording: RawEpisodes) -> None:
                 f"feature {feature.name!r} needs finite numbers (NaN where a reading is missing), "
                 f"got {column[row]} at {recording.where(row)}"
             )
+
+
+def _refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
+    """Refuse columns about cut-off runs that nothing would read."""
+    for name, column, way in (
+        ("stop_probability", recording.stop_probability, "weights"),
+        ("cutoff", recording.cutoff, "horizon"),
+    ):
+        if column is not None and censored != way:
+            raise CensoredError(
+                Argument(name), " is read with ", Argument("censored", way), " only; pass both"
+            )
+
+
+def _check_reach(recording: RawEpisodes, horizon: int | None) -> None:
+    """Refuse runs that are longer than those of a monitor, or of other episodes, can be."""
+    lengths = recording.arrangement.lengths
+    longest = int(np.argmax(lengths))
+    if horizon is not None and lengths[longest] > horizon:
+        raise EpisodesError(
+            f"episode {recording.ids[longest]!s} has {lengths[longest]} steps, more than the "
+            f"declared horizon of {horizon} that these episodes must share; leave such runs out, "
+            "or fit anew with a longer horizon"
+        )
 
 
 def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool) -> int:

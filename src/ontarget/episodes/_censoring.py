@@ -128,7 +128,7 @@ def chosen_by_lot(
     probability above 1, and a bound that is raised after looking depends on what was seen.
     """
     if not (np.isfinite(bound) and bound > 0.0):
-        raise EpisodesError(Argument(name), f" needs a number above 0, got {bound!r}")
+        raise EpisodesError(Argument(name), f" needs a finite number above 0, got {bound!r}")
     above = weights > bound
     if above.any():
         i = int(np.argmax(weights))

@@ -274,6 +274,7 @@ class Episodes(Recorded):
                 recording,
                 horizon=layout.horizon,
                 declared=layout.declared,
+                given=like is None or layout.horizon != like.horizon,
                 censored=layout.censored,
                 stop_bound=layout.stop_bound,
             ),
@@ -440,7 +441,10 @@ class Episodes(Recorded):
         >>> walks.weighted([1.0, 2.0, 2.0]).take([0, 2]).weights.tolist()
         [1.0, 2.0]
         """
-        given = np.array(weights, dtype=np.float64)
+        try:
+            given = np.array(weights, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError("weights need one number for each episode, got text") from error
         if given.shape != (len(self),):
             raise InputError(
                 f"weights need one number for each of {len(self)} episodes, got {given.shape}"

@@ -417,12 +417,14 @@ class Fitted:
                 ": how likely its start is now, over how likely it was in the recording, with the "
                 "same factor as theirs",
             )
-        found = np.asarray(weights, dtype=np.float64)
+        try:
+            found = np.asarray(weights, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.full((), np.nan)
         if found.shape not in ((), (n,)) or not np.all(np.isfinite(found) & (found > 0.0)):
+            each = f", one for all or one for each of {n:,} runs" * (n > 1)
             raise InputError(
-                Argument("weight"),
-                f" needs a finite number above 0, one for all or one for each of {n} runs, got "
-                f"{weights!r}",
+                Argument("weight"), f" needs a finite number above 0{each}, got {weights!r}"
             )
         return np.array(np.broadcast_to(found, (n,)))
 

@@ -65,8 +65,8 @@ class Threshold:
         """The central range of the false-alarm rate given this assure set."""
         if self.n_eff is not None:
             raise CalibrationError(
-                "the spread of a rate is not known for assure episodes with weights; they are "
-                f"worth {self.n_eff:.1f} without"
+                "the spread of a rate is not known for assure episodes with weights; they say as "
+                f"much as {self.n_eff:.1f} without"
             )
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         low, high = betaincinv(self.k, self.m + 1 - self.k, tails)

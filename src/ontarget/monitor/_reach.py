@@ -65,8 +65,9 @@ def _promises(fitted: Fitted) -> str:
     there = f"{min(counts):,}" + " in the smallest group" * (len(counts) > 1)
     if fitted.n_eff is not None:
         return (
-            f"by {there} assure episodes with weights, worth {fitted.n_eff:.1f} without; every new "
-            "run needs a weight too"
+            f"by {there} assure episodes with weights, which say as much as {fitted.n_eff:.1f} "
+            "without; every new run needs a weight too, and one too large for the asked rate is "
+            "refused"
         )
     if any(fitted.stopped):
         cut = sum(fitted.stopped)

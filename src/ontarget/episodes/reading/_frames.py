@@ -35,7 +35,7 @@ from ontarget.episodes.reading._layout import (
     feature_names,
     kept_columns,
 )
-from ontarget.episodes.reading._parts import Parts, find_parts
+from ontarget.episodes.reading._parts import Parts, find_parts, no_column
 from ontarget.episodes.reading._steps import read_steps
 from ontarget.episodes.reading._times import checked_times, time_features, with_time_features
 from ontarget.episodes.schema import Feature, Schema
@@ -247,6 +247,9 @@ def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
 
 def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) -> RawEpisodes:
     parts, ids, behavior = rows.parts, rows.ids, judged.first.behavior
+    for part, name in (("stop_probability", layout.stop_probability), ("cutoff", layout.cutoff)):
+        if name is not None and name not in rows.columns:
+            raise EpisodesError(*no_column(part, name, rows.columns))
     late = {parts.reward, parts.truncated, parts.terminated, *judged.columns}
     early = {
         *parts.episode_columns,

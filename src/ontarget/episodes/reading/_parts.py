@@ -13,7 +13,7 @@ from ontarget.episodes._store import Roles
 from ontarget.episodes.reading._layout import ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Parts", "find_parts"]
+__all__ = ["Parts", "find_parts", "no_column"]
 
 # Common names of columns, in lower case without punctuation; the first is the usual one.
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
@@ -104,7 +104,7 @@ def find_parts(
     """
     for name in judged.columns:
         if name not in columns:
-            raise EpisodesError(*_no_column("behavior", name, columns))
+            raise EpisodesError(*no_column("behavior", name, columns))
     found = {**_named_alike(layout, columns, judged), **_passed(layout, columns, judged)}
     several = {part: _several(found.get(part), columns) for part in _SEVERAL}
     spent = {*found.values(), *several["episode"], *several["step"], *judged.columns}
@@ -146,7 +146,7 @@ def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str,
             raise EpisodesError(message, Argument("reward", _NAME))
         if name not in columns and (name is not None or part == "episode"):
             rows = (" (or ", Argument("step", None), " if the rows are in order)")
-            told = _no_column(part, name, columns)
+            told = no_column(part, name, columns)
             raise EpisodesError(*told, *(rows if part == "step" else ()))
     return found
 
@@ -225,7 +225,8 @@ def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None
     return best[0] if best else None
 
 
-def _no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
+def no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
+    """What to say of a column that was named and is not there."""
     message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
     return message, Argument(part, _NAME)
 
