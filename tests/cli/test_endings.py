@@ -11,27 +11,14 @@ import polars as pl
 import pytest
 
 from ontarget._version import __version__
+from ontarget.cli import app
 from ontarget.cli.mistakes import _OPTIONS, in_options
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
 from .river import call, river, told
 
-COMMANDS = [
-    *(
-        "demo",
-        "plan",
-        "simulate",
-        "look",
-        "prepare",
-        "fit",
-        "inspect",
-        "evaluate",
-        "study",
-        "watch",
-    ),
-    *("explain", "drift", "recalibrate", "compare", "serve", "warm"),
-]
+COMMANDS = [one.callback.__name__ for one in app.registered_commands if one.callback]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -94,15 +81,51 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert process.returncode == 0
 
 
-def test_help_loads_nothing_heavy() -> None:
+def _loaded_by(commands: dict[str, int], folder: Path) -> list[str]:
+    """Which large packages are loaded by commands that end with these exit codes."""
     heavy = ["numpy", "sklearn", "numba", "polars", "matplotlib", "scipy"]
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom ontarget.cli import app\n"
-        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        f"print([name for name in {heavy} if name in sys.modules])"
+        f"for command, code in {commands}.items():\n"
+        "    found = CliRunner().invoke(app, command.split())\n"
+        "    assert found.exit_code == code, (command, found.output)\n"
+        f"print(*(name for name in {heavy} if name in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_help_and_common_mistakes_load_nothing_heavy(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").touch()
+    commands = {
+        "--help": 0,
+        "fit --help": 0,
+        "bogus": 2,
+        "fit": 2,
+        "fit gone.csv -o m.ontarget": 1,
+        "prepare gone.csv -o folder": 1,
+        "evaluate gone.ontarget log.csv --target 3:": 1,
+        "evaluate log.csv gone.ontarget --target 3:": 1,
+        "watch gone.ontarget --target 3:": 1,
+        "serve gone.ontarget --target 3:": 1,
+        "compare log.csv log.csv log.csv --target 3:": 1,
+    }
+    assert _loaded_by(commands, tmp_path) == []
+
+
+def test_mistakes_in_a_target_or_a_model_load_no_library(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").touch()
+    (tmp_path / "m.ontarget").write_bytes(bytes(8) + b"{")
+    (tmp_path / "cut.ontarget").touch()
+    commands = {
+        "look log.csv --target 5:3": 1,
+        "evaluate m.ontarget log.csv --target 5": 1,
+        "watch m.ontarget --target abc": 1,
+        "explain m.ontarget log.csv --run 1 --step 2 --target 5:3": 1,
+        "inspect cut.ontarget": 1,
+    }
+    assert _loaded_by(commands, tmp_path) == ["numpy"]
 
 
 def test_completion_knows_the_commands() -> None:

@@ -24,6 +24,7 @@ from ontarget.cli.options import (
     TargetOption,
     alarm_rule,
     calibration_of,
+    model_there,
     reads_runs,
     remark_lines,
     single_target,
@@ -36,7 +37,9 @@ __all__ = ["compare"]
 @reads_runs
 def compare(
     model: Model,
-    other: Annotated[Path, typer.Argument(help="Another model file.", metavar="OTHER")],
+    other: Annotated[
+        Path, typer.Argument(help="Another model file.", metavar="OTHER", callback=model_there)
+    ],
     runs: Runs,
     target: TargetOption,
     columns: Columns,
@@ -53,10 +56,10 @@ def compare(
     Differences are paired: both models answer for the same steps of the same episodes, and whole
     episodes are resampled for the intervals. The last line is the verdict.
     """
+    chosen, wanted = calibration_of(calibration), single_target(target)
     from ontarget import Episodes, GoalMonitor
     from ontarget.report import compare as beside
 
-    chosen, wanted = calibration_of(calibration), single_target(target)
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,

@@ -181,6 +181,12 @@ def evaluate(
     said.
     """
     chosen, wanted = calibration_of(calibration), [target_of(one) for one in target]
+    if report is not None:
+        check_output(report)
+        if len(wanted) > 1:
+            raise typer.BadParameter("a report is about one target; pass --target once")
+    if out is not None:
+        check_output(out, (".parquet", ".csv"))
     from ontarget import Episodes, GoalMonitor
     from ontarget.report.parts import parts_by
 
@@ -192,12 +198,6 @@ def evaluate(
         confidence=confidence,
         for_steps=for_steps,
     )
-    if report is not None:
-        check_output(report)
-        if len(wanted) > 1:
-            raise typer.BadParameter("a report is about one target; pass --target once")
-    if out is not None:
-        check_output(out, (".parquet", ".csv"))
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
         past = None if beside is None else Episodes.read(beside, like=monitor, **columns)

@@ -52,11 +52,11 @@ def explain(
     passing of time. Precedents are the recorded runs that the model weighs most; a model that was
     fitted with --no-precedents does not know them.
     """
-    from ontarget import Episodes, GoalMonitor
-
     if figure is not None:
         check_output(figure, _PICTURES)
     wanted, chosen = single_target(target), calibration_of(calibration)
+    from ontarget import Episodes, GoalMonitor
+
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
     with working(f"reading {runs.name}"):

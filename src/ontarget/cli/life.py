@@ -57,9 +57,9 @@ def drift(
     It compares them with the episodes that the model's promises rest on. Pass only runs in which
     nobody acted on an alarm.
     """
+    chosen, wanted = calibration_of(calibration), single_target(target)
     from ontarget import Episodes, GoalMonitor
 
-    chosen, wanted = calibration_of(calibration), single_target(target)
     monitor = GoalMonitor.load(model)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
@@ -103,9 +103,9 @@ def recalibrate(
     what it has learned, and p. Bounds, alarms and the drift guard are made from the new episodes
     alone, and the output says what so few can promise.
     """
+    check_output(output)
     from ontarget import Episodes, GoalMonitor
 
-    check_output(output)
     monitor = GoalMonitor.load(model)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)

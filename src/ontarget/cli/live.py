@@ -23,7 +23,9 @@ from ontarget.cli.options import (
     RuledOutRate,
     alarm_rule,
     calibration_of,
+    model_there,
     reads_runs,
+    runs_there,
     target_of,
 )
 from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placeholder
@@ -44,7 +46,10 @@ _P = Placeholder("P")
 def watch(
     columns: Columns,
     model: Annotated[
-        Path | None, typer.Argument(help="A model file.", metavar="MODEL", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="A model file.", metavar="MODEL", show_default=False, callback=model_there
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -83,7 +88,9 @@ def watch(
     replay: Annotated[
         Path | None,
         typer.Option(
-            help="Play back recorded episodes instead of reading standard input.", metavar="RUNS"
+            help="Play back recorded episodes instead of reading standard input.",
+            metavar="RUNS",
+            callback=runs_there,
         ),
     ] = None,
     run: Annotated[
@@ -136,10 +143,6 @@ def watch(
         return
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
-    from ontarget import Goal, GoalMonitor
-    from ontarget.cli.view.foretold import foretold
-    from ontarget.report._facts import explained
-
     if replay is None and (run or speed is not None):
         raise typer.BadParameter("--run and --speed belong to --replay RUNS")
     if replay is None and columns:
@@ -148,7 +151,11 @@ def watch(
         raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     if idle is not None and not idle > 0.0:
         raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
-    chosen = calibration_of(calibration)
+    chosen, wanted = calibration_of(calibration), target_of(target)
+    from ontarget import Goal, GoalMonitor
+    from ontarget.cli.view.foretold import foretold
+    from ontarget.report._facts import explained
+
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
         rule = alarm_rule(
@@ -159,7 +166,6 @@ def watch(
             for_steps=for_steps,
             clear_above=clear_above,
         )
-        wanted = target_of(target)
         try:
             sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle, calibration=chosen)
         except FewEpisodesError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from ontarget._progress import working
@@ -13,11 +12,9 @@ from ontarget.cli.mistakes import as_option
 from ontarget.cli.options import NOT_SO, AsJson, Columns, Runs, reads_runs, target_of
 from ontarget.cli.output import print_facts
 from ontarget.errors import InputError
-from ontarget.goal import Goal
-from ontarget.target import Target
 
 if TYPE_CHECKING:
-    from ontarget import Episodes
+    from ontarget import Episodes, Goal, Target
 
 __all__ = ["look"]
 
@@ -41,7 +38,7 @@ def look(
     A leak is a column that holds what nobody can know yet, such as the outcome or the reward of its
     own row. With a leak, a monitor looks perfect on the log and fails on new runs.
     """
-    from ontarget import Episodes
+    from ontarget import Episodes, Goal
 
     wanted = None if target is None else target_of(target)
     with working(f"reading {runs.name}"):
@@ -66,6 +63,8 @@ def look(
 
 def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool) -> None:
     """What is found of each behavior, and how many episodes met the goal."""
+    from ontarget import Target
+
     if isinstance(goal, Target):
         raise InputError(
             f"these episodes have the behaviors {', '.join(recorded.names)}, so --target needs a "
@@ -79,7 +78,7 @@ def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool)
             for name in recorded.names
         }
     outcomes = {name: recorded.only(name).outcomes for name in recorded.names}
-    met = None if goal is None else int(np.count_nonzero(goal.contains(outcomes)))
+    met = None if goal is None else int(goal.contains(outcomes).sum())
     if as_json:
         asked = {} if goal is None else {"target": str(goal), "met": met}
         each = {name: one.to_json() for name, one in found.items()}

@@ -79,7 +79,23 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """The commands. ``--debug``, anywhere on the line, shows the traceback of an error."""
+    """The commands. ``--debug``, anywhere on the line, shows the traceback of an error.
+
+    Help is drawn with frames and colors. An error in the usage is plain text, like all our errors:
+    what draws frames takes longer to load than the rest of the program.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._help_mode, self.rich_markup_mode = self.rich_markup_mode, None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of the program."""
+        self.rich_markup_mode = self._help_mode
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.rich_markup_mode = None
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option --help, which takes nothing."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import typer
 
-from ontarget.errors import EpisodesFileError, ModelFileError, OntargetError
+from ontarget.errors import EpisodesFileError, ModelFileError
 
 if TYPE_CHECKING:
     from ontarget import AlarmRule, Episodes, Goal, Target
@@ -35,33 +35,56 @@ __all__ = [
     "alarm_rule",
     "bounds_of",
     "calibration_of",
+    "model_there",
     "reads_runs",
     "remark_lines",
+    "runs_there",
     "single_target",
     "target_of",
     "unseen_line",
 ]
 
+_Path = TypeVar("_Path", Path, Path | None)
+_LOGS = frozenset((".csv", ".tsv", ".txt", ".parquet"))
 Columns: TypeAlias = dict[str, Any]  # options of `Episodes.read`; see `reads_runs`
 NOT_SO: Final = (
     "           not right? name the columns: --episode, --step, --reward, --features, --group, …"
 )
 
 
-def _there(kind: type[OntargetError]) -> Callable[[Path], Path]:
-    """A check that a path exists, made before anything that takes time to load is loaded."""
+# These checks are made before anything is loaded that takes time to load.
+def runs_there(path: _Path) -> _Path:
+    """The path, if there is something to read."""
+    if path is not None and not path.exists():
+        raise EpisodesFileError(f"{path}: no such file or folder")
+    return path
 
-    def checked(path: Path) -> Path:
-        if not path.exists():
-            raise kind(f"{path}: no such file or folder")
+
+def model_there(path: _Path) -> _Path:
+    """The path, if there is a file that begins as model files do."""
+    if path is None:
         return path
+    if not path.exists():
+        raise ModelFileError(f"{path}: no such file or folder")
+    if path.suffix.lower() in _LOGS:
+        raise ModelFileError(
+            f"{path} is no model file; MODEL comes first, and `ontarget fit` makes one of a log"
+        )
+    if path.is_file() and not _begins_as_a_model(path):
+        from ontarget.modelfile.container import Container
 
-    return checked
+        Container.open(path)  # says what is wrong with it
+    return path
+
+
+def _begins_as_a_model(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(9)[8:] == b"{"  # after the eight bytes of a length
 
 
 Model: TypeAlias = Annotated[
     Path,
-    typer.Argument(help="A model file.", metavar="MODEL", callback=_there(ModelFileError)),
+    typer.Argument(help="A model file.", metavar="MODEL", callback=model_there),
 ]
 Runs: TypeAlias = Annotated[
     Path,
@@ -69,7 +92,7 @@ Runs: TypeAlias = Annotated[
         help="Recorded episodes: .parquet, .csv, the folder of a Minari or LeRobot dataset, or "
         "what prepare wrote.",
         metavar="RUNS",
-        callback=_there(EpisodesFileError),
+        callback=runs_there,
     ),
 ]
 TargetOption: TypeAlias = Annotated[

@@ -9,10 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from ontarget._plain import plain
-from ontarget.cli.options import AsJson, Columns, reads_runs
+from ontarget.cli.options import AsJson, Columns, model_there, reads_runs, runs_there
 from ontarget.cli.output import print_facts
 
 __all__ = ["prepare"]
+
+
+def _there(given: str) -> Path | str:
+    """A file or folder that is there, or a pattern."""
+    return given if any(letter in given for letter in "*?[") else runs_there(Path(given))
 
 
 @reads_runs
@@ -23,6 +28,7 @@ def prepare(
             help="Files (.parquet, .csv, .tsv), folders of them, patterns such as 'runs/*.csv', or "
             "the folder of a Minari or LeRobot dataset.",
             metavar="RUNS…",
+            callback=lambda given: [str(_there(one)) for one in given],
         ),
     ],
     output: Annotated[
@@ -34,6 +40,7 @@ def prepare(
         typer.Option(
             help="Read the columns as this model file does, for new runs to evaluate it on.",
             metavar="MODEL",
+            callback=model_there,
         ),
     ] = None,
     seed: Annotated[

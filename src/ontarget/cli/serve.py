@@ -20,6 +20,7 @@ from ontarget.cli.options import (
     ForSteps,
     RuledOutRate,
     calibration_of,
+    model_there,
 )
 from ontarget.errors import InputError
 
@@ -34,7 +35,10 @@ _DAY = 86_400.0
 
 def serve(
     model: Annotated[
-        Path | None, typer.Argument(help="A model file.", metavar="[MODEL]", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="A model file.", metavar="[MODEL]", show_default=False, callback=model_there
+        ),
     ] = None,
     target: Annotated[
         str | None,
