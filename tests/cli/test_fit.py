@@ -88,7 +88,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--behavior", "x"],
             "the episodes have no feature",
         ),
-        (["fit", "log.txt", "-o", "m.ontarget"], "episodes come as .parquet or .csv"),
+        (["fit", "log.xlsx", "-o", "m.ontarget"], "episodes come as .parquet or .csv"),
         (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--preset", "x"],
@@ -126,7 +126,7 @@ def test_a_mistake_exits_with_1_and_one_line(
     monkeypatch.chdir(tmp_path)
     rows = [f"{i},0,{i % 7}.0,{i % 3}.5" for i in range(10)]
     Path("log.csv").write_text("\n".join(["a,step,reward,x", *rows, ""]))
-    Path("log.txt").write_text("")
+    Path("log.xlsx").write_text("")
     result = call(arguments)
     assert result.exit_code == 1
     assert message in result.stderr

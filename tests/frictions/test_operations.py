@@ -9,6 +9,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 import polars as pl
+import pytest
 
 from tests.cli.river import call, told
 
@@ -115,11 +116,64 @@ def test_times_are_steps(tmp_path: Path) -> None:
     assert "episodes   20," in on_clock
 
 
-def test_a_file_without_a_header_is_told_so(tmp_path: Path) -> None:
+def test_seconds_that_only_sort_lead_to_a_sort_key(tmp_path: Path) -> None:
+    log = cricket(20).filter(pl.col("inning") == 1)
+    log = log.with_columns(at=1_767_272_400 + 35 * (4 * pl.col("over") + pl.col("ball")))
+    columns = ["--episode", "id", "--reward", "runs", "--drop", "over,ball", "--step"]
+    log.write_csv(tmp_path / "log.csv")
+    wrong = call(["look", tmp_path / "log.csv", *columns, "at"])
+    assert "if these numbers only sort the rows, pass --step NAME," in wrong.stderr
+    assert "episodes   20," in told(["look", tmp_path / "log.csv", *columns, "at,"])
+
+
+def test_dates_with_the_year_last_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    log = cricket(20).with_columns(at=pl.format("{}/03/2026", pl.col("ball")))
+    log.write_csv(tmp_path / "log.csv")
+    for columns in (["--step", "at"], ["--step", "over,ball", "--times", "at"]):
+        wrong = call(["look", tmp_path / "log.csv", *COLUMNS[:2], *COLUMNS[4:], *columns])
+        assert "needs dates with the year first (2026-01-31 14:05:00), got '1/03" in wrong.stderr
+
+
+def test_times_that_nobody_can_read_are_no_missing_values(tmp_path: Path) -> None:
+    log = cricket(20).with_columns(at=pl.format("2026-03-0{} 10h30", pl.col("ball")))
+    log.write_csv(tmp_path / "log.csv")
+    wrong = call(["look", tmp_path / "log.csv", *COLUMNS, "--times", "at"])
+    assert "--times needs dates or times such as 2026-01-31 14:05:00, got" in wrong.stderr
+    text = look(log, tmp_path, *COLUMNS)
+    assert "'at' is text" not in text  # four values are categories
+    log.with_columns(at=pl.format("2026-03-01 {}:30:00,5", pl.col("ball") + 9)).write_csv(
+        tmp_path / "commas.csv"
+    )
+    text = told(["look", tmp_path / "commas.csv", *COLUMNS, "--times", "at"])
+    assert "at_elapsed_h, at_hour" in text
+    assert "missing" not in text
+
+
+@pytest.mark.parametrize("name", ["engines.csv", "engines.txt"])
+def test_a_file_without_a_header_is_told_so(name: str, tmp_path: Path) -> None:
     rows = [f"{unit} {cycle} -0.0007 {0.1 * cycle:.1f}" for unit in range(9) for cycle in range(4)]
-    (tmp_path / "engines.csv").write_text("\n".join(rows))
-    wrong = call(["look", tmp_path / "engines.csv"])
+    (tmp_path / name).write_text("\n".join(rows))
+    wrong = call(["look", tmp_path / name])
     assert "needs the names of the columns in its first line, got the numbers 0, 0" in wrong.stderr
+    (tmp_path / name).write_text("\n".join(["unit cycle wear", *rows]))
+    wrong = call(["look", tmp_path / name])
+    assert "line 2: 4 fields where the header has 3: '0 0 -0.0007 0.0'" in wrong.stderr
+    (tmp_path / name).write_text("\n".join(["unit cycle wear cost", *rows]))
+    text = told(["look", tmp_path / name])
+    assert "guessed by name: episode = unit, step = cycle, reward = cost" in text
+    assert "columns are separated by spaces" in text
+
+
+def test_tables_as_a_spreadsheet_writes_them_are_read(tmp_path: Path) -> None:
+    lines = ['"unit";"cycle";"größe";"cost"']
+    lines += [f'"{k // 3}";"{k % 3}";"{k / 8}";"{k},5"'.replace(".", ",") for k in range(9)]
+    for encoding in ("utf-8-sig", "utf-16", "latin-1"):
+        (tmp_path / "log.csv").write_text("\n".join(lines), encoding=encoding)
+        text = told(["look", tmp_path / "log.csv"])
+        assert "features   größe" in text
+        assert "columns are separated by semicolons" in text
+        assert "numbers have decimal commas" in text
+        assert "mean 13.5," in text
 
 
 def test_a_promise_that_few_runs_cannot_back_says_how_many_it_needs() -> None:

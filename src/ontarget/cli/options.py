@@ -68,7 +68,7 @@ def model_there(path: _Path) -> _Path:
         raise ModelFileError(f"{path}: no such file or folder")
     if path.suffix.lower() in _LOGS:
         raise ModelFileError(
-            f"{path} is no model file; MODEL comes first, and `ontarget fit` makes one of a log"
+            f"{path} is not an ontarget model file; MODEL comes first, and `ontarget fit` makes one of a log"
         )
     if path.is_file() and not _begins_as_a_model(path):
         from ontarget.modelfile.container import Container

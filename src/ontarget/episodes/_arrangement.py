@@ -154,7 +154,10 @@ def _refuse_gap(
 ) -> NoReturn:
     missing = int(np.argmax(own != np.arange(own.size)))
     start = earliest + first_step
-    remedy: tuple[str | Argument, ...] = ("record every step, or leave the episode out",)
+    remedy: tuple[str | Argument, ...] = (
+        "record every step, or leave the episode out; if these numbers only sort the rows, pass ",
+        Argument("step", [Placeholder("NAME")]),
+    )
     if earliest > 0:
         begin = Argument("first_step", int(start))
         remedy = (f"if the steps are numbered from {start}, pass ", begin)

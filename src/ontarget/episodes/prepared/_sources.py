@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from ontarget.episodes.reading._csv import read_text_table
+from ontarget.episodes.reading._csv import TEXT_TABLES, read_text_table
 from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._layout import FrameOptions
 from ontarget.errors import EpisodesError, EpisodesFileError
@@ -20,7 +20,8 @@ __all__ = ["Source", "Sources", "check_alike", "sources_of"]
 
 Sources: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
-_ENDINGS = (".parquet", ".csv", ".tsv")
+_ENDINGS = (".parquet", *TEXT_TABLES)
+_IN_FOLDERS = tuple(one for one in _ENDINGS if one != ".txt")  # a folder may hold notes
 _BATCH_ROWS = 1_000_000
 _TEXT_ROW_BYTES = 60  # of a row in a CSV file, roughly
 # Larger text files are read by the batch: UTF-8, with commas, semicolons, tabs or bars.
@@ -99,7 +100,7 @@ def sources_of(given: Sources, options: FrameOptions) -> list[Source]:
     if stray or not found:
         name = stray[0] if stray else several[0] if several else "nothing"
         raise EpisodesFileError(
-            f"{name}: episodes come as .parquet or .csv files (.tsv with tabs), or folders of them "
+            f"{name}: episodes come as .parquet or .csv files (or .tsv, .txt), or folders of them "
             "or of Minari or LeRobot datasets"
         )
     return [Source(path, options) for path in dict.fromkeys(found)]
@@ -108,7 +109,7 @@ def sources_of(given: Sources, options: FrameOptions) -> list[Source]:
 def _in_folder(folder: Path) -> list[Path]:
     if (folder / "meta" / "info.json").is_file():  # a LeRobot dataset
         return [folder]
-    files = [path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file()]
+    files = [path for path in folder.rglob("*") if path.suffix in _IN_FOLDERS and path.is_file()]
     hidden = ("_", ".")
     files = [one for one in files if not one.name.startswith(hidden)]
     return sorted(files) or [folder]

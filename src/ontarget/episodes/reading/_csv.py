@@ -14,12 +14,14 @@ import polars as pl
 
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["TextTable", "read_text_table"]
+__all__ = ["TEXT_TABLES", "TextTable", "read_text_table"]
+
+TEXT_TABLES: Final = (".csv", ".tsv", ".txt")
 
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _HEAD: Final = 1 << 16
 _QUOTED: Final = re.compile(r'"[^"]*"')
-_DECIMAL_COMMA: Final = re.compile(r"(?:^|;)\s*[-+]?\d+,\d+\s*(?=;|$)")
+_DECIMAL_COMMA: Final = re.compile(r'(?m)(?:^|;)\s*"?[-+]?\d+,\d+"?\s*(?=;|$)')
 _LATIN: Final = "the file is not UTF-8 and is read as Latin-1 (Windows-1252)"
 # Control characters that no text has; a file that holds them is not a table.
 _NO_TEXT: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -99,7 +101,7 @@ def _separator_of(head: bytes) -> str:
     for separator in (";", "\t", "|"):
         if lines[0].count(separator):
             return separator
-    widths = {len(line.split()) for line in lines}
+    widths = {len(line.split()) for line in lines[1:] or lines}
     return " " if len(widths) == 1 and widths != {1} else ","
 
 

@@ -17,7 +17,7 @@ from ontarget.episodes._building import RawEpisodes
 from ontarget.episodes._judged import JudgedBy, readings_of
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.builtin_behaviors import behavior_of
-from ontarget.episodes.reading._csv import read_text_table
+from ontarget.episodes.reading._csv import TEXT_TABLES, read_text_table
 from ontarget.episodes.reading._frames import KeyedRows, keyed_rows, record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.reading._lerobot import is_lerobot, lerobot_table
@@ -81,13 +81,13 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
         if path.suffix == ".parquet":
             layout = layout_of(options, layout_in(path, options))
             yield _Log(pl.scan_parquet(path, glob=False), layout)
-        elif path.suffix in (".csv", ".tsv"):
+        elif path.suffix in TEXT_TABLES:
             layout = layout_of(options)
             found = read_text_table(path)
             yield _Log(found.table, layout, found.notes)
         else:
             raise EpisodesFileError(
-                f"{path.name}: episodes come as .parquet or .csv files (.tsv with tabs), or "
+                f"{path.name}: episodes come as .parquet or .csv files (or .tsv, .txt), or "
                 "folders of Minari or LeRobot datasets"
             )
 

@@ -37,7 +37,12 @@ from ontarget.episodes.reading._layout import (
 )
 from ontarget.episodes.reading._parts import Parts, find_parts, no_column
 from ontarget.episodes.reading._steps import read_steps
-from ontarget.episodes.reading._times import checked_times, time_features, with_time_features
+from ontarget.episodes.reading._times import (
+    checked_times,
+    is_times,
+    time_features,
+    with_time_features,
+)
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
 from ontarget.target import Target
@@ -458,9 +463,20 @@ def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[st
     """A remark on each text feature with so many values that new runs will bring new ones."""
     return tuple(
         f"{feature.name!r} is text with {len(feature.categories):,} different values in "
-        f"{n_episodes:,} episodes. If these are times or ids, new runs bring new ones, which count "
-        "as missing: name times with the option times, and drop ids"
+        f"{n_episodes:,} episodes. {_what_to_do(feature.categories)}"
         for feature in features
         if feature.categories is not None
         and len(feature.categories) > max(_FEW_CATEGORIES, n_episodes // 10)
+    )
+
+
+def _what_to_do(categories: tuple[str, ...]) -> str:
+    if is_times(pl.Series(categories[:1])):
+        return (
+            "These are times, and every new run brings new ones, which count as missing: name the "
+            "column with the option times to make features of it, or with the option drop"
+        )
+    return (
+        "If these are times or ids, new runs bring new ones, which count as missing: name times "
+        "with the option times, and drop ids"
     )

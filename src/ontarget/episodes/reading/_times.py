@@ -13,12 +13,20 @@ from ontarget.episodes.reading._columns import is_text
 from ontarget.episodes.reading._layout import Layout
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = ["checked_times", "is_times", "time_features", "times_of", "with_time_features"]
+__all__ = [
+    "checked_times",
+    "is_times",
+    "refuse_year_last",
+    "time_features",
+    "times_of",
+    "with_time_features",
+]
 
 _KINDS: Final = ("elapsed_h", "hour", "weekday")
 
 # Year first: whether 03/04 is in March or in April, no program can tell.
 _YEAR_FIRST: Final = re.compile(r"\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]|$)")
+_YEAR_LAST: Final = re.compile(r"\s*\d{1,2}[-./]\d{1,2}[-./]\d{2,4}([T ,]|$)")
 
 
 def is_times(column: pl.Series) -> bool:
@@ -31,11 +39,23 @@ def is_times(column: pl.Series) -> bool:
     return first is not None and _YEAR_FIRST.match(str(first)) is not None
 
 
+def refuse_year_last(column: pl.Series, what: str) -> None:
+    """Refuse text such as 31/01/2026, which holds dates that nobody can be sure to read rightly."""
+    first = column.first(ignore_nulls=True) if is_text(column) else None
+    if first is not None and _YEAR_LAST.match(str(first)):
+        raise EpisodesError(
+            f"{what} needs dates with the year first (2026-01-31 14:05:00), got {str(first)!r}: "
+            "whether the day or the month comes first cannot be told; write them so, or read the "
+            "table yourself and pass it to Episodes.from_frame"
+        )
+
+
 def times_of(column: pl.Series) -> pl.Series:
     """The column as times without a zone (UTC), or as durations; unreadable ones become missing."""
     if is_text(column):
         try:
-            column = column.cast(pl.String).str.strip_chars().str.to_datetime(strict=False)
+            text = column.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
+            column = text.str.to_datetime(strict=False)
         except pl.exceptions.PolarsError:  # no pattern fits
             return pl.Series(column.name, [None] * column.len(), dtype=pl.Datetime("us"))
     if column.dtype == pl.Date:
@@ -104,11 +124,19 @@ def with_time_features(
 
 
 def _checked(column: pl.Series) -> pl.Series:
-    """The column, refused unless it holds dates or times."""
+    """The column, refused unless it holds dates or times, of which half can be read at least."""
+    refuse_year_last(column, f"times (column {column.name!r})")
     if column.dtype in (pl.Duration, pl.Time) or not is_times(column):
         raise EpisodesError(
             Argument("times"),
             f" needs columns of dates or times, year first (2026-01-31 14:05:00), got "
             f"{column.name!r} of the type {column.dtype}",
+        )
+    lost = column.is_not_null() & times_of(column).is_null()
+    if 2 * lost.sum() > column.len() - column.null_count():
+        raise EpisodesError(
+            Argument("times"),
+            f" needs dates or times such as 2026-01-31 14:05:00, got "
+            f"{str(column[lost.arg_max() or 0])!r} in {column.name!r}",
         )
     return column
