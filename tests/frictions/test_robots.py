@@ -23,7 +23,7 @@ from gymnasium.spaces import Box
 
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget._progress import announce_compiling
-from ontarget.errors import EpisodesError, InputError
+from ontarget.errors import CensoredError, EpisodesError, InputError
 from ontarget.integrations import record
 from ontarget.integrations._observations import layout_of
 from ontarget.models import QuantileForest
@@ -91,6 +91,20 @@ def test_a_value_that_nothing_reads_is_refused_before_anything_is_played() -> No
         horizon=4,
     )
     assert len(recorded) == 3
+
+
+def test_an_environment_that_never_ends_is_left_after_so_many_steps() -> None:
+    class Endless(Drifting):
+        """It has no limit of its own."""
+
+        def step(self, action: Any) -> Any:
+            seen, reward, _, _, info = super().step(action)
+            return seen, reward, False, False, info
+
+    with pytest.raises(CensoredError, match="pass horizon=7 if that is a complete run"):
+        record(Endless(), do_nothing, 3, max_steps=7, progress=False)
+    recorded = record(Endless(), do_nothing, 3, max_steps=7, horizon=7, progress=False)
+    assert recorded.lengths.tolist() == [7, 7, 7]
 
 
 def test_all_episodes_may_be_learned_from() -> None:

@@ -53,6 +53,14 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
         raise CensoredError(Argument("censored", censored), " needs ", *listed, " too")
 
 
+def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
+    """The remedy if a limit cut all of them off, which no run outlasted."""
+    longest = int(store.lengths.max())
+    if np.any(store.lengths[store.censored] < longest):
+        return ()
+    return ("pass ", Argument("horizon", longest), " if that is a complete run, ")
+
+
 def settle_censored(
     store: Store,
     censored: Censored,
@@ -74,7 +82,9 @@ def settle_censored(
         raise CensoredError(
             f"{cut:,} of {n:,} episodes were cut off before their end and before the horizon "
             f"{store.horizon} (first: episode {store.ids[first]!s} after {store.lengths[first]} "
-            "steps), so their outcome is unknown; record them to the end, pass ",
+            "steps), so their outcome is unknown; record them to the end, ",
+            *_as_horizon(store),
+            "pass ",
             Argument("censored", "worst-case"),
             " to promise only what holds whatever became of them, or ",
             Argument("censored", "drop"),
