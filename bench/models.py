@@ -12,6 +12,7 @@ network is there only if PyTorch is installed: ``pip install 'ontarget[network]'
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ import numpy as np
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.domains import Tamarisk, simulate, simulate_with_snapshots
+from ontarget.errors import InputError
 from ontarget.evaluation import crps
 from ontarget.fitting._choosing import candidates
 from ontarget.models import (
@@ -125,8 +127,11 @@ def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
 
 
 def choices(args: argparse.Namespace) -> None:
-    """What "auto" chooses on each set, beside every single model fitted to all past episodes."""
-    kinds = list(candidates())
+    """What "auto" chooses on each set, beside every single model fitted to all past episodes.
+
+    Linear quantiles are not tried by "auto": they take no missing values. Here they are beside it.
+    """
+    kinds = [*candidates(), "linear"]
     print(f"{'set':<12}" + "".join(f"{kind[:14]:>16}" for kind in kinds) + f"{'auto':>9}  chosen")
     for name, past, new in sets(args):
         longest = int(np.quantile(past.lengths, 0.5))
@@ -135,13 +140,14 @@ def choices(args: argparse.Namespace) -> None:
         chosen = GoalMonitor("auto").fit(past, **options)
         best = chosen.fitted.trained.chosen.models
         own = best[0].name if best else kinds[0]
-        found = {
-            kind: loss(
-                chosen if kind == own else GoalMonitor(kind).fit(past, **options), new, steps
-            )
-            for kind in kinds
-        }
-        least = min(found.values())
+        found = {}
+        for kind in kinds:
+            try:
+                monitor = chosen if kind == own else GoalMonitor(kind).fit(past, **options)
+                found[kind] = loss(monitor, new, steps)
+            except InputError:  # a value is missing, or a category is new
+                found[kind] = math.nan
+        least = np.nanmin(list(found.values()))
         shown = "".join(f"{found[kind] / least:>16.3f}" for kind in kinds)
         print(f"{name:<12}{shown}{found[own] / least:>9.3f}  {own}", flush=True)
 

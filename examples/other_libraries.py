@@ -1,6 +1,7 @@
 """Estimators of other libraries inside a monitor: quantile-forest, NGBoost and skpro.
 
-A model needs three methods, fit, cdf_limits and quantile; the promises hold whatever it says.
+A model needs three methods, fit, cdf_limits and quantile, or a predict that takes quantiles=. The
+promises hold whatever it says.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.models import RegressorQuantiles
@@ -37,7 +39,7 @@ class NGBoosted:
         return self.model.pred_dist(X).ppf(np.clip(q, 0.0, 1.0)[..., None]).T
 
 
-class Skpro:
+class Skpro(BaseEstimator):
     """Any probabilistic regressor of skpro; here a regression with a second one for its spread."""
 
     def fit(self, X, y):
@@ -45,21 +47,18 @@ class Skpro:
         from skpro.regression.residual import ResidualDouble
 
         self.model = ResidualDouble(LinearRegression()).fit(X, np.reshape(y, (-1, 1)))
+        return self
 
-    def cdf_limits(self, X, y):
-        law, y = self.model.predict_proba(X), np.asarray(y, dtype=float)
-        columns = y.T if y.ndim == 2 else [np.broadcast_to(y, len(X))]
-        found = np.column_stack([law.cdf(one.reshape(-1, 1)) for one in columns])
-        found = found if y.ndim == 2 else found[:, 0]
-        return found, found
-
-    def quantile(self, X, q, *, side="left"):
-        law = self.model.predict_proba(X)
-        found = [law.ppf(np.full((len(X), 1), p)) for p in np.clip(np.atleast_1d(q), 0.0, 1.0)]
-        return np.column_stack(found) if np.ndim(q) else found[0][:, 0]
+    def predict(self, X, quantiles):
+        return self.model.predict_quantiles(X, alpha=quantiles).to_numpy()
 
 
-MODELS = {"quantile-forest": quantile_forest, "ngboost": NGBoosted, "skpro": Skpro}
+def skpro() -> Any:
+    """With a predict that takes quantiles=, it enters as quantile-forest does."""
+    return RegressorQuantiles(Skpro())
+
+
+MODELS = {"quantile-forest": quantile_forest, "ngboost": NGBoosted, "skpro": skpro}
 
 
 def main(library: str = "quantile-forest", episodes: int = 400) -> None:

@@ -284,5 +284,8 @@ def test_dots_stand_at_their_values_from_top_to_bottom() -> None:
     assert list(line(axes, "new").get_ydata()) == [2, 1]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["first", "second"]
     assert axes.get_xlabel() == "error"
+    assert axes.get_xscale() == "linear"
+    wide = dot_chart(["first"], {"old": [0.4], "new": [0.03]}, label="x", measure="error")
+    assert wide.axes[0].get_xscale() == "log"
     with pytest.raises(InputError, match="new needs a number for each of 1 rows, got 2"):
         dot_chart(["first"], {"old": [0.1], "new": [0.1, 0.2]}, label="x", measure="error")

@@ -82,6 +82,14 @@ def test_one_feature_constant_outcomes_and_500_features_are_fine() -> None:
     assert np.isfinite(BoostedQuantiles(5).fit(wide, wide[:, 0]).predict(wide[:5])).all()
 
 
+@pytest.mark.parametrize("odd", [1e300, 1e-320, 0.0, np.nan])
+def test_features_that_are_huge_tiny_constant_or_always_missing_are_fine(odd: float) -> None:
+    rows, y = law(60)
+    rows[:, 1] *= odd
+    found = BoostedQuantiles(5).fit(rows, y)
+    assert np.isfinite(found.quantile(rows, [0.1, 0.5, 0.9])).all()
+
+
 @pytest.mark.slow
 def test_100_000_rows_are_fine() -> None:
     rows, y = law(100_000)

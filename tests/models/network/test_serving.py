@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from tests.attacks.monitors import drawn_weights
 
+from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import MissingExtraError, ModelFileError
 from ontarget.models import Marginal, QuantileNetwork
 from ontarget.models.network import _fitting
@@ -121,17 +123,46 @@ def test_a_fit_without_pytorch_says_how_to_install_it(monkeypatch: pytest.Monkey
         QuantileNetwork().fit(X, Y)
 
 
-def test_a_file_is_served_without_pytorch(model: QuantileNetwork, tmp_path: Path) -> None:
-    np.savez(tmp_path / "network.npz", **model.to_arrays())
-    code = (
-        "import sys\n"
-        "import numpy as np\n"
-        "from ontarget.models.registry import model_of_kind\n"
-        f"arrays = dict(np.load({str(tmp_path / 'network.npz')!r}))\n"
-        "model = model_of_kind('quantile_network').from_arrays(arrays)\n"
-        "print(repr(float(model.quantile([[3.0, 1.0, 2.0]], 0.5)[0])), 'torch' in sys.modules)"
+_WITHOUT_PYTORCH = """
+import json, sys
+from importlib.machinery import PathFinder
+
+class WithoutPyTorch(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] == "torch" else super().find_spec(name, path, target)
+
+sys.meta_path = [WithoutPyTorch if one is PathFinder else one for one in sys.meta_path]
+from ontarget import GoalMonitor, Target
+from ontarget.errors import MissingExtraError
+from ontarget.fitting._choosing import candidates
+monitor = GoalMonitor.load(sys.argv[1])
+watch = monitor.watch(Target.at_least(0.0))
+p = [watch.step([0.3 * t, -0.1], *([0.5] if t else [])).p for t in range(4)]
+try:
+    monitor.fitted.models[0].fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+except MissingExtraError as error:
+    said = str(error)
+print(json.dumps([p, "quantile_network" in candidates(), said]))
+"""
+
+
+def test_a_model_file_is_loaded_and_served_without_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_fitting, "train", drawn_weights)
+    runs = Episodes.from_arrays(RNG.normal(size=(60, 4, 2)), RNG.normal(size=(60, 4)))
+    monitor = GoalMonitor(QuantileNetwork(6, n_folds=2), min_calibration=5)
+    monitor.fit(runs, progress=False).save(tmp_path / "one.ontarget")
+    watch = monitor.watch(Target.at_least(0.0))
+    wanted = [watch.step([0.3 * t, -0.1], *([0.5] if t else [])).p for t in range(4)]
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_PYTORCH, str(tmp_path / "one.ontarget")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    answer, imported = done.stdout.split()
-    assert float(answer) == model.quantile([[3.0, 1.0, 2.0]], 0.5)[0]
-    assert imported == "False"
+    p, tried, said = json.loads(done.stdout)
+    assert p == wanted
+    assert not tried
+    assert "pip install 'ontarget[network]'" in said

@@ -12,7 +12,7 @@ from ontarget.models import Marginal, QuantileForest
 from ontarget.paper.cases import CASES, Case, CasePlan, build_case
 from ontarget.paper.keeping import Keeper
 from ontarget.paper.models import running, study
-from ontarget.paper.models.page import overview_table, process_table
+from ontarget.paper.models.page import overview_table, process_tables
 from ontarget.paper.plan import FULL, QUICK, Plan
 from ontarget.paper.processes import Walk
 
@@ -71,7 +71,9 @@ def test_a_stopped_run_goes_on_and_the_page_shows_every_model(
     table = overview_table(done.results["processes"])
     assert sum("*" in cell for cell in table.rows[0]) == 1
     costs = done.timing["processes"]["walk"]
-    assert len(process_table("walk", done.results["processes"]["walk"], costs).rows) == len(FEW)
+    for each in process_tables("walk", done.results["processes"]["walk"], costs):
+        assert len(each.rows) == len(FEW)
+        assert all(len(row) == len(each.head) for row in each.rows)
     # Nothing is measured a second time.
     monkeypatch.setattr(running, "measure_model", pytest.fail)
     assert running.study_models(PLAN, tmp_path).results == done.results

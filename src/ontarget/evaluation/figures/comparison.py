@@ -38,7 +38,9 @@ def dot_chart(
     measure: str,
     dark: bool = False,
 ) -> Figure:
-    """A chart of one measure for several methods and problems, on a logarithmic scale.
+    """A chart of one measure for several methods and problems.
+
+    The scale is logarithmic if the largest number is more than ten times the smallest.
 
     Parameters
     ----------
@@ -65,7 +67,9 @@ def dot_chart(
         for name, own in values.items():
             look = looks[name]
             axes.plot(own, places, look.marker, color=look.color, markersize=6.5, label=name)
-        axes.set_xscale("log")
+        spread = [one for own in each for one in own]
+        if max(spread) > 10.0 * min(spread):
+            axes.set_xscale("log")
         axes.set_xlabel(measure)
         axes.set_yticks(places, rows)
         axes.grid(visible=False, axis="y")

@@ -14,19 +14,13 @@ from ontarget.report import Table, figure, page, paragraph, section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_models", "models_page", "overview_table", "process_table"]
+__all__ = ["draw_models", "models_page", "overview_table", "process_tables"]
 
 Study = Mapping[str, Any]
 
 _TITLE: Final = "Which model under PCQR and PCQR⁻¹?"
-# A chart tells four apart: the paper's, and those that people would take instead.
-_DRAWN: Final = {
-    FOREST: "forest (paper)",
-    "linear quantiles": "linear quantiles",
-    "boosted quantiles": "boosted",
-    "stacked forest (the default's)": "stacked",
-}
 _NETWORK: Final = "quantile network"
+_SCORES: Final = ("ECE", "Brier", "|p − p_true|", "excess · 10⁴")
 
 
 def overview_table(processes: Study) -> Table:
@@ -43,31 +37,35 @@ def overview_table(processes: Study) -> Table:
     )
 
 
-def process_table(case: str, found: Study, costs: Study) -> Table:
-    """A table of every model on one process, in every way of calibrating it."""
-    rows = []
+def process_tables(case: str, found: Study, costs: Study) -> tuple[Table, Table]:
+    """Every model on one process: its intervals with its times, and its probabilities."""
+    intervals, forecasts = [], []
     for name, one in found.items():
-        intervals = [
-            f"{100 * one['intervals'][kind]['coverage']['mean']:.1f} / "
-            f"{one['intervals'][kind]['width']['mean']:.2f}"
-            for kind in INTERVALS
-        ]
-        forecasts = [_forecast(one["forecasts"][kind]) for kind in PROBABILITIES]
+        widths = [_interval(one["intervals"][kind]) for kind in INTERVALS]
         spent = costs[name]
         times = (f"{1e3 * spent['fit_seconds']:.0f}", f"{spent['answer_us']:.0f}")
-        rows.append((name, *intervals, *forecasts, *times))
-    head = ("", *(f"{kind}: coverage, % / width" for kind in INTERVALS))
-    head += tuple(f"{kind}: ECE / Brier / |p − p_true| / excess · 10⁴" for kind in PROBABILITIES)
-    return Table((*head, "fit, ms", "answer, µs"), rows, CASES[case].label)
+        intervals.append((name, *(cell for pair in widths for cell in pair), *times))
+        scores = [_forecast(one["forecasts"][kind]) for kind in PROBABILITIES]
+        forecasts.append((name, *(cell for four in scores for cell in four)))
+    measures = [f"{kind}: {what}" for kind in INTERVALS for what in ("coverage, %", "width")]
+    scored = [f"{kind}: {what}" for kind in PROBABILITIES for what in _SCORES]
+    label = CASES[case].label
+    return (
+        Table(("", *measures, "fit, ms", "answer, µs"), intervals, f"{label}: intervals and time"),
+        Table(("", *scored), forecasts, f"{label}: probabilities"),
+    )
 
 
 def draw_models(processes: Study) -> dict[str, Figure]:
     """Two charts: how far PCQR⁻¹ is from the truth, and how wide PCQR's intervals are."""
-    drawn = dict(_DRAWN)
-    if all(_NETWORK in found for found in processes.values()):
-        # The network takes the place of the model that is the furthest from the truth.
-        drawn.pop("linear quantiles")
-        drawn[_NETWORK] = "network"
+    everywhere = all(_NETWORK in found for found in processes.values())
+    # A chart tells four apart, and a line leads from the first to the last.
+    drawn = {
+        FOREST: "forest (paper)",
+        **({_NETWORK: "network"} if everywhere else {"linear quantiles": "linear quantiles"}),
+        "boosted quantiles": "boosted",
+        "stacked forest (the default's)": "stacked",
+    }
     rows = [CASES[case].label for case in processes]
 
     def values(read: Any) -> dict[str, list[float]]:
@@ -125,7 +123,9 @@ def _parts(results: Study, timing: Study, drawn: Mapping[str, str]) -> Iterator[
     )
     yield section("Widths of intervals", [figure(drawn["models-width"])])
     tables = (
-        process_table(case, one, timing["processes"][case]) for case, one in processes.items()
+        table
+        for case, one in processes.items()
+        for table in process_tables(case, one, timing["processes"][case])
     )
     note = paragraph(
         f"Coverage of {100 * plan['level']:.0f} % intervals, which atoms make larger, and their "
@@ -141,9 +141,15 @@ def _left_out(names: list[str]) -> str:
     return f"Left out here, for want of PyTorch: {', '.join(names)}. " if names else ""
 
 
-def _forecast(one: Study) -> str:
+def _interval(one: Study) -> tuple[str, str]:
+    return f"{100 * one['coverage']['mean']:.1f}", f"{one['width']['mean']:.2f}"
+
+
+def _forecast(one: Study) -> tuple[str, ...]:
     mean = {name: value["mean"] for name, value in one.items()}
     return (
-        f"{mean['ece']:.3f} / {mean['brier']:.4f} / {mean['absolute']:.3f} / "
-        f"{1e4 * mean['excess']:.1f}"
+        f"{mean['ece']:.3f}",
+        f"{mean['brier']:.4f}",
+        f"{mean['absolute']:.3f}",
+        f"{1e4 * mean['excess']:.1f}",
     )
