@@ -1,6 +1,7 @@
 """One row asked live, by each kind of model: in its kernels, and through a watch.
 
     python bench/models.py                                   # times, on Tamarisk
+    python bench/models.py --models QuantileNetwork          # of one model alone
     python bench/models.py --auto --data FOLDER              # what "auto" chooses
     python bench/models.py --auto --sets walk nfl --past 500 # on some sets, with fewer episodes
     python bench/models.py --successors --past 600           # a forest that imagines outcomes
@@ -55,16 +56,19 @@ def microseconds(call: Callable[[], object], n: int = 2_000) -> float:
     return 1e6 * float(np.median(rounds))
 
 
-def times() -> None:
+def times(args: argparse.Namespace) -> None:
     """How long a fit, one row in the kernel and one step of a watch take, and the file's size."""
     runs = simulate(Tamarisk(), 2_500, seed=0, progress=False)
     target = Target(-60.0, -20.0)  # two ends
     print("Tamarisk, 2,500 episodes of 50 steps, a target of two ends")
-    print(f"{'model':<24}{'fit, s':>8}{'kernel, µs':>12}{'watch, µs':>11}{'file, MB':>10}")
+    head = f"{'model':<24}{'fit, s':>8}{'of processor, s':>17}"
+    print(head + f"{'kernel, µs':>12}{'watch, µs':>11}{'file, MB':>10}")
     for model in MODELS:
-        start = time.perf_counter()
+        if args.models and model.__name__ not in args.models:
+            continue
+        start, own = time.perf_counter(), time.process_time()
         monitor = GoalMonitor(model()).fit(runs, progress=False)
-        seconds = time.perf_counter() - start
+        seconds, own = time.perf_counter() - start, time.process_time() - own
         row = monitor.fitted.at(10).inputs(runs.at(10).states[:1], runs.at(10).behavior[:1])
         live = live_model(monitor.fitted.at(10).parts[0][1])
         y, left, right = np.array([[-60.0, -20.0]]), np.empty((1, 2)), np.empty((1, 2))
@@ -81,7 +85,8 @@ def times() -> None:
             size = Path(folder, "one.ontarget").stat().st_size / 1e6
         step = microseconds(run, 100) / 50
         keep(f"one live step, {model.__name__}", step, "µs")
-        print(f"{model.__name__:<24}{seconds:>8.0f}{kernel:>12.1f}{step:>11.1f}{size:>10.1f}")
+        fit = f"{model.__name__:<24}{seconds:>8.0f}{own:>17.0f}"
+        print(fit + f"{kernel:>12.1f}{step:>11.1f}{size:>10.1f}", flush=True)
 
 
 def sets(args: argparse.Namespace) -> Iterator[tuple[str, Episodes, Episodes]]:
@@ -184,6 +189,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="folder of the real sets")
     parser.add_argument("--sets", nargs="*", help="some sets only")
+    parser.add_argument("--models", nargs="*", help="time some models only, by class")
     parser.add_argument("--past", type=int, default=2_500, help="episodes to fit on")
     parser.add_argument("--new", type=int, default=1_000, help="episodes to measure on")
     args = parser.parse_args()
@@ -192,7 +198,7 @@ def main() -> None:
     elif args.successors:
         successors(args)
     else:
-        times()
+        times(args)
 
 
 if __name__ == "__main__":
