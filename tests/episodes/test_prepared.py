@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor
 from ontarget.episodes import PreparedEpisodes, prepare
-from ontarget.episodes.prepared import _manifest, _scattering, preparing
+from ontarget.episodes.prepared import _scattering, preparing
 from ontarget.errors import EpisodesError, EpisodesFileError, InputError
-from ontarget.models import QuantileForest
+from ontarget.models import Marginal, QuantileForest
 from ontarget.target import Target
+from tests.prepared_logs import files_of, finished, in_files, log, same
 
 
 @pytest.fixture(autouse=True)
@@ -28,44 +28,6 @@ def many_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several buckets, and several files of steps."""
     monkeypatch.setattr(_scattering, "_BUCKET_ROWS", 200)
     monkeypatch.setattr(preparing, "_FILE_ROWS", 250)
-
-
-def log(n: int = 120, seed: int = 0) -> pl.DataFrame:
-    """Rows of runs of different lengths, in disorder, with text and gaps."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(3, 8, n)
-    names = np.repeat(rng.permutation(n), lengths)
-    size = names.size
-    return pl.DataFrame(
-        {
-            "run": names,
-            "step": np.concatenate([np.arange(length) for length in lengths]) + 1,
-            "speed": np.where(rng.random(size) < 0.05, np.nan, rng.normal(size=size)),
-            "mode": rng.choice(["low", "mid", "high"], size),
-            "reward": np.round(rng.normal(size=size), 1),
-        }
-    ).sample(fraction=1.0, shuffle=True, seed=seed)
-
-
-def in_files(folder: Path, table: pl.DataFrame, n: int = 3) -> Path:
-    """The table spread over files in the order of its rows."""
-    folder.mkdir()
-    edges = np.linspace(0, table.height, n + 1).astype(int).tolist()
-    for i, (a, b) in enumerate(pairwise(edges)):
-        table[a:b].write_parquet(folder / f"{i}.parquet")
-    return folder
-
-
-def same(one: Episodes, other: Episodes) -> None:
-    assert one.ids.tolist() == other.ids.tolist()
-    assert one.schema == other.schema
-    assert one.grid == other.grid
-    np.testing.assert_array_equal(one.outcomes, other.outcomes)
-    for t in range(one.horizon):
-        here, there = one.at(t), other.at(t)
-        for name in ("states", "behavior", "remaining", "index", "keys"):
-            np.testing.assert_array_equal(getattr(here, name), getattr(there, name))
-        np.testing.assert_array_equal(one.rewards_at(t), other.rewards_at(t))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -144,70 +106,6 @@ def test_the_second_call_does_nothing_and_another_is_refused(tmp_path: Path) -> 
         prepare(folder, tmp_path / "out", progress=False)
 
 
-def test_files_of_different_columns_are_told_apart(tmp_path: Path) -> None:
-    folder = in_files(tmp_path / "runs", log())
-    path = folder / "1.parquet"
-    table = pl.read_parquet(path)
-    table.drop("mode").write_parquet(path)
-    with pytest.raises(EpisodesError, match=r"1\.parquet has no column 'mode', which 0\.parquet"):
-        prepare(folder, tmp_path / "out", progress=False)
-    table.with_columns(pl.col("speed").cast(pl.String)).write_parquet(path)
-    words = r"'speed' holds numbers in 0\.parquet and text in 1\.parquet"
-    with pytest.raises(EpisodesError, match=words):
-        prepare(folder, tmp_path / "other", progress=False)
-
-
-def test_a_step_in_two_files_names_both(tmp_path: Path) -> None:
-    table = log()
-    folder = in_files(tmp_path / "runs", table)
-    own = pl.read_parquet(folder / "0.parquet").row(0, named=True)
-    pl.concat([pl.read_parquet(folder / "2.parquet"), pl.DataFrame([own])]).write_parquet(
-        folder / "2.parquet"
-    )
-    words = rf"episode {own['run']} has step {own['step']} both in 0\.parquet and in 2\.parquet"
-    with pytest.raises(EpisodesError, match=words):
-        prepare(folder, tmp_path / "out", progress=False)
-
-
-def test_files_that_number_their_episodes_alike_are_told_apart_by_name(tmp_path: Path) -> None:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    for i in range(2):
-        log(20, seed=i).write_parquet(folder / f"{i}.parquet")
-    with pytest.raises(EpisodesError, match="file_column"):
-        prepare(folder, tmp_path / "out", progress=False)
-    options: Any = {"file_column": "file", "episode": ["file", "run"]}
-    found = prepare(folder, tmp_path / "two", progress=False, **options)
-    assert len(found) == 40
-
-
-def test_rows_without_a_step_may_not_be_spread_over_files(tmp_path: Path) -> None:
-    folder = in_files(tmp_path / "runs", log().drop("step"))
-    with pytest.raises(EpisodesError, match=r"has rows in \d\.parquet and \d\.parquet"):
-        prepare(folder, tmp_path / "out", progress=False)
-
-
-def test_a_bad_value_names_its_file(tmp_path: Path) -> None:
-    folder = in_files(tmp_path / "runs", log())
-    table = pl.read_parquet(folder / "1.parquet")
-    table.with_columns(pl.lit(np.nan).alias("reward")).write_parquet(folder / "1.parquet")
-    with pytest.raises(EpisodesError, match=r"reward.*1\.parquet"):
-        prepare(folder, tmp_path / "out", progress=False)
-
-
-def test_a_file_that_vanishes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = in_files(tmp_path / "runs", log())
-    true_scatter = _scattering.Buckets.scatter
-
-    def scatter(self: Any, number: int) -> None:
-        (folder / "2.parquet").unlink(missing_ok=True)
-        true_scatter(self, number)
-
-    monkeypatch.setattr(_scattering.Buckets, "scatter", scatter)
-    with pytest.raises(EpisodesFileError, match=r"2\.parquet: no such file"):
-        prepare(folder, tmp_path / "out", progress=False)
-
-
 def test_a_full_disk_is_said_and_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,11 +130,6 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(
     found.check()
     assert not list(out.rglob("*.part"))
     assert files_of(out) == files_of(prepare(folder, tmp_path / "other", progress=False).folder)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")  # the fork
@@ -273,32 +166,49 @@ def test_a_killed_prepare_resumes_to_the_same_bytes(kills: int, tmp_path: Path) 
     assert files_of(out) == expected
 
 
-def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
-    out = prepare(in_files(tmp_path / "runs", log()), tmp_path / "out", progress=False).folder
-    path = next((out / "part=learn").rglob("rows.parquet"))
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(EpisodesFileError, match="has changed since it was prepared"):
-        PreparedEpisodes(out).check()
-    path.unlink()
-    with pytest.raises(EpisodesFileError, match="no such file"):
-        PreparedEpisodes(out).check()
-    text = (out / "manifest.json").read_text()
-    for bad, words in (
-        ("{", "cannot be read"),
-        (text.replace('"format": 1', '"format": 9'), "its format is 9"),
-        (text.replace("part=learn/episodes", "../episodes"), "below the folder"),
-        (text.replace('"before"', '"after"'), "columns needs before"),
-    ):
-        (out / "manifest.json").write_text(bad)
-        with pytest.raises(EpisodesFileError, match=words):
-            PreparedEpisodes(out)
-    assert _manifest.is_prepared(out)
+@pytest.mark.parametrize(
+    ("column", "options", "given"),
+    [
+        (pl.col("run") % 3, {"group": "extra", "by_group": "stratify"}, {"group": "extra"}),
+        ((pl.col("run") % 4 == 0) & (pl.col("step") > 2), {"intervened": "extra"}, {}),
+        (
+            (pl.col("run") % 5 == 0) & (pl.col("step") == pl.col("step").max().over("run")),
+            {"truncated": "extra", "censored": "worst-case"},
+            {},
+        ),
+        (pl.col("reward").sum().over("run"), {"outcome": "extra", "drop": ["reward"]}, {}),
+    ],
+)
+def test_groups_interventions_cut_offs_and_outcomes_are_carried(
+    column: pl.Expr, options: Any, given: Any, tmp_path: Path
+) -> None:
+    table = log(150).with_columns(column.alias("extra"))
+    prepare(in_files(tmp_path / "runs", table), tmp_path / "out", progress=False, **options)
+    files = []
+    options.pop("by_group", None)
+    for episodes in (Episodes.from_frame(table, **options), tmp_path / "out"):
+        monitor = GoalMonitor(Marginal(), steps_per_model=3, min_calibration=2, **given)
+        monitor.fit(episodes, progress=False).save(tmp_path / "model")
+        files.append((tmp_path / "model").read_bytes())
+    assert files[0] == files[1]
+
+
+def test_what_is_not_prepared_is_refused(tmp_path: Path) -> None:
+    source = finished(tmp_path)
+    with pytest.raises(EpisodesError, match="a history needs episodes in memory"):
+        GoalMonitor(Marginal(), history=2).fit(source, progress=False)
+    some = PreparedEpisodes(source).episodes.sample(20).compact()
+    assert some.with_history(2).at(1).states.shape[1] > 2
+    with pytest.raises(EpisodesError, match="prepare takes no column of targets"):
+        prepare(tmp_path / "runs", tmp_path / "other", target="speed", progress=False)
 
 
 def test_what_is_settled_cannot_be_asked_again(tmp_path: Path) -> None:
     out = prepare(in_files(tmp_path / "runs", log()), tmp_path / "out", progress=False).folder
     with pytest.raises(InputError, match="divided already"):
         GoalMonitor().fit(out, assure=0.5, progress=False)
+    with pytest.raises(InputError, match="without split, assure, max_learn"):
+        GoalMonitor().fit(out, max_learn=10, progress=False)
     with pytest.raises(EpisodesError, match="columns are settled"):
         Episodes.read(out, reward="speed")
     with pytest.raises(EpisodesError, match="single behavior"):

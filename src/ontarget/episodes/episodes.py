@@ -408,6 +408,12 @@ class Episodes(Recorded):
         [[ 1. nan nan  1. nan]] [[ 6.  2. 20.  3. 15.]]
         """
         k = whole_number("history", history, least=0, most=MOST_STEPS)
+        if k and self.is_prepared:
+            raise EpisodesError(
+                "a history needs episodes in memory, got prepared ones, which are read one step "
+                "at a time; take some of them with sample(N).compact(), or put what was seen "
+                "earlier into columns of the log and prepare it again"
+            )
         if k == self._store.history:
             return self
         return Episodes(replace(self._store, history=k), self._index, grid=self._grid)

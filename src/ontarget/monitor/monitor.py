@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
+_MAX_LEARN = 20_000
+
 
 class GoalMonitor(Judging):
     """The calibrated probability, at every step of a run, that it ends inside a target.
@@ -173,7 +175,7 @@ class GoalMonitor(Judging):
         warm: GoalMonitor | None = None,
         precedents: bool = True,
         paths: bool | None = None,
-        max_learn: int = 20_000,
+        max_learn: int = _MAX_LEARN,
     ) -> GoalMonitor:
         """The monitor itself, fitted to recorded episodes.
 
@@ -229,7 +231,8 @@ class GoalMonitor(Judging):
         if isinstance(episodes, str | Path) and not is_prepared(Path(episodes)):
             episodes = Episodes.read(episodes)
         if episodes is not None and not isinstance(episodes, Episodes):
-            _refuse_division(self, split, assure, weights, warm)
+            settled = None if max_learn == _MAX_LEARN else max_learn
+            _refuse_division(self, split, assure, weights, warm, settled)
             split = _prepared_split(episodes)
         elif split is None:
             if episodes is None:
@@ -539,8 +542,8 @@ def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
     """Refuse to divide prepared episodes again."""
     if any(one is not None for one in divisions) or monitor.preset == "paper":
         raise InputError(
-            "prepared episodes are divided already; fit them without split, assure, weights, warm "
-            "and preset='paper', or prepare them anew"
+            "prepared episodes are divided already; fit them without split, assure, max_learn, "
+            "weights, warm and preset='paper', or prepare them anew"
         )
 
 

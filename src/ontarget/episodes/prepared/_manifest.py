@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 _KIND, _FORMAT = "ontarget prepared episodes", 1
 _PARTS = ("learn", "assure")
 _COLUMNS = ("before", "reward", "ahead")  # of rows, beside features
+_MOST_STEPS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Manifest:
             raise EpisodesFileError(
                 f"{path}: no such file; pass a folder that `ontarget prepare` has finished"
             ) from error
+        except RecursionError as error:
+            raise EpisodesFileError(f"{path} cannot be read: it is nested too deeply") from error
         except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
             raise EpisodesFileError(f"{path} cannot be read: {error}") from error
 
@@ -113,32 +116,72 @@ class Manifest:
         parts = {str(name): _part(one) for name, one in found["parts"].items()}
         if not parts or not set(parts) <= set(_PARTS):
             raise ValueError(f"parts needs some of {', '.join(_PARTS)}, got {sorted(parts)}")
+        if not isinstance(found["features"], list):
+            raise ValueError(f"features needs a list, got {found['features']!r}")
+        horizon = _number(found, "horizon", least=1)
+        for part in parts.values():
+            if part.steps[-1].stop > horizon:
+                raise ValueError(
+                    f"horizon needs the {part.steps[-1].stop} steps of the files, got {horizon}"
+                )
         return cls(
             schema=Schema.from_json(found["features"]),
             behavior=behavior_of(str(found["behavior"])),
-            horizon=whole_number("horizon", found["horizon"], least=1, error=EpisodesError),
-            horizon_declared=bool(found.get("horizon_declared", False)),
-            roles=Roles(**found.get("roles", {})),
+            horizon=horizon,
+            horizon_declared=_flag(found, "horizon_declared"),
+            roles=_roles(found.get("roles", {})),
             columns=_columns(found["columns"]),
             parts={name: parts[name] for name in _PARTS if name in parts},
             split=dict(found.get("split", {})),
-            dropped=int(found.get("dropped", 0)),
+            dropped=_number(found, "dropped", default=0),
             censoring=str(found.get("censoring", "")),
             remarks=tuple(map(str, found.get("remarks", ()))),
-            unseen=int(found.get("unseen", 0)),
+            unseen=_number(found, "unseen", default=0),
         )
+
+
+def _number(
+    found: Mapping[str, Any], name: str, *, least: int = 0, default: int | None = None
+) -> int:
+    """A whole number of the manifest, which may leave it out if there is a default."""
+    value = found[name] if default is None else found.get(name, default)
+    most = _MOST_STEPS if name in ("horizon", "start", "stop") else None
+    return whole_number(name, value, least=least, most=most, error=EpisodesError)
+
+
+def _flag(found: Mapping[str, Any], name: str) -> bool:
+    value = found.get(name, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} needs true or false, got {value!r}")
+    return value
+
+
+def _roles(found: Mapping[str, Any]) -> Roles:
+    """The roles of columns: names, or none, and the number of the first step."""
+    for role, name in found.items():
+        if not (isinstance(name, int) if role == "first_step" else isinstance(name, str | None)):
+            raise ValueError(f"roles needs the name of a column for {role}, got {name!r}")
+    return Roles(**found)
 
 
 def _columns(found: Any) -> tuple[str, ...]:
     named = tuple(map(str, found))
-    if "before" not in named or not set(named) <= set(_COLUMNS):
+    known = set(named) <= set(_COLUMNS) and len(set(named)) == len(named)
+    if "before" not in named or not known:
         raise ValueError(f"columns needs before and some of {', '.join(_COLUMNS)}, got {named}")
     return named
 
 
 def _part(found: Mapping[str, Any]) -> PreparedPart:
     steps = tuple(_file(one) for one in found["steps"])
-    part = PreparedPart(int(found["episodes"]), int(found["rows"]), _file(found["table"]), steps)
+    if not steps:
+        raise ValueError("a part needs at least one file of rows")
+    part = PreparedPart(
+        _number(found, "episodes", least=1),
+        _number(found, "rows", least=1),
+        _file(found["table"]),
+        steps,
+    )
     at = 0
     for one in steps:
         if one.start != at or one.stop <= at:
@@ -151,14 +194,15 @@ def _part(found: Mapping[str, Any]) -> PreparedPart:
 
 def _file(found: Mapping[str, Any]) -> PreparedFile:
     path = str(found["path"])
-    if Path(path).is_absolute() or ".." in Path(path).parts:
+    inside = Path(path)
+    if inside.is_absolute() or ".." in inside.parts or not inside.parts or "\0" in path:
         raise ValueError(f"{path!r} needs to be a path below the folder")
     given = found.get("checksum")
     return PreparedFile(
         path=path,
-        rows=int(found["rows"]),
-        start=int(found.get("start", 0)),
-        stop=int(found.get("stop", 0)),
+        rows=_number(found, "rows"),
+        start=_number(found, "start", default=0),
+        stop=_number(found, "stop", default=0),
         checksum=None if given is None else str(given),
     )
 

@@ -11,8 +11,9 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -30,6 +31,15 @@ __all__ = ["FILE", "ROW", "Buckets"]
 ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
 _BUCKET_ROWS = 1_500_000
 _ROWS_A_FILE = 1 << 40  # more than any file has: numbers of rows of different files never meet
+
+
+class _First(NamedTuple):
+    """What the first file with rows tells: its columns, their roles, and how to read them."""
+
+    name: str
+    types: pl.Schema
+    parts: Parts
+    layout: Layout
 
 
 @dataclass(frozen=True)
@@ -53,20 +63,20 @@ class Buckets:
         return min(1024, max(1, -(-rows // _BUCKET_ROWS)))
 
     @cached_property
-    def _first(self) -> tuple[pl.DataFrame, Parts, Layout]:
-        """Some rows of the first file, its columns' roles, and how they were asked to be read."""
-        source = self.sources[0]
-        head = self._named(next(source.batches(), pl.DataFrame()), source)
-        if not head.height:
-            raise EpisodesError(f"{source.path.name} has no row; leave it out")
-        with explained(source.path, "read"):
-            layout = layout_of(source.options, written_layout(source))
-            return head, found_parts(head, layout), layout
+    def _first(self) -> _First:
+        """Some rows of the first file that has any, their columns' roles, and how to read them."""
+        for source in self.sources:
+            head = self._named(next(source.batches(), pl.DataFrame()), source)
+            if head.height:
+                with explained(source.path, "read"):
+                    layout = layout_of(source.options, written_layout(source))
+                    return _First(source.name, head.schema, found_parts(head, layout), layout)
+        raise EpisodesError("the files have no row; record at least one episode")
 
     @property
     def parts(self) -> Parts:
         """The column for each role, as the first file tells."""
-        return self._first[1]
+        return self._first.parts
 
     def scatter(self, number: int) -> None:
         """Write the rows of one source to its share of each bucket, unless that is done."""
@@ -77,10 +87,14 @@ class Buckets:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         columns, texts, least, at = self.parts, dict[str, set[str]](), None, 0
-        types = self._first[0].schema
+        first = self._first
         for place, batch in enumerate(source.batches()):
+            if not batch.height:
+                continue
             own = self._named(batch, source)
-            check_alike((self.sources[0].path, types), source.path, own.schema)
+            check_alike((first.name, first.types), (source.name, own.schema), self._names)
+            own = own.select(first.types.names())
+            self._refuse_nameless(own, source, at)
             least = self._least_step(own, least)
             for name, kind in own.schema.items():
                 if kind in (pl.String, pl.Categorical, pl.Enum) and name not in self._keys:
@@ -112,21 +126,33 @@ class Buckets:
         paths = sorted(self.folder.glob(f"rows-*/{bucket:04d}-*.parquet"))
         if not paths:
             return pl.DataFrame()
-        frames = [pl.read_parquet(path).cast(dict(self._types)) for path in paths]  # type: ignore[arg-type]
+        frames = []
+        for path in paths:
+            with explained(path, "read"):
+                frames.append(pl.read_parquet(path).cast(dict(self._types)))  # type: ignore[arg-type]
         return pl.concat(frames)
 
     @cached_property
     def _types(self) -> pl.Schema:
         """The type of each column in all buckets: one that holds what every file has."""
-        shards = sorted(self.folder.glob("rows-*/*.parquet"))
-        schemas = {tuple(pl.read_parquet_schema(path).items()) for path in shards}
+        schemas: dict[tuple[tuple[str, pl.DataType], ...], str] = {}
+        for path in sorted(self.folder.glob("rows-*/*.parquet")):
+            name = self.sources[int(path.parent.name.removeprefix("rows-"))].name
+            schemas.setdefault(tuple(pl.read_parquet_schema(path).items()), name)
+        # Each file is alike to the first, which may have columns without any value.
+        for (one, name), (other, second) in combinations(schemas.items(), 2):
+            check_alike((name, pl.Schema(one)), (second, pl.Schema(other)), self._names)
         empty = [pl.DataFrame(schema=dict(one)) for one in sorted(schemas, key=str)]
-        return pl.concat(empty, how="vertical_relaxed").schema
+        found = pl.concat(empty, how="vertical_relaxed").schema
+        plain: dict[pl.DataType, pl.DataType] = {pl.Int128(): pl.Int64()}  # what an array can hold
+        if any(source.is_text for source in self.sources):
+            plain[pl.Null()] = pl.String()  # as a single text file would be read
+        return pl.Schema({name: plain.get(kind, kind) for name, kind in found.items()})
 
     @cached_property
     def layout(self) -> Layout:
         """How every bucket is read: what one table would have told is settled for all of them."""
-        parts, asked = self.parts, self._first[2]
+        parts, asked = self.parts, self._first.layout
         episode = parts.episode_columns
         step: Any = list(parts.step_columns) if parts.sorts else parts.step
         layout = replace(
@@ -176,7 +202,7 @@ class Buckets:
 
     def _longest(self, bucket: int) -> int:
         """The most rows that an episode of the bucket has: its steps, as none may lack."""
-        layout = self._first[2]
+        layout = self._first.layout
         if layout.every is not None:
             raise EpisodesError(
                 "rows on a clock need a declared horizon to be prepared: how many ticks the "
@@ -193,20 +219,41 @@ class Buckets:
         return int(counted.group_by(keys).len().select(pl.col("len").max()).collect().item())
 
     @property
+    def _names(self) -> tuple[str, ...]:
+        """Columns that hold names."""
+        return (*self.parts.episode_columns, *filter(None, (self.parts.group,)))
+
+    def _refuse_nameless(self, rows: pl.DataFrame, source: Source, at: int) -> None:
+        """Refuse a row that belongs to no episode, which no bucket could find its place."""
+        for name in self.parts.episode_columns:
+            missing = rows.get_column(name).is_null()
+            if missing.any():
+                row = at + int(missing.arg_max() or 0)
+                raise EpisodesError(
+                    f"episode (column {name!r}) needs a value in every row, got none in row "
+                    f"{row:,} of {source.name}"
+                )
+
+    @property
     def _keys(self) -> tuple[str, ...]:
         """Columns of text that are no feature, whatever they are asked for."""
         parts = self.parts
         return (*parts.episode_columns, *parts.step_columns, *filter(None, (parts.group,)))
 
     def _named(self, rows: pl.DataFrame, source: Source) -> pl.DataFrame:
+        if source.is_text:
+            # A column without any value is read as text, whatever other files have there.
+            texts = rows.select(pl.col(pl.String)).columns
+            empty = [name for name in texts if rows.get_column(name).null_count() == rows.height]
+            rows = rows.with_columns(pl.lit(None).alias(name) for name in empty)
         if self.file_column is None or not rows.width:
             return rows
         if self.file_column in rows.columns:
             raise EpisodesError(
                 Argument("file_column", self.file_column),
-                f" is a column of {source.path.name} already; choose another name",
+                f" is a column of {source.name} already; choose another name",
             )
-        return rows.with_columns(pl.lit(source.path.name).alias(self.file_column))
+        return rows.with_columns(pl.lit(source.name).alias(self.file_column))
 
 
 def written_layout(source: Source) -> Layout | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from os.path import commonpath
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ Sources: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 _ENDINGS = (".parquet", *TEXT_TABLES)
 _IN_FOLDERS = tuple(one for one in _ENDINGS if one != ".txt")  # a folder may hold notes
 _BATCH_ROWS = 1_000_000
+_NOTHING = "nothing"
 _TEXT_ROW_BYTES = 60  # of a row in a CSV file, roughly
 # Larger text files are read by the batch: UTF-8, with commas, semicolons, tabs or bars.
 _LARGEST_TEXT = 256 << 20
@@ -30,15 +32,25 @@ _LARGEST_TEXT = 256 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """One file or dataset to prepare episodes from."""
+    """One file or dataset to prepare episodes from.
+
+    ``name`` is what messages and a column of files call it: the name of the file, with folders
+    where two files have the same.
+    """
 
     path: Path
     options: FrameOptions
+    name: str
 
     @property
     def is_dataset(self) -> bool:
         """Whether it is the folder of a dataset, which is read whole."""
         return self.path.is_dir()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text file, which does not tell the types of its columns."""
+        return not self.is_dataset and self.path.suffix != ".parquet"
 
     def stamp(self) -> list[object]:
         """What tells that it is still the same file."""
@@ -80,14 +92,17 @@ def _large_text(path: Path) -> Iterator[pl.DataFrame]:
     yield from scanned.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
 
 
-def sources_of(given: Sources, options: FrameOptions) -> list[Source]:
-    """The files in a folder, of a pattern, or of a list of these, in the order of their names."""
+def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Source]:
+    """The files in a folder, of a pattern, or of a list of these, in the order of their names.
+
+    What lies in the output's folder is none of them.
+    """
     several = [given] if isinstance(given, str | PathLike) else list(given)
     found: list[Path] = []
     for one in several:
         path = Path(one)
         if path.is_dir():
-            found += _in_folder(path)
+            found += _in_folder(path, output)
         elif path.exists():
             found.append(path)
         else:
@@ -95,7 +110,9 @@ def sources_of(given: Sources, options: FrameOptions) -> list[Source]:
             matches = sorted(map(Path, glob.glob(str(one), recursive=True)))  # noqa: PTH207
             if not matches:
                 raise EpisodesFileError(f"{one}: no such file or folder, and no file fits it")
-            found += [name for name in matches if name.suffix in _ENDINGS]
+            found += [
+                name for name in matches if name.suffix in _ENDINGS and not _within(name, output)
+            ]
     stray = [path for path in found if path.is_file() and path.suffix not in _ENDINGS]
     if stray or not found:
         name = stray[0] if stray else several[0] if several else "nothing"
@@ -103,40 +120,72 @@ def sources_of(given: Sources, options: FrameOptions) -> list[Source]:
             f"{name}: episodes come as .parquet or .csv files (or .tsv, .txt), or folders of them "
             "or of Minari or LeRobot datasets"
         )
-    return [Source(path, options) for path in dict.fromkeys(found)]
+    paths = list(dict.fromkeys(found))
+    return [
+        Source(path, options, name) for path, name in zip(paths, _told_apart(paths), strict=True)
+    ]
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def _in_folder(folder: Path, output: Path) -> list[Path]:
     if (folder / "meta" / "info.json").is_file():  # a LeRobot dataset
         return [folder]
-    files = [path for path in folder.rglob("*") if path.suffix in _IN_FOLDERS and path.is_file()]
-    hidden = ("_", ".")
-    files = [one for one in files if not one.name.startswith(hidden)]
+    # A link that leads nowhere is kept, so that it is told of.
+    files = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix in _IN_FOLDERS
+        and not path.is_dir()
+        and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+        and not _within(path, output)
+    ]
     return sorted(files) or [folder]
 
 
-def check_alike(first: tuple[Path, pl.Schema], path: Path, schema: pl.Schema) -> None:
-    """Refuse a file whose columns, or what they hold, differ from those of the first file."""
-    known, names = first[1], schema.names()
-    for name in (*known.names(), *names):
-        if name not in names or name not in known:
-            has, lacks = (path, first[0]) if name in names else (first[0], path)
+def _within(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _told_apart(paths: Sequence[Path]) -> list[str]:
+    """The name of each file, with so many of its folders that no two are alike."""
+    if len({path.name for path in paths}) == len(paths):
+        return [path.name for path in paths]
+    whole = [path.absolute() for path in paths]
+    top = Path(commonpath([path.parent for path in whole]))
+    return [path.relative_to(top).as_posix() for path in whole]
+
+
+def check_alike(
+    first: tuple[str, pl.Schema], other: tuple[str, pl.Schema], names: Collection[str]
+) -> None:
+    """Refuse a file whose columns, or what they hold, differ from those of the first file.
+
+    A column without any value fits all others. Those that name episodes need whole numbers in both
+    files, or text.
+    """
+    (one, known), (two, schema) = first, other
+    for column in (*known.names(), *schema.names()):
+        if column not in schema or column not in known:
+            has, lacks = (two, one) if column in schema else (one, two)
             raise EpisodesError(
-                f"{lacks.name} has no column {name!r}, which {has.name} has; files that are "
-                "prepared together need the same columns"
+                f"{lacks} has no column {column!r}, which {has} has; files that are prepared "
+                "together need the same columns"
             )
-    for name, kind in known.items():
-        one, other = _kind(kind), _kind(schema[name])
-        if one != other:
+    for column, kind in known.items():
+        kinds = [_kind(dtype, column in names) for dtype in (kind, schema[column])]
+        if kinds[0] != kinds[1] and _NOTHING not in kinds:
             raise EpisodesError(
-                f"column {name!r} holds {one} in {first[0].name} and {other} in {path.name} "
-                f"({kind}, {schema[name]}); files that are prepared together need the same types"
+                f"column {column!r} holds {kinds[0]} in {one} and {kinds[1]} in {two} "
+                f"({kind}, {schema[column]}); files that are prepared together need the same types"
             )
 
 
-def _kind(dtype: pl.DataType) -> str:
+def _kind(dtype: pl.DataType, is_name: bool) -> str:
+    if is_name and dtype.is_numeric():
+        return "whole numbers" if dtype.is_integer() else "fractional numbers"
     if dtype.is_numeric() or dtype == pl.Boolean:
         return "numbers"
     if dtype.is_temporal():
         return "times"
-    return "nothing" if dtype == pl.Null else "text"
+    if dtype.is_nested():
+        return "lists"
+    return _NOTHING if dtype == pl.Null else "text"

@@ -136,9 +136,11 @@ def _episodes_in(folder: Path, name: str, part: PreparedPart) -> dict[str, AnyAr
             )
         found: dict[str, AnyArray] = {
             "id": _names(table.get_column("id"), path),
-            "length": table.get_column("length").cast(pl.Int64).to_numpy().astype(np.intp),
-            "outcome": table.get_column("outcome").cast(pl.Float64).to_numpy(),
+            "length": _whole(table.get_column("length")),
+            "outcome": table.get_column("outcome").cast(pl.Float64).fill_null(np.nan).to_numpy(),
         }
+        if table.get_column("id").n_unique() < table.height:
+            raise EpisodesFileError(f"{path} needs no two episodes of the same id")
         if "group" in table.columns:
             found["group"] = _names(table.get_column("group"), path)
         for flag in ("truncated", "terminated"):
@@ -148,16 +150,28 @@ def _episodes_in(folder: Path, name: str, part: PreparedPart) -> dict[str, AnyAr
         raise
     except (pl.exceptions.PolarsError, OSError) as error:
         raise EpisodesFileError(f"{path} cannot be read: {error}") from error
-    bad = ~np.isfinite(found["outcome"]) | (found["length"] < 1)
+    longest = part.steps[-1].stop
+    bad = ~np.isfinite(found["outcome"]) | (found["length"] < 1) | (found["length"] > longest)
     if bad.any():
         raise EpisodesFileError(
-            f"{path} needs a length and a finite outcome for each episode; {bad.sum():,} have none"
+            f"{path} needs a length of 1 to {longest} steps and a finite outcome for each episode; "
+            f"{bad.sum():,} have none, the first of them {found['id'][np.argmax(bad)]}"
+        )
+    if int(found["length"].sum()) != part.rows:
+        raise EpisodesFileError(
+            f"{path} needs lengths of {part.rows:,} steps together, as the manifest says, got "
+            f"{found['length'].sum():,}"
         )
     return found
 
 
 def _counts(numbers: pl.Series) -> bool:
     return bool(np.array_equal(numbers.to_numpy(), np.arange(len(numbers))))
+
+
+def _whole(column: pl.Series) -> IndexArray:
+    found: IndexArray = column.cast(pl.Int64).fill_null(0).to_numpy().astype(np.intp)
+    return found
 
 
 def _names(column: pl.Series, path: Path) -> AnyArray:

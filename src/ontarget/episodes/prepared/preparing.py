@@ -23,6 +23,7 @@ from ontarget._whole_file import replacing, write_whole
 from ontarget.episodes._splits import ByGroup, capped_parts, divide
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.episodes import Episodes
+from ontarget.episodes.prepared._blame import blamed, refuse_spread
 from ontarget.episodes.prepared._manifest import (
     Manifest,
     PreparedFile,
@@ -39,18 +40,13 @@ from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout
 from ontarget.episodes.schema import Schema
-from ontarget.errors import Argument, EpisodesError, EpisodesFileError, Placeholder
+from ontarget.errors import EpisodesError, EpisodesFileError
 
 __all__ = ["prepare"]
 
 _WORK = ".work"
 _FILE_ROWS = 2_000_000
 _GROUP_ROWS = 1_000_000
-_BY_FILE = (
-    Argument("file_column", "file"),
-    " and ",
-    Argument("episode", ("file", Placeholder("NAME"))),
-)
 
 
 def prepare(
@@ -82,8 +78,9 @@ def prepare(
     seed, assure, max_learn, by_group
         How the episodes are divided into learn and assure, as by `GoalMonitor.fit`.
     file_column
-        Add a column of this name that holds the name of each row's file. If each file numbers its
-        episodes from 0, name them by both: ``file_column="file", episode=["file", "episode"]``.
+        Add a column of this name that holds the name of each row's file, with its folders where two
+        files have the same name. If each file numbers its episodes from 0, name them by both:
+        ``file_column="file", episode=["file", "episode"]``.
     progress
         Whether to show a progress bar.
     options
@@ -101,14 +98,14 @@ def prepare(
     """
     share("assure", assure)
     _refuse_unprepared(options)
-    found = sources_of(sources, options)
+    folder = Path(output)
+    found = sources_of(sources, options, folder)
     division = {
         "seed": whole_number("seed", seed, least=0),
         "assure": assure,
         "max_learn": whole_number("max_learn", max_learn, least=1),
         "by_group": by_group,
     }
-    folder = Path(output)
     asked: dict[str, Any] = {
         "division": division,
         "file_column": file_column,
@@ -293,10 +290,10 @@ class _Preparing:
         """The episodes in a bucket's rows; an error names the file that it is about."""
         try:
             plain = rows.drop(ROW, FILE)
-            _refuse_spread(rows, layout, self.buckets)
+            refuse_spread(rows, layout, self.buckets)
             return Episodes._built(record_frame(plain, layout), layout)
         except EpisodesError as error:
-            raise _blamed(error, rows, layout, self.buckets) from error
+            raise blamed(error, rows, layout, self.buckets) from error
 
     def _gather(self, bucket: int) -> None:
         """Write the episodes of one bucket, sorted by step, unless that is done."""
@@ -461,63 +458,3 @@ def _write_table(path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS) 
             compression_level=1,
             row_group_size=max(1, min(rows, _GROUP_ROWS)),
         )
-
-
-def _refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
-    """Refuse an episode in several files if nothing tells in which order its rows are."""
-    if layout.step is not None:
-        return
-    keys = list(buckets.parts.episode_columns)
-    spread = rows.group_by(keys).agg(pl.col(FILE).unique()).filter(pl.col(FILE).list.len() > 1)
-    if spread.height:
-        episode, files = spread.row(0)[0], sorted(spread.row(0)[-1])
-        names = " and ".join(buckets.sources[number].path.name for number in files[:2])
-        raise EpisodesError(
-            f"episode {episode} has rows in {names}, and no column tells their order; name a "
-            "column for the steps, or, if each file numbers its own episodes, pass ",
-            *_BY_FILE,
-        )
-
-
-def _blamed(
-    error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
-) -> EpisodesError:
-    """The error, with the file or files that are to blame."""
-    twice = _twice(rows, buckets)
-    if twice is not None:
-        return twice
-    numbers = rows.get_column(FILE).unique(maintain_order=True).to_list()
-    for number in numbers if len(numbers) > 1 else ():
-        alone = rows.filter(pl.col(FILE) == number).drop(ROW, FILE)
-        try:
-            Episodes._built(record_frame(alone, layout), layout)
-        except EpisodesError as own:
-            if str(own) == str(error):
-                numbers = [number]
-                break
-    names = [buckets.sources[number].path.name for number in numbers]
-    told = f"{', '.join(names[:3])}{' …' * (len(names) > 3)}"
-    kind: Any = type(error)
-    found: EpisodesError = kind(*error.parts, f" (in {told})")
-    return found
-
-
-def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
-    """An error for a step that an episode has in two files; None if there is none."""
-    parts = buckets.parts
-    keys = [*parts.episode_columns, *parts.step_columns]
-    if parts.step is None:
-        return None
-    files = rows.group_by(keys, maintain_order=True).agg(pl.col(FILE))
-    twice = files.filter(pl.col(FILE).list.n_unique() > 1)
-    if not twice.height:
-        return None
-    *named, numbers = twice.row(0)
-    episode = "/".join(map(str, named[: len(parts.episode_columns)]))
-    step = ", ".join(map(str, named[len(parts.episode_columns) :]))
-    one, other = (buckets.sources[number].path.name for number in sorted(set(numbers))[:2])
-    return EpisodesError(
-        f"episode {episode} has step {step} both in {one} and in {other} (and {twice.height - 1:,} "
-        "more such rows); keep one of them, or, if each file numbers its own episodes, pass ",
-        *_BY_FILE,
-    )

@@ -1,0 +1,98 @@
+"""Errors about rows of several files, which name the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from ontarget.episodes.episodes import Episodes
+from ontarget.episodes.prepared._scattering import FILE, ROW, Buckets
+from ontarget.episodes.reading._frames import record_frame
+from ontarget.episodes.reading._layout import Layout
+from ontarget.errors import Argument, EpisodesError, Placeholder
+
+__all__ = ["blamed", "refuse_spread"]
+
+_FILES = "ontarget:files"
+_BY_FILE = (
+    Argument("file_column", "file"),
+    " and ",
+    Argument("episode", ("file", Placeholder("NAME"))),
+)
+
+
+def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
+    """Refuse an episode in several files if nothing tells in which order its rows are."""
+    if layout.step is not None:
+        return
+    keys = list(buckets.parts.episode_columns)
+    spread = rows.group_by(keys).agg(pl.col(FILE).unique()).filter(pl.col(FILE).list.len() > 1)
+    if spread.height:
+        episode, files = spread.row(0)[0], sorted(spread.row(0)[-1])
+        names = " and ".join(buckets.sources[number].name for number in files[:2])
+        raise EpisodesError(
+            f"episode {episode} has rows in {names}, and no column tells their order; name a "
+            "column for the steps, or, if each file numbers its own episodes, pass ",
+            *_BY_FILE,
+        )
+
+
+def blamed(
+    error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
+) -> EpisodesError:
+    """The error, with the file or files that are to blame."""
+    twice = _twice(rows, buckets)
+    if twice is not None:
+        return twice
+    numbers = rows.get_column(FILE).unique(maintain_order=True).to_list()
+    for some, own in _portions(rows, buckets) if len(numbers) > 1 else ():
+        try:
+            Episodes._built(record_frame(own.drop(ROW, FILE), layout), layout)
+        except EpisodesError as found:
+            if _first_words(found) == _first_words(error):
+                numbers = some
+                break
+    names = [buckets.sources[number].name for number in numbers]
+    told = f"{', '.join(names[:3])}{' …' * (len(names) > 3)}"
+    kind: Any = type(error)
+    told_of: EpisodesError = kind(*error.parts, f" (in {told})")
+    return told_of
+
+
+def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
+    """The rows of each file, then whole episodes by the files that their rows are in."""
+    for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
+        yield [number], own
+    keys = list(buckets.parts.episode_columns)
+    marked = rows.with_columns(pl.col(FILE).unique().sort().implode().over(keys).alias(_FILES))
+    for files, own in marked.group_by(_FILES, maintain_order=True):
+        yield list(files[0]), own.drop(_FILES)
+
+
+def _first_words(error: EpisodesError) -> str:
+    """The message without how many more rows are as bad."""
+    return str(error).partition(" and in ")[0]
+
+
+def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
+    """An error for a step that an episode has in two files; None if there is none."""
+    parts = buckets.parts
+    keys = [*parts.episode_columns, *parts.step_columns]
+    if parts.step is None:
+        return None
+    files = rows.group_by(keys, maintain_order=True).agg(pl.col(FILE))
+    twice = files.filter(pl.col(FILE).list.n_unique() > 1)
+    if not twice.height:
+        return None
+    *named, numbers = twice.row(0)
+    episode = "/".join(map(str, named[: len(parts.episode_columns)]))
+    step = ", ".join(map(str, named[len(parts.episode_columns) :]))
+    one, other = (buckets.sources[number].name for number in sorted(set(numbers))[:2])
+    more = f" (and {twice.height - 1:,} more such steps)" if twice.height > 1 else ""
+    return EpisodesError(
+        f"episode {episode} has step {step} both in {one} and in {other}{more}; keep one of them, "
+        "or, if each file numbers its own episodes, pass ",
+        *_BY_FILE,
+    )
