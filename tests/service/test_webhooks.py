@@ -6,15 +6,17 @@ import base64
 import hashlib
 import hmac
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import anyio
 import httpx
 import msgspec
 import pytest
+from starlette.testclient import TestClient
 
 from ontarget.errors import InputError
-from ontarget.service import ContractSpec, Hook, Service, StepMessage, read_hooks
+from ontarget.service import ContractSpec, Hook, Service, StepMessage, create_app, read_hooks
 from ontarget.service._chores import let_go, listen_for_silence
 from ontarget.service._records import deliveries, silence, try_again
 
@@ -133,6 +135,20 @@ def test_a_message_that_never_arrives_is_dead_and_can_be_tried_again(
     assert send(service, receiver) == 1
     assert len(receiver.got) == 1
     service.close()
+
+
+def test_a_courier_with_nothing_to_send_rests(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = made(str(tmp_path / "service.db"), model, tmp_path, Time())
+    claims, claim = [], service.courier._claim
+    monkeypatch.setattr(service.courier, "_claim", lambda: claims.append(monotonic()) or claim())
+    with TestClient(create_app(service), base_url="http://127.0.0.1:8400") as client:
+        began = monotonic()
+        for _ in range(100):
+            assert client.get("/livez").status_code == 200
+        # One at the start, and one a second for what other workers have left.
+        assert len(claims) <= 2 + (monotonic() - began)
 
 
 def test_nothing_is_sent_about_a_silenced_agent(model: Path, tmp_path: Path) -> None:

@@ -317,7 +317,9 @@ class Contract:
                 k.look_rows(*self.looking(table, at[here], limits))
 
         answer(alone)
-        run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=1)
+        # A few rows are answered sooner than another thread is woken.
+        block = len(shared) if at.size <= _BLOCK else 1
+        run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=block)
 
     def _warm_up(self) -> None:
         """Compile every kernel that a step runs, on a run that is thrown away."""

@@ -115,6 +115,7 @@ class Courier:
         self._label = label
         self._clock = clock
         self._random = random.Random()
+        self.added = False  # whether messages may have come since those that are due were sent
 
     def notify(self, batch: Batch, run: StoredRun, alarm: str, state: str) -> None:
         """Add the messages about an alarm, unless its agent is silenced."""
@@ -125,6 +126,7 @@ class Courier:
             alert = self._alert(run, alarm, state, reason, batch.at)
             body = [alert] if hook.kind == "alertmanager" else _webhook(alert, alarm, hook.name)
             batch.messages.append((alarm, hook.name, msgspec.json.encode(body)))
+        self.added = True
 
     def _alert(
         self, run: StoredRun, alarm: str, state: str, reason: str, at: float
@@ -163,6 +165,7 @@ class Courier:
         """Try the messages that are due; how many there were."""
         if not self._hooks:
             return 0
+        self.added = False
         messages: list[_Message] = await in_writer(self._claim)
         results = await asyncio.gather(*(self._send(client, one) for one in messages))
         if messages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final, TypeAlias
 
 from ontarget.service._writer import Replies, Writer
 from ontarget.service.engine import Reply
@@ -12,11 +13,19 @@ from ontarget.service.messages import StepMessage
 
 __all__ = ["Gathering"]
 
+_ENOUGH: Final = 256  # steps that gain nothing by waiting for more
+_LONGEST: Final = 0.005  # seconds to wait for more
+
+_Waiting: TypeAlias = list[tuple[Sequence[StepMessage], asyncio.Future[list[Reply]]]]
+
 
 class Gathering:
-    """What arrives in one turn of the event loop goes to the writer at once, and comes back so.
+    """Requests that come at about the same time go to the writer at once, and come back so.
 
-    A thousand agents that each send one step then cost a few changes of thread, not two thousand.
+    A commit costs the same for one step as for fifty. So while the writer is busy, small requests
+    wait for it together. When it is done, those that it has answered will soon send their next
+    step: the others wait for them, for half as long as the write took and at most 5 milliseconds.
+    An agent that reports alone never waits.
 
     Parameters
     ----------
@@ -26,34 +35,74 @@ class Gathering:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._waiting: list[tuple[Sequence[StepMessage], asyncio.Future[list[Reply]]]] = []
+        self._waiting: _Waiting = []
+        self._steps = 0  # that wait
+        self._expected = 0  # requests that may come before the writer is asked
+        self._patience = 0.0  # seconds to wait for them
+        self._busy = 0  # groups that the writer has
+        self._looking = False  # at the end of this turn of the event loop
+        self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
         """The replies to the messages of one request, once they are on disk."""
         self._writer.admit(len(messages))
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[Reply]] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._hand_over, loop)
         self._waiting.append((messages, found))
+        self._steps += len(messages)
+        if len(self._waiting) == 1:
+            self._looking = True  # what comes in this turn comes along
+            loop.call_soon(self._look, loop)
+        elif not self._looking and self._is_due():
+            self._hand_over(loop)
         return await found
 
+    def _is_due(self) -> bool:
+        """Whether to ask the writer now."""
+        if self._steps >= _ENOUGH:
+            return True
+        return not self._busy and len(self._waiting) >= self._expected
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask the writer now, or wait for more."""
+        self._looking = False
+        if not self._waiting or self._timer is not None:
+            return
+        if self._is_due():
+            self._hand_over(loop)
+        elif not self._busy:  # otherwise the writer says when it is done
+            self._timer = loop.call_later(self._patience, self._hand_over, loop)
+
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        waiting, self._waiting = self._waiting, []
-        futures = [found for _, found in waiting]
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting, self._steps = self._waiting, [], 0
+        self._busy += 1
+        began = loop.time()
 
         def done(replies: list[Replies]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(_settle, futures, replies)
+                loop.call_soon_threadsafe(self._settle, loop, waiting, replies, began)
 
         self._writer.submit([messages for messages, _ in waiting], done)
 
-
-def _settle(futures: list[asyncio.Future[list[Reply]]], replies: list[Replies]) -> None:
-    for found, reply in zip(futures, replies, strict=True):
-        if found.done():
-            continue  # the client has left
-        if isinstance(reply, Exception):
-            found.set_exception(reply)
-        else:
-            found.set_result(reply)
+    def _settle(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        answered: _Waiting,
+        replies: list[Replies],
+        began: float,
+    ) -> None:
+        """Give the replies to those who wait for them, then see to the next group."""
+        self._busy -= 1
+        self._expected = len(self._waiting) + len(answered)
+        self._patience = min(0.5 * (loop.time() - began), _LONGEST)
+        for (_, found), reply in zip(answered, replies, strict=True):
+            if found.done():
+                continue  # the client has left
+            if isinstance(reply, Exception):
+                found.set_exception(reply)
+            else:
+                found.set_result(reply)
+        self._look(loop)

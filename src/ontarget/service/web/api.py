@@ -405,7 +405,8 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            woken.set()
+            if service.courier.added:  # not after every write: the courier writes too
+                woken.set()
             api.streams.wake()
 
         def committed() -> None:

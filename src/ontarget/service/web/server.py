@@ -17,6 +17,7 @@ from ontarget.errors import InputError, OntargetError
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.service import Service
 from ontarget.service.web._http import is_loopback
+from ontarget.service.web._protocol import protocol
 from ontarget.service.web.api import create_app
 
 __all__ = ["serve_on"]
@@ -57,6 +58,7 @@ def serve_on(
         app,
         host=host,
         port=port,
+        http=protocol(),
         log_config=None,
         access_log=False,
         server_header=False,
