@@ -174,7 +174,7 @@ def watch(
             other = () if asked else ("; or alarm without a promise: ", Argument("alarm_below", _P))
             raise FewEpisodesError(*better.parts, *other) from None
     alone = wanted.only if isinstance(wanted, Goal) else None
-    asked = monitor if alone is None else monitor.only(alone[0])
+    of_one = monitor if alone is None else monitor.only(alone[0])
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         answers = _answers(sessions, _lines(_input()))
@@ -192,7 +192,7 @@ def watch(
             sessions,
             name=model.name,
             one_by_one=one_by_one,
-            foretell=(lambda agent: foretold(asked, sessions, agent)) if paths else None,
+            foretell=(lambda agent: foretold(of_one, sessions, agent)) if paths else None,
         )
         if drawn
         else _write(answers)

@@ -55,7 +55,9 @@ NOT_SO: Final = (
 # These checks are made before anything is loaded that takes time to load.
 def runs_there(path: _Path) -> _Path:
     """The path, if there is something to read."""
-    if path is not None and not path.exists():
+    if path is None:
+        return path
+    if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     return path
 
@@ -68,7 +70,8 @@ def model_there(path: _Path) -> _Path:
         raise ModelFileError(f"{path}: no such file or folder")
     if path.suffix.lower() in _LOGS:
         raise ModelFileError(
-            f"{path} is not an ontarget model file; MODEL comes first, and `ontarget fit` makes one of a log"
+            f"{path} is not an ontarget model file; MODEL comes first, and `ontarget fit` makes "
+            "one of a log"
         )
     if path.is_file() and not _begins_as_a_model(path):
         from ontarget.modelfile.container import Container

@@ -64,7 +64,7 @@ class FleetRuns:
         self._fitted = fitted
         # The signals of a run come by name.
         self._by_name = bool(readings)
-        self._fleet: Any = monitor.fleet(target, slots, **options)  # type: ignore[arg-type]
+        self._fleet: Any = monitor.fleet(target, slots, **options)
         self._too_short = too_short(limit, fitted.horizon)
         warn_of_limit(limit, fitted.horizon, declared=fitted.horizon_declared, stacklevel=3)
         self._t = np.zeros(slots, dtype=np.intp)

@@ -104,7 +104,8 @@ def _drift(found: Measured) -> list[Statement]:
         f"{drift.change.in_words} at best; {drift.change.limit:g} counts as a change."
     )
     if not drift.changed:
-        headline, told = "No sign that the process has changed since it was recorded.", ()
+        headline = "No sign that the process has changed since it was recorded."
+        told: tuple[str, ...] = ()
     else:
         told = (f"at step {drift.t}, {drift.way}", drift.when, *drift.where)
         headline = f"{drift.judgement} since the runs were recorded: {drift.latest.short}."

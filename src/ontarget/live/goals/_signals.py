@@ -46,7 +46,7 @@ def news_of(
     name: str,
     reading: Reading,
     reward: Any,
-    behavior: Mapping[str, float] | None,
+    behavior: Any,
     *,
     begun: bool,
 ) -> tuple[Any, Any]:
