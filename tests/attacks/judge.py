@@ -140,6 +140,7 @@ def check_recorded_runs(monitor: GoalMonitor, t: int, states: np.ndarray, group:
         why = monitor.explain(t, states[0], 0.5, NESTED[1], group=group, weight=weight)
         if why.missed is not None and not 0.0 <= why.missed <= 1.0 + 1e-9:
             raise SenselessError(f"precedents of which {why.missed} miss")
+        monitor.path_band(t, states[:1], 0.5, 0.8, groups=group, all_steps=True)
         band = monitor.path_band(t, states, 0.5, 0.8, groups=group)
     except (CalibrationError, FewEpisodesError):  # too few episodes stand behind the step
         return

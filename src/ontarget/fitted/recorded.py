@@ -13,6 +13,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError, ModelFileError
+from ontarget.fitted._room import check_room
 from ontarget.models._stored import flat_array
 from ontarget.models.base import LARGEST_OUTCOME
 
@@ -79,6 +80,7 @@ class RecordedRuns:
         assert self.before is not None
         assert self.outcomes is not None
         horizon = int(self.lengths.max())
+        check_room(self.lengths, horizon)
         found = np.repeat(self.outcomes[:, None], horizon + 1, axis=1)
         start = 0
         for t in range(horizon):
@@ -127,7 +129,12 @@ def _plain_ids(ids: AnyArray) -> AnyArray:
     """Ids as whole numbers of 64 bits if they are such, and else as text."""
     if ids.dtype.kind in "iu" and (not ids.size or int(ids.max()) < 2**63):
         return read_only(ids.astype(np.int64))
-    return read_only(np.array([str(one) for one in ids.tolist()]))
+    return _texts([str(one) for one in ids.tolist()])
+
+
+def _texts(found: list[str]) -> AnyArray:
+    """An array in which a long text does not make room for all others to be as long."""
+    return read_only(np.array(found, dtype=np.dtypes.StringDType()))
 
 
 def _ids(arrays: Mapping[str, AnyArray], n: int) -> AnyArray | None:
@@ -142,7 +149,7 @@ def _ids(arrays: Mapping[str, AnyArray], n: int) -> AnyArray | None:
     _require(rising and ends[-1] == text.size, "an id for each")
     data, starts = text.tobytes(), [0, *ends[:-1].tolist()]
     pairs = zip(starts, ends.tolist(), strict=True)
-    return read_only(np.array([data[a:b].decode(errors="replace") for a, b in pairs]))
+    return _texts([data[a:b].decode(errors="replace") for a, b in pairs])
 
 
 def _require(rule: bool, what: str) -> None:

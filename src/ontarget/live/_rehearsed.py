@@ -7,6 +7,7 @@ import numpy as np
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted._kernels import DECIDED, NUMBERS, RAW, P
 from ontarget.fitted._rehearsed import rehearsed_steps
+from ontarget.fitted._room import check_room
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
@@ -34,6 +35,7 @@ def rehearsed_answers(
     exact = calibration if isinstance(calibration, TargetCalibration) else None
     own_map = calibration if isinstance(calibration, TargetMap) else None
     question = Question.of(target, fitted.grid)
+    check_room(rehearsal.lengths, fitted.horizon)
     shape = (fitted.horizon, len(rehearsal))
     numbers = np.full((NUMBERS, *shape), np.nan)
     n = np.ones(shape, dtype=np.intp)

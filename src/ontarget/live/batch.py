@@ -24,6 +24,7 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     P,
 )
+from ontarget.fitted._room import check_room
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.fitted.question import Question
@@ -183,10 +184,12 @@ def answer_episodes(
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     given = episodes.weights if fitted.is_weighted else None
     weights = fitted.checked_weights(given, len(episodes))
+    check_room(episodes.lengths, fitted.horizon)
     shape = (fitted.horizon, len(episodes))
     numbers = np.full((NUMBERS, *shape), np.nan)
     broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
-    for t in range(min(fitted.horizon, episodes.horizon)):
+    longest = int(episodes.lengths.max()) if len(episodes) else 0
+    for t in range(min(fitted.horizon, longest)):
         rows = episodes.at(t, grid=fitted.grid)
         bad = fitted.bad_readings(rows.states)
         broken[t, rows.index[bad]] = True
@@ -206,6 +209,8 @@ def answer_episodes(
             n[t, index] = step.ranks.n
         if reached is not None:
             reached(t + 1)
+    if reached is not None:
+        reached(min(fitted.horizon, episodes.horizon))
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
     return Answers(numbers, broken, n, met, episodes.lengths, weights=episodes.weights)
 

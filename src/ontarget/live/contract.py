@@ -185,13 +185,14 @@ class Contract:
 
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state that is not of this contract is refused."""
+        group = admitted(state, self.fitted, self.target)
         remembered = [len(one) for one in state.history]
         if remembered != [self.memory[1]] * self.memory[0]:
             raise InputError(
                 f"history needs {self.memory[0]} rows of {self.memory[1]} numbers, as a monitor "
                 f"with history={self.fitted.history} stores them, got rows of {remembered}"
             )
-        return admitted(state, self.fitted, self.target)
+        return group
 
     def advancing(
         self,

@@ -249,15 +249,20 @@ class FleetWatch:
         """Put agents' runs where they stood elsewhere, in a fleet of the same contract."""
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # each brings its own group
-        self.join([agent for agent in packed if agent not in self._rows], groups=some)
-        with self._turn:
-            for agent, one in packed.items():
-                row = self._rows[agent]
-                self._readings[row] = self._table.unpack(row, one, self._readings.shape[1])
+        new = [agent for agent in packed if agent not in self._rows]
+        self.join(new, groups=some)
+        try:
+            with self._turn:
+                for agent, one in packed.items():
+                    row = self._rows[agent]
+                    self._readings[row] = self._table.unpack(row, one, self._contract.fitted)
+        except InputError:
+            self.leave(new)  # else a run that could not be read would begin anew
+            raise
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
-        group = self._contract.admit(state)
+        group = self._contract.admit(state)  # checks all of it
         if agent not in self._rows:
             self.join([agent], groups=state.group)
         row = self._row(agent)

@@ -19,6 +19,7 @@ from ontarget._typing import ArrayLike, BoolArray
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted._room import check_room
 from ontarget.fitted.fitted import Fitted
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.live.contract import Contract
@@ -97,6 +98,7 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
     """What the monitor says of episodes, each about its own target, and which of them have one."""
     n, targets = len(episodes), episodes.targets
     assert targets is not None  # whoever asks has looked
+    check_room(episodes.lengths, fitted.horizon)
     shape = (fitted.horizon, n)
     numbers, met = np.full((NUMBERS, *shape), np.nan), np.zeros(n, dtype=np.bool_)
     broken, count = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)

@@ -17,6 +17,7 @@ from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
+from ontarget.live._stored_runs import check_counts, check_values
 from ontarget.live.outlook import Status
 
 __all__ = ["RUN_FORMAT", "RunState", "RunTable", "Standings", "admitted", "numbers_or_none"]
@@ -114,12 +115,11 @@ class RunState:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
         """The state that `to_json` gave."""
-        if found.get("format") != RUN_FORMAT:
-            raise InputError(
-                f"a run's state needs format {RUN_FORMAT}, got {found.get('format')!r}"
-            )
-        parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
+        if not isinstance(found, Mapping) or found.get("format") != RUN_FORMAT:
+            given = found.get("format") if isinstance(found, Mapping) else found
+            raise InputError(f"a run's state needs format {RUN_FORMAT}, got {given!r:.80}")
         try:
+            parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
             return cls(
                 **{
                     str(name): value if name in _TEXTS else _tuples(value)
@@ -128,7 +128,7 @@ class RunState:
                 },
                 parts=parts,
             )
-        except TypeError as error:
+        except (RecursionError, TypeError) as error:
             raise InputError(f"this is no run's state: {error}") from error
 
 
@@ -254,26 +254,27 @@ class RunTable:
                     found[i] += json.dumps([kept, text, taken]).encode()
         return found
 
-    def unpack(self, row: int, packed: bytes, width: int) -> FloatArray:
-        """Put a packed run into a row; the state that it last read, of ``width`` features."""
-        last, past = len(_WHOLE) + len(_REAL), self.memory[row].size
+    def unpack(self, row: int, packed: bytes, fitted: Fitted) -> FloatArray:
+        """Put a packed run into a row; the state that it last read."""
+        last, past, width = len(_WHOLE) + len(_REAL), self.memory[row].size, fitted.state_width
         n = last + past + width
         if packed[:1] != PACKED or len(packed) < 8 * n + 1:
             raise InputError(f"these bytes are no run of {width} features")
         numbers = np.frombuffer(packed, dtype="<f8", count=n, offset=1).astype(np.float64)
-        self.whole[row, _WHOLE] = numbers[: len(_WHOLE)].view(np.int64)
-        self.real[row, _REAL] = numbers[len(_WHOLE) : last]
+        counts, real = numbers[: len(_WHOLE)].view(np.int64), numbers[len(_WHOLE) : last]
+        details = [*real[:NUMBERS].tolist(), *real[NUMBERS + 1 : NUMBERS + 3].tolist()]
+        check_counts(counts.tolist(), details, fitted)
+        behavior, text, taken = _unpacked(packed[8 * n + 1 :])
+        self.whole[row, _WHOLE], self.real[row, _REAL] = counts, real
         self.memory[row] = numbers[last : last + past].reshape(self.memory[row].shape)
         self.texts.pop(row, None)
         self.taken.pop(row, None)
-        if len(packed) > 8 * n + 1:
-            behavior, text, taken = json.loads(packed[8 * n + 1 :])
-            if self.behaviors:
-                self.behaviors[row] = _tuples(_unplain(behavior))
-            if text:
-                self.texts[row] = text
-            if taken is not None:
-                self.taken[row] = taken
+        if self.behaviors and len(packed) > 8 * n + 1:
+            self.behaviors[row] = _tuples(_unplain(behavior))
+        if text:
+            self.texts[row] = text
+        if taken is not None:
+            self.taken[row] = taken
         return numbers[n - width :]
 
     def restore(self, row: int, state: RunState) -> None:
@@ -319,13 +320,30 @@ class RunTable:
 def admitted(state: RunState, fitted: Fitted, target: object) -> int:
     """The number of a stored run's group; a state that is not of this target is refused."""
     width = fitted.state_width
+    check_values(state, fitted)
     if state.target != str(target):
         raise InputError(f"these runs are for the target {target}, the state is for {state.target}")
-    if state.step < 0 or (fitted.horizon_declared and state.step > fitted.horizon + 1):
-        raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {state.step}")
     if state.row is not None and len(state.row) != width:
         raise InputError(f"row needs the {width} numbers of a state, got {len(state.row)}")
-    return fitted.group_of(state.group)
+    group = fitted.group_of(state.group)
+    last_t, last_n, status, code, one, other, *numbers = state.outlook
+    whole = (state.step, group, state.streak, state.alarmed, state.since, state.ended)
+    counts: Any = (*whole, state.lost[0], status, last_t, last_n, code)
+    check_counts(counts, [_float(x) for x in (*numbers, one, other)], fitted)
+    return group
+
+
+def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:
+    """What stands behind the numbers of a packed run: its behavior, a text, who took it over."""
+    if not rest:
+        return None, "", None
+    try:
+        behavior, text, taken = json.loads(rest)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise InputError(f"these bytes are no run: {error}") from error
+    if not isinstance(text, str) or not (taken is None or (type(taken) is int and taken >= 0)):
+        raise InputError("these bytes are no run: they need a text and a step, or none")
+    return behavior, text, taken
 
 
 def numbers_or_none(values: FloatArray) -> list[list[Any]]:

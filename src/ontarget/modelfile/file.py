@@ -427,6 +427,12 @@ def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...]
     return tuple(targets)
 
 
+def _named(groups: tuple[Any, ...], codes: AnyArray) -> AnyArray:
+    """Each episode's group; all that are in one share its name, however long that is."""
+    names = np.array(groups, dtype=object if isinstance(groups[0], str) else None)
+    return names[codes]
+
+
 def _excess(arrays: Mapping[str, AnyArray]) -> FloatArray:
     excess = flat_array(arrays, "excess", np.float64)
     if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
@@ -470,7 +476,7 @@ def _episodes(
         horizon_declared=about.horizon_declared,
         roles=Roles(reward=None),
         ids=np.arange(n),
-        groups=None if about.groups is None else np.array(about.groups)[codes],
+        groups=None if about.groups is None else _named(about.groups, codes),
         weights=weights,
         wanted=_wanted(arrays, n),
         truncated=np.isinf(arrays["excess"]),

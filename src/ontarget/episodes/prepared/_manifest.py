@@ -108,7 +108,9 @@ class Manifest:
             ) from error
         except RecursionError as error:
             raise EpisodesFileError(f"{path} cannot be read: it is nested too deeply") from error
-        except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError,
+        ) as error:  # fmt: skip
             raise EpisodesFileError(f"{path} cannot be read: {error}") from error
 
     @classmethod

@@ -16,8 +16,9 @@ import polars as pl
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes.prepared._manifest import PreparedFile
 from ontarget.episodes.reading._columns import encoded
+from ontarget.episodes.reading._files import explained
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesFileError, OntargetError
+from ontarget.errors import EpisodesFileError
 
 __all__ = ["FEATURE", "PreparedRows", "RowColumn", "States"]
 
@@ -122,10 +123,11 @@ class PreparedRows:
         file = next(one for one in part.steps if one.start <= t < one.stop)
         path = part.folder / file.path
         names = [f"{FEATURE}{name}" for name in self.schema.names]
-        try:
+        with explained(path, "read"):
             source = path if path.is_file() else path / "*.parquet"
             asked = pl.scan_parquet(source).filter(pl.col("step") == t)
-            table = asked.select("episode", *self.columns, *names).collect()
+            number = pl.col("episode").cast(pl.Int64).fill_null(-1)
+            table = asked.select(number, *self.columns, *names).collect()
             own = table.get_column("episode").to_numpy()
             if np.any(own[1:] <= own[:-1]):
                 table = table.sort("episode")
@@ -144,10 +146,6 @@ class PreparedRows:
             for j, feature in enumerate(self.schema.features):
                 states[j] = encoded(table.get_column(names[j]), feature, where)
             columns = {name: _floats(table.get_column(name)) for name in self.columns}
-        except OntargetError:
-            raise
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise EpisodesFileError(f"{path} cannot be read: {error}") from error
         return _Step(states, columns)
 
 

@@ -15,8 +15,9 @@ from ontarget.episodes._store import Store
 from ontarget.episodes.prepared._manifest import MANIFEST, Manifest, PreparedPart, checksum
 from ontarget.episodes.prepared._rows import PartFiles, PreparedRows, RowColumn, States
 from ontarget.episodes.reading._columns import flags, labels
+from ontarget.episodes.reading._files import explained
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesFileError, OntargetError
+from ontarget.errors import EpisodesFileError
 
 __all__ = ["PreparedStore", "opened_store", "prepared_store"]
 
@@ -66,7 +67,9 @@ def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> Prepare
     if checksum(folder / MANIFEST) != digest:
         raise EpisodesFileError(f"{folder} has changed since it was opened; begin again")
     manifest = Manifest.read(folder)
-    tables = [_episodes_in(folder, name, manifest.parts[name]) for name in parts]
+    tables = [_episodes_in(folder, name, manifest) for name in parts]
+    for name in parts:
+        _check_rows(folder, manifest.parts[name])
     lengths = np.concatenate([one["length"] for one in tables])
     own = [manifest.parts[name].steps for name in parts]
     rows = PreparedRows(
@@ -123,10 +126,11 @@ def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
     )
 
 
-def _episodes_in(folder: Path, name: str, part: PreparedPart) -> dict[str, AnyArray]:
+def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyArray]:
     """What the table of a part says of each episode."""
+    part = manifest.parts[name]
     path = folder / part.table.path
-    try:
+    with explained(path, "read"):
         source = path if path.is_file() else path / "*.parquet"
         table = pl.scan_parquet(source).collect().sort("episode")
         if table.height != part.episodes or not _counts(table.get_column("episode")):
@@ -146,11 +150,7 @@ def _episodes_in(folder: Path, name: str, part: PreparedPart) -> dict[str, AnyAr
         for flag in ("truncated", "terminated"):
             if flag in table.columns:
                 found[flag] = flags(table.get_column(flag), f"{path}: {flag}")
-    except OntargetError:
-        raise
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise EpisodesFileError(f"{path} cannot be read: {error}") from error
-    longest = part.steps[-1].stop
+    longest = min(manifest.horizon, part.steps[-1].stop if part.steps else 0)
     bad = ~np.isfinite(found["outcome"]) | (found["length"] < 1) | (found["length"] > longest)
     if bad.any():
         raise EpisodesFileError(
@@ -163,6 +163,17 @@ def _episodes_in(folder: Path, name: str, part: PreparedPart) -> dict[str, AnyAr
             f"{found['length'].sum():,}"
         )
     return found
+
+
+def _check_rows(folder: Path, part: PreparedPart) -> None:
+    """Refuse a part whose files hold other rows than the manifest says."""
+    for file in part.steps:
+        path = folder / file.path
+        with explained(path, "read"):
+            source = path if path.is_file() else path / "*.parquet"
+            held = pl.scan_parquet(source).select(pl.len()).collect().item()
+        if held != file.rows:
+            raise EpisodesFileError(f"{path} needs {file.rows:,} rows, got {held:,}")
 
 
 def _counts(numbers: pl.Series) -> bool:

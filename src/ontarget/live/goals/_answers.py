@@ -11,6 +11,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted._kernels import DECIDED, NUMBERS, P
+from ontarget.fitted._room import check_room
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.target_map import TargetMap
@@ -34,6 +35,7 @@ def answer_goal(
     first, names = joint.first, question.names
     one = episodes[names[0]]
     groups = first.groups_in(one)
+    check_room(one.lengths, first.horizon)
     shape = (first.horizon, len(one))
     numbers = np.full((NUMBERS, *shape), np.nan)
     broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
@@ -65,6 +67,7 @@ def rehearsed_goal(
     first, n = joint.first, joint.n_rehearsed
     rehearsals = {name: joint.rehearsal(name) for name in question.names}
     one = rehearsals[question.names[0]]
+    check_room(one.lengths[:n], first.horizon)
     shape = (first.horizon, n)
     numbers, count = np.full((NUMBERS, *shape), np.nan), np.ones(shape, dtype=np.intp)
     for t, g, who, found in joint.rehearsed(question, range(one.steps.size)):

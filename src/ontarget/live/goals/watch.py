@@ -191,7 +191,11 @@ class GoalWatch:
 
     def unpack(self, packed: bytes) -> None:
         """Continue a run from where another watch of the same contract has packed it."""
-        self.resume(RunState.from_json(json.loads(packed)))
+        try:
+            found = json.loads(packed)
+        except (RecursionError, ValueError) as error:
+            raise InputError(f"these bytes are no run held to a goal: {error}") from error
+        self.resume(RunState.from_json(found))
 
     @property
     def standing(self) -> tuple[int, bool, int, bool]:

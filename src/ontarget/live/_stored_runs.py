@@ -1,0 +1,90 @@
+"""Stored runs are input: what no run can have is refused before a kernel reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ontarget.errors import InputError
+from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted.fitted import Fitted
+from ontarget.live._reasons import Reason
+from ontarget.live.outlook import Status
+
+__all__ = ["check_counts", "check_values"]
+
+_MOST_STEPS: Final = 2**53
+_NAMES: Final = (str, int, float, bool, type(None))
+
+
+def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
+    """Refuse whole numbers that no run has, in the order in which a packed run holds them.
+
+    ``details`` are the numbers of its last outlook, and then those beside its reason. The run
+    machine indexes by the step and by the group, and trusts both.
+    """
+    t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
+    *numbers, one, _ = details
+    if not 0 <= t <= (fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS):
+        raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {t}")
+    rules = {
+        f"group needs 0 to {fitted.n_groups - 1}, got {group}": 0 <= group < fitted.n_groups,
+        f"outlook needs a step up to {t}, got {last_t}": 0 <= last_t <= t,
+        "streak, since and n need numbers from 0 up": min(streak, since, last_n) >= 0,
+        "alarmed and ended need to be true or false": {alarmed, ended} <= {0, 1},
+        f"status needs one of {len(Status)}, got {status}": status in set(Status),
+        "reason needs one that there is": {lost, code} <= set(Reason),
+        "reason needs one of the features": code != Reason.BAD_FEATURE
+        or one in range(fitted.state_width),
+        "outlook needs numbers from -1 to 1": all(-1.0 <= x <= 1.0 or x != x for x in numbers),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise InputError(f"this is no run of this monitor: {rule}")
+
+
+def check_values(state: Any, fitted: Fitted) -> None:
+    """Refuse a run's state whose values are of other kinds than `RunState` describes."""
+    kinds = {
+        "target, text and regime need texts": all(
+            isinstance(one, str) for one in (state.target, state.text, state.regime)
+        ),
+        "group needs a name": isinstance(state.group, _NAMES),
+        "step, streak and since need whole numbers": _whole(state.step, state.streak, state.since),
+        "alarmed and ended need to be true or false": {state.alarmed, state.ended} <= {0, 1}
+        if _whole(state.alarmed, state.ended)
+        else False,
+        "lost needs a code and two numbers": _tuple(state.lost, 3)
+        and _whole(state.lost[0])
+        and _numbers(state.lost[1:]),
+        f"outlook needs {6 + NUMBERS} numbers": _tuple(state.outlook, 6 + NUMBERS)
+        and _whole(*state.outlook[:4])
+        and _numbers(state.outlook[4:]),
+        "so_far needs a number or null": _numbers([state.so_far]),
+        "weight needs a finite number above 0": _numbers([state.weight])
+        and state.weight is not None
+        and 0.0 < state.weight < math.inf,
+        "row needs numbers or null": state.row is None
+        or (isinstance(state.row, tuple) and _numbers(state.row)),
+        "history needs rows of numbers": isinstance(state.history, tuple)
+        and all(isinstance(one, tuple) and _numbers(one) for one in state.history),
+        "intervened_at needs a step or null": state.intervened_at is None
+        or (_whole(state.intervened_at) and state.intervened_at >= 0),
+    }
+    for kind, holds in kinds.items():
+        if not holds:
+            raise InputError(f"this is no run's state: {kind}")
+
+
+def _tuple(value: Any, size: int) -> bool:
+    return isinstance(value, tuple) and len(value) == size
+
+
+def _whole(*values: Any) -> bool:
+    return all(isinstance(one, int) and -(2**63) <= one < 2**63 for one in values)
+
+
+def _numbers(values: Any) -> bool:
+    """Whether all are None or numbers that a float can hold."""
+    return all(one is None or isinstance(one, float) or _whole(one) for one in values)
