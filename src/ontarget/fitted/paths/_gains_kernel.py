@@ -109,20 +109,21 @@ def limits_of_paths(
     """
     episodes, steps, paths = recorded
     leads, starts = cells
-    n_samples, n_values = samples.shape[1], values.shape[1]
-    below, upto = np.empty(n_values, dtype=np.int64), np.empty(n_values, dtype=np.int64)
+    n_samples = samples.shape[1]
+    gains = np.empty((leads.size, n_samples))
     for i in range(samples.shape[0]):
-        below[:], upto[:] = 0, 0
-        j = 0
-        while j < n_samples:
-            row, first = samples[i, j], j
-            while j < n_samples and samples[i, j] == row:  # equal ones stand side by side
-                j += 1
+        for j in range(n_samples):
+            row = samples[i, j]
+            if j > 0 and row == samples[i, j - 1]:
+                gains[:, j] = gains[:, j - 1]
+                continue
             origin = episodes[row], steps[row]
-            for c in range(leads.size):
-                gain = _gain(paths, origin, leads[c], way, amounts)
-                for h in range(starts[c], starts[c + 1]):
-                    below[h] += j - first if gain < values[i, h] else 0
-                    upto[h] += j - first if gain <= values[i, h] else 0
-        for h in range(n_values):
-            out[0][i, h], out[1][i, h] = below[h] / n_samples, upto[h] / n_samples
+            for c in range(leads.size):  # along a path, which lies in one piece
+                gains[c, j] = _gain(paths, origin, leads[c], way, amounts)
+        for c in range(leads.size):
+            for h in range(starts[c], starts[c + 1]):
+                below, upto = 0, 0
+                for j in range(n_samples):
+                    below += 1 if gains[c, j] < values[i, h] else 0
+                    upto += 1 if gains[c, j] <= values[i, h] else 0
+                out[0][i, h], out[1][i, h] = below / n_samples, upto / n_samples
