@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.drift import DriftJudgement
+from ontarget.drift import DriftJudgement, DriftReading, _comparing
 from ontarget.errors import CalibrationError, CensoredError, EpisodesError, InputError
 from ontarget.models import Marginal, QuantileForest
 from tests.walks import shifted, walks
@@ -67,6 +68,33 @@ def test_runs_that_end_as_well_as_ever_again_are_no_change_for_the_worse() -> No
     assert found.judgement is DriftJudgement.CHANGED
     assert "points too low" in found.verdict
     assert "p has risen against what comes true: alarm after" in str(found)
+
+
+def test_a_harm_that_outcomes_alone_do_not_show_is_dated_by_p(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = Episodes.concat([walks(200, seed=5), shifted(200, 6, -0.15)])
+    monkeypatch.setattr(_comparing._Side, "drift_bet", lambda side, level: (side.group, Silent()))
+    found = MONITOR.drift(runs, GOAL, order={"day": np.arange(400) // 20})
+    assert found.change.alarm_after is None
+    assert found.judgement is DriftJudgement.WORSE
+    assert abs(found.since - 200) <= 40
+    assert found.now.too_high > 0.2
+
+
+class Silent:
+    """A bet on any change that sees none."""
+
+    def observe_noted(self, noted: np.ndarray) -> list[DriftReading]:
+        return [DriftReading(n=i, p=0.5, evidence=1.0, alarm=False) for i in range(len(noted))]
+
+
+def test_a_change_for_the_worse_that_chance_explains_says_so() -> None:
+    found = MONITOR.drift(shifted(300, 4, -0.1), GOAL)
+    small = found.bias._replace(low=-0.01)
+    told = replace(found, bias=small)
+    assert "changed for the worse: p promises more than it did, but is not off" in told.verdict
+    assert told.headline in told.in_short[0]
 
 
 def test_a_file_sorted_by_result_is_no_change_whatever_it_claims() -> None:

@@ -76,11 +76,16 @@ def drift_of(
     excess = p - met
     change = _evidence([side.drift_bet(level) for side in sides], groups[turn], limits[turn], level)
     harm = _evidence([side.harm_bet(level) for side in sides], groups[turn], excess[turn], level)
-    since, later = None, turn[:0]
-    if not trouble and change.alarm_after is not None:
-        since = _since(_places(sides, groups[turn], limits[turn]), _fresh(times, turn))
-        later = turn[since:]
     assured = [side.assured for side in sides]
+    since, later = None, turn[:0]
+    if not trouble and (change.alarm_after or harm.alarm_after) is not None:
+        possible = _fresh(times, turn)
+        if change.alarm_after is not None:
+            since = _since(_places(sides, groups[turn], limits[turn]), possible)
+        else:
+            usual = np.concatenate([p_then - met_then for p_then, met_then in assured])
+            since = _risen(excess[turn] - usual.mean(), possible)
+        later = turn[since:]
     return Drift(
         target=target,
         t=t,
@@ -240,6 +245,12 @@ def _since(place: FloatArray, possible: BoolArray) -> int:
         to_the_end = np.cumsum(one[::-1])[::-1]
         found.append(to_the_end**2 / np.arange(one.size, 0, -1) / max(float(one.var()), 1e-12))
     return int(np.argmax(np.where(possible, np.maximum(*found), -1.0)))
+
+
+def _risen(excess: FloatArray, possible: BoolArray) -> int:
+    """From which possible episode on p lies highest above what came true, compared with before."""
+    to_the_end = np.cumsum(excess[::-1])[::-1] / np.sqrt(np.arange(excess.size, 0, -1))
+    return int(np.argmax(np.where(possible, to_the_end, -math.inf)))
 
 
 def _bias(

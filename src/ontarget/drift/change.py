@@ -69,13 +69,13 @@ class Bias(NamedTuple):
             return "right on average as far as these runs can tell"
         return f"{_points(self.too_high)} too {'high' if self.too_high > 0.0 else 'low'}"
 
-    def told(self, runs: str = "") -> str:
+    def told(self, runs: str = "", way: str = "") -> str:
         """Which way p is off, by how much, and of which runs."""
         of = f"{self.n:,} {runs}".rstrip()
         said = f"it said {percent(self.said)}, {percent(self.met)} of {of} came true"
         ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
         reach = f" ({ends[0]:.1f} to {ends[1]:.1f})" * self.shows
-        return f"{self.short}{reach}: {said}"
+        return f"{way or self.short}{reach}: {said}"
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain JSON values; one episode alone leaves the range unknown."""
@@ -181,7 +181,14 @@ class Drift:
     @property
     def way(self) -> str:
         """Which way p is off, since the change if it is known when that was."""
-        return self.latest.told("" if self.now is None else "runs since then")
+        return self.latest.told("" if self.now is None else "runs since then", self.headline)
+
+    @property
+    def headline(self) -> str:
+        """Which way p is off, without the figures behind it."""
+        if self.judgement is DriftJudgement.WORSE and not self.latest.shows:
+            return "p promises more than it did, but is not off by more than chance explains"
+        return self.latest.short
 
     @property
     def in_short(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _drift(found: Measured) -> list[Statement]:
         told: tuple[str, ...] = ()
     else:
         told = (f"at step {drift.t}, {drift.way}", drift.when, *drift.where)
-        headline = f"{drift.judgement} since the runs were recorded: {drift.latest.short}."
+        headline = f"{drift.judgement} since the runs were recorded: {drift.headline}."
     detail = " ".join(f"{_sentence(one)}." for one in told if one)
     return [
         Statement(
