@@ -55,7 +55,7 @@ class Bias(NamedTuple):
     @property
     def in_words(self) -> str:
         """Which way p is off, and by how much."""
-        return self.told()
+        return self._told()
 
     @property
     def short(self) -> str:
@@ -69,7 +69,7 @@ class Bias(NamedTuple):
             return "right on average as far as these runs can tell"
         return f"{_points(self.too_high)} too {'high' if self.too_high > 0.0 else 'low'}"
 
-    def told(self, runs: str = "", way: str = "") -> str:
+    def _told(self, runs: str = "", way: str = "") -> str:
         """Which way p is off, by how much, and of which runs."""
         of = f"{self.n:,} {runs}".rstrip()
         said = f"it said {percent(self.said)}, {percent(self.met)} of {of} came true"
@@ -181,14 +181,14 @@ class Drift:
     @property
     def way(self) -> str:
         """Which way p is off, since the change if it is known when that was."""
-        return self.latest.told("" if self.now is None else "runs since then", self.headline)
+        return self.latest._told("" if self.now is None else "runs since then", self.headline)
 
     @property
     def headline(self) -> str:
         """Which way p is off, without the figures behind it."""
         if self.judgement is DriftJudgement.WORSE and not self.latest.shows:
             return "p promises more than it did, but is not off by more than chance explains"
-        return self.latest.short
+        return self.latest.short if self.changed else f"p is {self.latest.amount}"
 
     @property
     def in_short(self) -> tuple[str, ...]:
@@ -232,7 +232,7 @@ class Drift:
             ("since", self.when.removeprefix("since ")),
             ("p", f"at step {self.t}, {self.way}"),
             ("", f"over all {self.n:,} runs, p is {self.bias.amount}" * (self.now is not None)),
-            ("before", f"on the assure episodes {self._before}"),
+            ("before", f"on the {self.before.n:,} assure episodes {self._before}"),
             ("order", self.order),
             *(("by", one) for one in self.where),
             ("verdict", self.verdict),
@@ -243,7 +243,7 @@ class Drift:
     def _before(self) -> str:
         before = self.before
         way = "high" if before.too_high > 0.0 else "low"
-        return f"it was {_points(before.too_high)} too {way}, of {before.n:,}"
+        return f"it was {_points(before.too_high)} too {way}"
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON values."""

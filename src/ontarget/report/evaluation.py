@@ -109,7 +109,7 @@ class Evaluation(Measured):
         value of the columns that `GoalMonitor.evaluate` was given, and of those in ``by``, each as
         for `by`. The same evaluation gives the same bytes; the file appears whole or not at all.
         """
-        text = report_page(self, _rule(alarm, options), {**self.columns, **(by or {})})
+        text = report_page(self, _rule(alarm, options), {**(self.columns or {}), **(by or {})})
         write_whole(Path(path), [text.encode()])
 
 
@@ -186,9 +186,7 @@ def evaluate_goal(
     """The monitor's answers about a goal on these episodes at every step."""
     answers = contracts.answers(contracts.alike(episodes), goal, own_map, reached)
     _refuse_unknown(answers, contracts.fitted)
-    return GoalEvaluation(
-        contracts, episodes, goal, answers, resampling, own_map, order, dict(by or {})
-    )
+    return GoalEvaluation(contracts, episodes, goal, answers, resampling, own_map, order, by)
 
 
 def evaluate(
@@ -208,9 +206,7 @@ def evaluate(
         contracts.fitted, episodes, target, calibration=calibration, reached=reached
     )
     _refuse_unknown(answers, contracts.fitted)
-    found = Evaluation(
-        contracts, episodes, target, answers, resampling, calibration, order, dict(by or {})
-    )
+    found = Evaluation(contracts, episodes, target, answers, resampling, calibration, order, by)
     if order is not None or by:
         _ = found.drifted  # refuses columns that do not fit the episodes, before anything is shown
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -90,7 +90,7 @@ class Measured:
     resampling: Resampling
     calibration: Calibrated | None = None  # the target's own; None if p is the common one
     order: Order | None = None  # in which the episodes started, if that is known
-    columns: Mapping[str, ArrayLike] = field(default_factory=dict)  # by which p may be off
+    columns: Mapping[str, ArrayLike] | None = None  # by which p may be off
 
     @property
     def parts(self) -> Mapping[str, Measured]:
