@@ -30,6 +30,10 @@ def test_the_summary_shows_the_luck_of_a_threshold() -> None:
     low, high = found.alarms(false_alarm_rate=0.2).triggers[0].promised.others
     said = f"another recording of this size would put the threshold at {low:.3g} to {high:.3g}"
     assert said in found.summary(false_alarm_rate=0.2)
+    assert ("average_threshold" in found.summary(false_alarm_rate=0.2)) == (high > 2 * low)
+    low, high = found.alarms(false_alarm_rate=0.05).triggers[0].promised.others
+    assert high > 2 * low
+    assert "measured, not promised" in found.summary(false_alarm_rate=0.05)
 
 
 def test_an_average_moves_less_than_its_thresholds_and_is_called_measured() -> None:

@@ -16,6 +16,7 @@ __all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end"
 
 Told: TypeAlias = Callable[[OntargetError], str]
 _GAP: Final = " " * 11
+_LUCKY: Final = 2.0  # times as high as another recording's: a threshold that is much luck
 
 
 def summary_of(facts: Facts, told: Told = str) -> str:
@@ -139,7 +140,13 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
     if all(low == high for low, high in told):
         return []
     ends = ", ".join(f"{low} to {high}" for low, high in told)
-    return [f"another recording of this size would put the threshold at {ends}"]
+    lines = [f"another recording of this size would put the threshold at {ends}"]
+    if any(high > _LUCKY * low for low, high in found):
+        lines.append(
+            "that is much luck: ontarget.monitor.average_threshold takes the mean over several "
+            "fits, whose rate is measured, not promised"
+        )
+    return lines
 
 
 def past_the_end(facts: Facts, told: Told = str) -> str:
