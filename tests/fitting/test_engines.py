@@ -212,6 +212,21 @@ def test_workers_that_are_lost_again_and_again_are_told_of() -> None:
     assert "lost 4 times" in caught.value.__notes__[0]
 
 
+def test_an_executor_that_broke_for_good_tells_how_to_go_on(tmp_path: Path) -> None:
+    class Broken(Flaky):
+        def submit(self, function, /, *arguments):
+            if self.submitted == 5:
+                raise BrokenExecutor("a child process terminated abruptly")
+            return super().submit(function, *arguments)
+
+    with pytest.raises(BrokenExecutor) as caught:
+        fit(tmp_path, engine=Broken(losses=0))
+    assert "resume with the same checkpoint=" in caught.value.__notes__[0]
+    engine = Flaky(losses=0)
+    fit(tmp_path, engine=engine)
+    assert engine.submitted < 8
+
+
 @contextmanager
 def two_workers(engine: str) -> Iterator[Any]:
     """A cluster of two worker processes, and a function that kills one of them."""

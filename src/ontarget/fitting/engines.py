@@ -197,6 +197,17 @@ def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
     def run(
         function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
     ) -> Iterator[tuple[int, Any]]:
+        def begun(index: int) -> _Future:
+            try:
+                return executor.submit(function, make(index))
+            except Exception as error:
+                if is_lost(error):
+                    error.add_note(
+                        "this executor takes no more tasks once it has lost a worker: make another "
+                        "one, and resume with the same checkpoint="
+                    )
+                raise
+
         def awaited(index: int, future: _Future) -> tuple[int, Any]:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
@@ -210,12 +221,12 @@ def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
                             "that runs out of memory, and resume with the same checkpoint="
                         )
                         raise
-                    future = executor.submit(function, make(index))
+                    future = begun(index)
             raise AssertionError("the last attempt returns or raises")
 
         flying: deque[tuple[int, _Future]] = deque()
         for index in waiting:
-            flying.append((index, executor.submit(function, make(index))))
+            flying.append((index, begun(index)))
             if len(flying) > most:
                 yield awaited(*flying.popleft())
         while flying:
