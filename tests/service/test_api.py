@@ -117,6 +117,7 @@ def test_runs_and_their_history_are_shown(client: TestClient) -> None:
     assert found["run"]["last"] == found["answers"][-1]
     later = client.get(f"/v1/runs/{run_id('a', '1')}", params={"from": 1}).json()
     assert [one["step"] for one in later["answers"]] == [1]
+    assert later["states"] == [step(1)["state"]]
     agents = client.get("/v1/agents", params={"limit": 1}).json()
     assert (agents["items"][0]["agent"], agents["next"]) == ("a", "a")
 
@@ -136,6 +137,7 @@ def test_an_alarm_is_shown_acknowledged_and_cleared(client: TestClient) -> None:
     (alarm,) = client.get("/v1/alarms", params={"open": "true"}).json()["items"]
     assert alarm["agent"] == "a"
     assert "alarm below" in alarm["reason"]
+    assert (alarm["sent"], alarm["waiting"], alarm["dead"]) == (0, 0, 0)
     said = client.post(
         f"/v1/alarms/{alarm['id']}/acknowledge", json={"by": "Ada", "note": "on my way"}
     ).json()
@@ -150,6 +152,7 @@ def test_contracts_are_added_and_versioned(client: TestClient, model: Path) -> N
     assert client.post("/v1/contracts", json=spec).json()["version"] == 2
     (found,) = client.get("/v1/contracts").json()
     assert (found["version"], found["thresholds"], found["horizon"]) == (2, [0.5], 6)
+    assert sum(found["made_from"].values()) == 300
     wrong = client.post("/v1/contracts", json={**spec, "model": "nowhere"})
     assert (wrong.status_code, wrong.json()["title"]) == (422, "refused")
 
@@ -199,6 +202,9 @@ def test_a_contract_is_recalibrated_on_recorded_runs(
     made_new = client.post(path, json=since)
     assert made_new.status_code == 200, made_new.text
     assert made_new.json()["version"] == 2
+    ended = {v: client.get(f"/v1/contracts/walk/health?version={v}") for v in (1, 2, 3)}
+    assert [ended[v].json()["runs"] for v in (1, 2)] == [40, 0]
+    assert (ended[3].status_code, ended[3].json()["title"]) == (404, "unknown version")
     held = service.contracts.named("walk")
     assert held.fitted.trained.sizes["assure"] == 42
     old, new = client.post("/v1/steps", json=[step(1, "old"), step(0, "new")]).json()

@@ -34,7 +34,7 @@ class Running:
     """A service that listens, and can be killed and started again on its port."""
 
     def __init__(self, model: Path, folder: Path, *, token: bool = False) -> None:
-        self._model, self._folder, self._token = model, folder, token
+        self.model, self._folder, self._token = model, folder, token
         self.database = str(folder / "browser.db")
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
@@ -43,7 +43,7 @@ class Running:
         self.start()
 
     def start(self) -> None:
-        self.service: Service = made(self.database, self._model, self._folder)
+        self.service: Service = made(self.database, self.model, self._folder)
         app = create_app(self.service, open_to_all=not self._token)
         config = uvicorn.Config(app, port=self.port, log_config=None, timeout_graceful_shutdown=1)
         self._server, self._streams = uvicorn.Server(config), app.state.api.streams
@@ -108,6 +108,8 @@ def test_the_fleet_moves_and_an_alarm_is_seen_within_a_second(running: Running, 
     expect(page.locator("#open-alarms")).to_have_text("1", timeout=1_000)
     expect(page.locator(ROW)).to_contain_text("alarm", timeout=1_000)
     expect(page.locator(".summary")).to_contain_text("1 in alarm")
+    expect(page.get_by_text("Worst now")).to_contain_text("a · 1: alarm since step 1")
+    expect(page.get_by_text("Worst now")).to_contain_text("Why:")
 
 
 def test_an_alarm_is_acknowledged_with_a_name_and_a_note(running: Running, page: Page) -> None:
@@ -132,6 +134,7 @@ def test_a_run_shows_its_path_and_why_p_moved(running: Running, page: Page) -> N
     expect(page.get_by_role("img", name="p over the steps")).to_be_visible()
     expect(page.get_by_role("img", name="the score so far: −2")).to_be_visible()
     expect(page.get_by_text("The recorded runs that are most like this one")).to_be_visible()
+    expect(page.get_by_role("cell", name="x0 0.2, x1 −0.2")).to_be_visible()
     running.send(step(3, reward=-1.0))
     expect(page.get_by_role("img", name="the score so far: −3")).to_be_visible(timeout=2_000)
 
@@ -222,3 +225,26 @@ def test_every_view_is_accessible(dark: bool, width: int, running: Running, page
         found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
         assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+
+
+def test_an_open_alarm_is_shown_however_many_came_after_it(running: Running, page: Page) -> None:
+    running.send(*fallen("oldest"))
+    run = running.service.store.find_runs([run_id("oldest", "1")])[run_id("oldest", "1")]
+    with running.service.store.database.write() as at:
+        at.run_many(
+            "INSERT INTO alarms VALUES (?, ?, ?, 'target', 'long over', ?, ?, NULL, NULL, NULL)",
+            [(10_000 + i, f"x-{i}", run.number, 2e9 + i, 2e9 + i) for i in range(2_500)],
+        )
+    page.goto(f"{running.url}/#/alarms")
+    expect(page.get_by_role("heading", name="Open: 1")).to_be_visible()
+    expect(page.locator(".cards")).to_contain_text("oldest")
+    expect(page.get_by_role("heading", name="Over: the newest 200")).to_be_visible()
+
+
+def test_older_versions_of_a_contract_are_judged_too(running: Running, page: Page) -> None:
+    spec = {"name": "walk", "model": str(running.model), "target": "1:", "alarm_below": 0.5}
+    httpx.post(f"{running.url}/v1/contracts", json=spec, timeout=60.0).raise_for_status()
+    page.goto(f"{running.url}/#/trust")
+    expect(page.get_by_text("version 2", exact=True)).to_be_visible()
+    page.get_by_text("Version 1 of walk").click()
+    expect(page.locator("details")).to_contain_text("runs have ended")

@@ -7,6 +7,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -51,27 +52,27 @@ def test_an_older_database_is_moved_only_when_asked(
     old.close()
     newer = (*_schema.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
     monkeypatch.setattr(stores, "MIGRATIONS", newer)
-    with pytest.raises(StoreError, match=r"schema 2.*needs 3; back it up, then pass --migrate"):
+    with pytest.raises(StoreError, match=r"schema 3.*needs 4; back it up, then pass --migrate"):
         open_store(url)
     moved = open_store(url, migrate=True)
     assert moved.find_runs([run.id]) == {run.id: run}
     moved.close()
     open_store(url).close()  # it is of this version now
     monkeypatch.undo()
-    with pytest.raises(StoreError, match=r"schema 3.*knows 2; install a newer one"):
+    with pytest.raises(StoreError, match=r"schema 4.*knows 3; install a newer one"):
         open_store(url, migrate=True)
 
 
-def first_version(url: str, folder: Path) -> None:
-    """Put a database of schema 1, written by the version that made it, where the address says."""
-    raw = folder / "schema1.db"
-    raw.write_bytes(gzip.decompress((KEPT / "schema1.db.gz").read_bytes()))
+def put_kept(version: int, url: str, folder: Path) -> None:
+    """Put a database of a schema, written by the version that had it, where the address says."""
+    raw = folder / "kept.db"
+    raw.write_bytes(gzip.decompress((KEPT / f"schema{version}.db.gz").read_bytes()))
     if url.startswith("postgresql"):
         import psycopg
 
         with closing(sqlite3.connect(raw)) as kept, psycopg.connect(url) as server:
             server.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
-            for statement in _schema.MIGRATIONS[0]:
+            for statement in chain(*_schema.MIGRATIONS[:version]):
                 server.execute(statement.format_map(PostgresDatabase.types))  # type: ignore[arg-type]
             server.execute("DELETE FROM counters")
             for (table,) in kept.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
@@ -82,9 +83,17 @@ def first_version(url: str, folder: Path) -> None:
         raw.rename(url)
 
 
-def test_a_database_of_the_first_version_goes_on_bit_for_bit(url: str, tmp_path: Path) -> None:
-    first_version(url, tmp_path)
-    with pytest.raises(StoreError, match=r"schema 1.*needs 2; back it up, then pass --migrate"):
+def test_a_database_of_every_older_schema_is_kept() -> None:
+    older = range(1, len(_schema.MIGRATIONS))
+    assert {one.name for one in KEPT.glob("*.db.gz")} == {f"schema{n}.db.gz" for n in older}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_of_an_older_version_goes_on_bit_for_bit(
+    version: int, url: str, tmp_path: Path
+) -> None:
+    put_kept(version, url, tmp_path)
+    with pytest.raises(StoreError, match=rf"schema {version}.*needs 3; back it up, then pass --mi"):
         open_store(url)
     store = open_store(url, migrate=True)
     model = gzip.decompress((KEPT / "walk.ontarget.gz").read_bytes())
@@ -106,6 +115,7 @@ def test_a_database_of_the_first_version_goes_on_bit_for_bit(url: str, tmp_path:
     assert "alarm" not in msgspec.json.decode(alarmed[0])  # type: ignore[arg-type]
     (alarm,) = alarms(store)
     assert alarm["cleared_at"] == 2_000.0
+    assert (alarm["sent"], alarm["waiting"], alarm["dead"]) == (0, 1, 0)
     (over,) = engine.take([StepMessage(agent="c", run="1", step=3, state=[0.3])])
     assert isinstance(over, Problem)
     assert over.title == "ended"

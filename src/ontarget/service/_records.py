@@ -12,11 +12,17 @@ _ALARM: Final = (
     "a.number, a.id, a.kind, a.reason, a.raised_at, a.cleared_at, a.acknowledged_at, "
     "a.acknowledged_by, a.note, r.id, r.agent, r.run, r.contract, CASE WHEN r.ended_at IS NULL "
     "THEN 'under way' WHEN r.met IS NULL OR r.intervened_at IS NOT NULL THEN 'unknown' "
-    "WHEN r.met = 1 THEN 'met' ELSE 'missed' END"
+    "WHEN r.met = 1 THEN 'met' ELSE 'missed' END, "
+    + ", ".join(
+        f"(SELECT COUNT(*) FROM outbox o WHERE o.alarm = a.id AND o.state = '{state}')"
+        for state in ("sent", "waiting", "dead")
+    )
+    + ", COALESCE((SELECT MAX(error) FROM outbox o WHERE o.alarm = a.id AND o.state = 'dead'), '')"
 )
 _ALARM_NAMES: Final = (
     "number", "id", "kind", "reason", "raised_at", "cleared_at", "acknowledged_at",
-    "acknowledged_by", "note", "run_id", "agent", "run", "contract", "outcome",
+    "acknowledged_by", "note", "run_id", "agent", "run", "contract", "outcome", "sent", "waiting",
+    "dead", "error",
 )  # fmt: skip
 _NEWEST: Final = 2**63 - 1
 _DELIVERY: Final = "id, alarm, hook, created_at, attempts, due_at, state, error"

@@ -50,4 +50,7 @@ _SECOND: Final = (
     "CREATE INDEX runs_by_end ON runs (ended_at) WHERE ended_at IS NOT NULL",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND)
+# A way to the messages about an alarm, which are shown with it and deleted with its run.
+_THIRD: Final = ("CREATE INDEX outbox_by_alarm ON outbox (alarm)",)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _THIRD)

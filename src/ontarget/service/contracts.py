@@ -185,6 +185,15 @@ class HeldContracts:
             raise InputError(f"contract needs one of {self._listed()}, got {name!r}")
         return self.held(self._newest[name])
 
+    def version(self, name: str, version: int) -> Held:
+        """A version of a contract, the newest or an older one."""
+        with self._store.database.read() as at:
+            sql = "SELECT id FROM contracts WHERE name = ? AND version = ?"
+            rows = at.rows(sql, (name, version))
+        if not rows:
+            raise InputError(f"contract {name!r} has no version {version}")
+        return self.held(int(rows[0][0]))
+
     def held(self, number: int) -> Held:
         """A contract by its number, opened when it is first needed."""
         with self._lock:  # two of one contract would each know half of its runs

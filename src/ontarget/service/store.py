@@ -248,11 +248,13 @@ class Store:
         ]
 
     def forget_runs(self, runs: Sequence[StoredRun]) -> None:
-        """Delete runs with their steps and alarms."""
+        """Delete runs with their steps, their alarms and the messages about these."""
         ids = [[(step.id,) for step in self.history(run)] for run in runs]
         with self.database.write() as at:
             for run, steps in zip(runs, ids, strict=True):
                 at.run_many("DELETE FROM steps WHERE id = ?", steps)
+                own = "SELECT id FROM alarms WHERE run = ?"
+                at.run(f"DELETE FROM outbox WHERE alarm IN ({own})", (run.number,))
                 at.run("DELETE FROM alarms WHERE run = ?", (run.number,))
                 at.run("DELETE FROM runs WHERE number = ?", (run.number,))
 

@@ -102,11 +102,22 @@ class StoreContract:
     def test_a_forgotten_run_leaves_nothing(self, store: Store) -> None:
         """A forgotten run leaves nothing."""
         run, other = a_run(store), a_run(store, agent="b")
-        write(store, run, -1, 0, 1)
-        write(store, other, -1, 0)
+        for one in (run, other):
+            alarm = f"{one.id}-0"
+            store.commit(
+                Batch(
+                    at=2.0,
+                    progress=[Progress(one, -1, [(0, b"x", b"y")])],
+                    raised=[(one.id, alarm, "target", "p is low")],
+                    messages=[(alarm, "ops", b"{}")],
+                )
+            )
         store.forget_runs([run])
         assert store.find_runs([run.id]) == {}
         assert [one.run for one in store.events(0, 10)] == [other.number]
+        with store.database.read() as at:
+            assert at.rows("SELECT id FROM alarms") == [(f"{other.id}-0",)]
+            assert at.rows("SELECT alarm FROM outbox") == [(f"{other.id}-0",)]
 
     def test_ids_are_never_given_twice(self, store: Store) -> None:
         """Ids are never given twice."""

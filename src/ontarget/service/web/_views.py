@@ -20,7 +20,7 @@ from ontarget.service._records import (
     try_again,
 )
 from ontarget.service.contracts import ContractSpec, Held
-from ontarget.service.messages import Answer, Moment
+from ontarget.service.messages import Answer, Moment, Value, read_payload
 from ontarget.service.service import Service
 from ontarget.service.store import Store, StoredRun
 from ontarget.service.web._http import Refusal
@@ -55,10 +55,11 @@ class RunView(msgspec.Struct, frozen=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True):
-    """A run, with its answers from a step on."""
+    """A run, with its answers from a step on, and the state that each of them is about."""
 
     run: RunView
     answers: list[msgspec.Raw]
+    states: list[dict[str, Value] | list[float | None] | None]
     next: int | None = None
 
 
@@ -73,7 +74,10 @@ class AgentView(msgspec.Struct, frozen=True):
 
 
 class AlarmView(msgspec.Struct, frozen=True):
-    """An alarm, and what became of its run: if that met its target, the alarm was false."""
+    """An alarm, and what became of its run: if that met its target, the alarm was false.
+
+    ``sent``, ``waiting`` and ``dead`` count the messages about it; ``error`` is why some are dead.
+    """
 
     id: str
     kind: str
@@ -87,6 +91,10 @@ class AlarmView(msgspec.Struct, frozen=True):
     agent: str
     run: str
     outcome: Literal["under way", "met", "missed", "unknown"]
+    sent: int
+    waiting: int
+    dead: int
+    error: str
 
 
 class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -103,13 +111,14 @@ class Silence(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ContractView(msgspec.Struct, frozen=True):
-    """A contract in force."""
+    """A contract in force; ``made_from`` says how many runs its model was made from."""
 
     version: int
     spec: ContractSpec
     horizon: int
     features: list[str]
     thresholds: list[float | None]
+    made_from: dict[str, int]
 
 
 class DeliveryView(msgspec.Struct, frozen=True):
@@ -222,8 +231,9 @@ def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
     answers = service.store.history(run, least=least, most=most)
     last = service.store.history(run, least=run.next - 1)[-1]
     raw = [msgspec.Raw(bytes(one.answer)) for one in answers]
+    states = [read_payload(bytes(one.payload)).get("state") for one in answers]
     following = most + 1 if most + 1 < run.next else None
-    return RunHistory(run_view(run, bytes(last.answer)), raw, following)
+    return RunHistory(run_view(run, bytes(last.answer)), raw, states, following)
 
 
 def agent_view(found: dict[str, Any]) -> AgentView:
@@ -276,6 +286,7 @@ def contract_view(held: Held) -> ContractView:
         fitted.horizon,
         list(fitted.schema.names),
         [one.threshold if abs(one.threshold) < 1e300 else None for one in triggers],
+        dict(fitted.trained.sizes),
     )
 
 

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ontarget.errors import InputError
 from ontarget.service._chores import chores
 from ontarget.service._renewing import recalibrated
 from ontarget.service.contracts import ContractSpec, Held
@@ -116,7 +117,9 @@ class Api:
                      "Put a contract in force: a new version, unless it says the same.",
                      takes=(ContractSpec,), gives=(views.ContractView,), scope="admin"),
             Endpoint("GET", "/v1/contracts/{name}/health", self.health,
-                     "Whether a contract's probabilities come true.", gives=(Health,)),
+                     "Whether a contract's probabilities come true: its newest version's, or "
+                     "another's.", gives=(Health,), query={"version": {"type": "integer",
+                     "minimum": 1}}),
             Endpoint("POST", "/v1/contracts/{name}/recalibrate", self.recalibrate,
                      "Let a contract's promises rest on recorded runs: a new version.",
                      takes=(views.Recalibration,), gives=(views.ContractView,), scope="admin"),
@@ -259,13 +262,22 @@ class Api:
     async def health(self, request: Request, service: Service) -> Response:
         """Whether a contract's probabilities come true."""
         held = self._named(request)
-        return json_response(await run_in_threadpool(self._health_of, held.spec.name))
+        version = request.query_params.get("version")
+        if version is not None:
+            number = views.whole(version)
+            try:
+                held = await run_in_threadpool(
+                    self.service.contracts.version, held.spec.name, number
+                )
+            except InputError as error:
+                raise Refusal(404, "unknown version", str(error)) from None
+        return json_response(await run_in_threadpool(self._health_of, held))
 
     async def recalibrate(self, request: Request, service: Service) -> Response:
         """A new version of a contract, recalibrated on recorded runs."""
         asked = await decoded(request, service, views.Recalibration)
         held = self._named(request)
-        health = await run_in_threadpool(self._health_of, held.spec.name)
+        health = await run_in_threadpool(self._health_of, held)
         if asked.since is not None:
             since = asked.since.timestamp()
         else:
@@ -352,8 +364,7 @@ class Api:
             raise Refusal(404, "unknown contract", "there is no contract of this name")
         return self.service.contracts.named(name)
 
-    def _health_of(self, name: str) -> Health:
-        held = self.service.contracts.named(name)
+    def _health_of(self, held: Held) -> Health:
         with self._health_lock:  # a guard is for one thread at a time
             watch = self._health.get(held.id)
             if watch is None:
@@ -383,7 +394,7 @@ class Api:
         for state in ("waiting", "sent", "dead"):
             metrics.deliveries.labels(state).set(counted.get(state, 0))
         for name in service.contracts.names:
-            verdict = self._health_of(name).verdict
+            verdict = self._health_of(service.contracts.named(name)).verdict
             for one in ("calibrated", "drifting", "too few runs"):
                 metrics.health.labels(name, one).set(one == verdict)
 

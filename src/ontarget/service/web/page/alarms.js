@@ -15,13 +15,15 @@ export function alarms(live, mayAct) {
 
   async function load() {
     try {
-      const [found, messages] = await Promise.all([all("/v1/alarms", 2000), all("/v1/deliveries", 2000)]);
-      paint(found, messages);
+      // Those that are open, however old they are, and the newest of all.
+      const [open, newest] = await Promise.all([all("/v1/alarms?open=true", 2000), all("/v1/alarms", 2000)]);
+      const known = new Map([...newest, ...open].map((one) => [one.id, one]));
+      paint([...known.values()].sort((a, b) => (a.raised_at < b.raised_at ? 1 : a.raised_at > b.raised_at ? -1 : 0)));
       trouble.textContent = "";
     } catch (error) { trouble.textContent = error.message; }
   }
 
-  function paint(found, messages) {
+  function paint(found) {
     if (lists.contains(document.activeElement)) return; // somebody is writing a note
     const waiting = found.filter((one) => !one.cleared_at && !one.acknowledged_at);
     const seen = found.filter((one) => !one.cleared_at && one.acknowledged_at);
@@ -29,14 +31,14 @@ export function alarms(live, mayAct) {
     fill(lists,
       record(found),
       h("h2", {}, `Open: ${waiting.length}`),
-      waiting.length ? h("ul", { class: "cards" }, waiting.map((one) => card(one, messages))) : h("p", {}, "No alarm waits for anybody."),
+      waiting.length ? h("ul", { class: "cards" }, waiting.map((one) => card(one))) : h("p", {}, "No alarm waits for anybody."),
       h("h2", {}, `Acknowledged: ${seen.length}`),
-      seen.length ? rows("Alarms that somebody has seen", seen, messages) : h("p", {}, "None."),
-      h("h2", {}, `Over: ${over.length}`),
-      over.length ? rows("Alarms that are over, the newest first", over.slice(0, 200), messages) : h("p", {}, "None."));
+      seen.length ? rows("Alarms that somebody has seen", seen) : h("p", {}, "None."),
+      h("h2", {}, over.length > 200 ? "Over: the newest 200" : `Over: ${over.length}`),
+      over.length ? rows("Alarms that are over, the newest first", over.slice(0, 200)) : h("p", {}, "None."));
   }
 
-  function card(one, messages) {
+  function card(one) {
     const note = h("input", { id: `note-${one.id}`, type: "text", maxlength: "2000" });
     const form = h("form", { onsubmit: (event) => { event.preventDefault(); acknowledge(one, note.value); } },
       h("label", { for: note.id }, "Note ", note),
@@ -44,15 +46,15 @@ export function alarms(live, mayAct) {
       h("button", { type: "button", onclick: () => silence(one) }, "Silence for an hour"));
     return h("li", { class: "alarm" },
       h("p", {}, h("strong", {}, h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`)), ` · ${one.reason}`),
-      h("p", { class: "note" }, `Raised ${moment(one.raised_at)}. ${delivered(one, messages)}`),
+      h("p", { class: "note" }, `Raised ${moment(one.raised_at)}. ${delivered(one)}`),
       mayAct ? form : h("p", { class: "note" }, "Your token may only read: somebody with the scope admin can acknowledge this."));
   }
 
-  function rows(caption, some, messages) {
+  function rows(caption, some) {
     return table(caption, ["run", "raised", "why", "over since", "was it right?", "seen by", "note", "messages"],
       some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), moment(one.raised_at), one.reason,
         moment(one.cleared_at), right(one), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
-        one.note || "", delivered(one, messages)]));
+        one.note || "", delivered(one)]));
   }
 
   async function acknowledge(one, note) {
@@ -102,13 +104,11 @@ function record(found) {
     ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false.`);
 }
 
-function delivered(alarm, messages) {
-  const own = messages.filter((one) => one.alarm === alarm.id);
-  if (!own.length) return "No message was sent: there is no hook, or its agent is silenced.";
-  const count = (state) => own.filter((one) => one.state === state).length;
-  const dead = own.find((one) => one.state === "dead");
-  return [`${count("sent")} of ${own.length} messages sent`, count("waiting") ? `${count("waiting")} waiting` : "",
-    dead ? `${count("dead")} given up (${dead.error})` : ""].filter(Boolean).join(", ") + ".";
+function delivered(alarm) {
+  const all = alarm.sent + alarm.waiting + alarm.dead;
+  if (!all) return "No message was sent: there is no hook, or its agent is silenced.";
+  return [`${alarm.sent} of ${all} ${all === 1 ? "message" : "messages"} sent`, alarm.waiting ? `${alarm.waiting} waiting` : "",
+    alarm.dead ? `${alarm.dead} given up (${alarm.error})` : ""].filter(Boolean).join(", ") + ".";
 }
 
 function remembered() {

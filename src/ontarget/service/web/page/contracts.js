@@ -45,6 +45,7 @@ export function contractsView(live, contracts) {
         ["threshold", limits.length ? `alarm when p falls below ${limits.join(", ")}` : "none"],
         ["horizon", `${one.horizon.toLocaleString("en-US")} steps at most`],
         ["features", one.features.join(", ")],
+        ["made from", madeFrom(one.made_from)],
         ["model file", `${one.spec.model.split(/[\\/]/).pop()}${one.spec.recalibrated_from ? ", recalibrated" : ""} (sha256 ${(one.spec.model_sha256 ?? "").slice(0, 12)}…)`],
       ]),
       h("p", {}, h("a", { href: parquet, download: `${one.spec.name}.parquet` }, "Download its finished runs"), " as Parquet, ready for ontarget fit."));
@@ -52,4 +53,10 @@ export function contractsView(live, contracts) {
 
   load();
   return { view, title: "Contracts", close: () => {} };
+}
+
+/** How many recorded runs a model was made from, by what they were used for. */
+function madeFrom(sizes) {
+  const uses = { learn: "to learn from", train: "to learn from", calibrate: "to calibrate on", assure: "to keep its promises on" };
+  return Object.entries(sizes).map(([part, n]) => `${n.toLocaleString("en-US")} runs ${uses[part] ?? part}`).join(", ");
 }

@@ -3,10 +3,11 @@
 import { get } from "./api.js";
 import { spark } from "./chart.js";
 import { h, mark, s, say } from "./dom.js";
-import { ago, because, number, percent, range, statusOf } from "./words.js";
+import { ago, because, number, percent, range, sinceStep, statusOf } from "./words.js";
 
 const ROW = 44; // pixels: style.css says the same
 const AROUND = 6; // rows above and below those in sight
+const EXPLAIN = 5_000; // milliseconds between two explanations of the worst run
 
 export function fleet(live, contracts) {
   const rows = new Map(); // a row's place in the page, by its place on the screen
@@ -30,6 +31,7 @@ export function fleet(live, contracts) {
   worst.append("Worst now: ", worstLink, worstSays);
   const empty = h("p", { class: "empty", hidden: true });
   let order = [];
+  let told = { id: "", words: "", at: 0 }; // why the worst run is the worst
   let held = false; // while somebody points at a row, rows keep their places
 
   body.addEventListener("pointerenter", () => { held = true; });
@@ -80,6 +82,17 @@ export function fleet(live, contracts) {
     } catch { /* the line begins where the page was opened */ }
   }
 
+  /** Why the worst run's p is what it is, asked for when another run is the worst, and now and then. */
+  async function explain(run) {
+    const now = Date.now();
+    if (now - told.at < (told.id === run.id ? EXPLAIN : EXPLAIN / 2)) return;
+    told = { id: run.id, words: told.id === run.id ? told.words : "", at: now };
+    try {
+      const found = await get(`/v1/runs/${run.id}/why`);
+      if (told.id === run.id) told.words = found.words;
+    } catch { /* a run that cannot be explained: its reason stands alone */ }
+  }
+
   function write(shown, run, place) {
     recall(run);
     const found = statusOf(run);
@@ -128,7 +141,10 @@ export function fleet(live, contracts) {
       mark(worstLink, "href", `#/run/${danger.id}`);
       say(worstLink, `${danger.agent} · ${danger.run}`);
       const below = danger.threshold ? ` (alarm below ${percent(danger.threshold)})` : "";
-      say(worstSays, `: ${statusOf(danger).word}, p is ${percent(danger.p)} at step ${danger.step}${below}${because(danger)}. Open it to see what moved p.`);
+      const since = sinceStep(danger.alarm);
+      explain(danger);
+      const why = told.id === danger.id && told.words ? ` Why: ${told.words}.` : "";
+      say(worstSays, `: ${statusOf(danger).word}${since === null ? "" : ` since step ${since}`}, p is ${percent(danger.p)} at step ${danger.step}${below}${because(danger)}.${why}`);
       mark(worst, "class", `lead ${statusOf(danger).kind}`);
     }
     empty.hidden = order.length > 0;

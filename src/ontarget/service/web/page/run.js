@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { overSteps } from "./chart.js";
 import { fill, h, table } from "./dom.js";
-import { because, ends, goal, moment, number, percent, range, rule, statusOf } from "./words.js";
+import { because, ends, goal, moment, number, percent, range, rule, sinceStep, statusOf } from "./words.js";
 
 const PAINT = 250; // milliseconds between two paintings
 const EXPLAIN = 2_000; // and between two explanations, which cost the service more
@@ -11,6 +11,7 @@ const EXPLAIN = 2_000; // and between two explanations, which cost the service m
 export function run(live, contracts, id) {
   const view = h("section", {}, h("h1", {}, "Run"), h("p", {}, "loading"));
   const answers = new Map(); // by step
+  const states = new Map(); // what was reported, by step
   let about = null;
   let alarms = [];
   let why = null;
@@ -23,7 +24,7 @@ export function run(live, contracts, id) {
       while (from !== null && from !== undefined) {
         const found = await get(`/v1/runs/${id}?from=${from}`);
         about = found.run;
-        for (const one of found.answers) answers.set(one.step, one);
+        found.answers.forEach((one, k) => { answers.set(one.step, one); states.set(one.step, found.states[k]); });
         from = found.next;
       }
       alarms = (await get(`/v1/alarms?run=${id}`)).items;
@@ -38,7 +39,26 @@ export function run(live, contracts, id) {
     try {
       why = await get(`/v1/runs/${id}/why`);
     } catch { why = null; }
+    await reread();
     paint();
+  }
+
+  /** The states of the steps that have come since; events have answers alone. */
+  async function reread() {
+    const missing = [...answers.keys()].filter((step) => !states.has(step));
+    if (!missing.length) return;
+    try {
+      const found = await get(`/v1/runs/${id}?from=${Math.min(...missing)}`);
+      found.answers.forEach((one, k) => states.set(one.step, found.states[k]));
+    } catch { /* at the next look */ }
+  }
+
+  /** A state as text: names and values, or values alone. */
+  function reported(state) {
+    if (!state) return "–";
+    const names = contracts.of(about.last.contract)?.features ?? [];
+    const pairs = Array.isArray(state) ? state.map((one, k) => [names[k] ?? String(k), one]) : Object.entries(state);
+    return pairs.map(([name, one]) => `${name} ${value(one)}`).join(", ");
   }
 
   function plan(answer) {
@@ -70,7 +90,7 @@ export function run(live, contracts, id) {
     fill(view,
       h("h1", {}, `${about.agent} · ${about.run}`),
       h("p", { class: `lead ${found.kind}` },
-        h("strong", {}, `${found.mark} ${found.word}`),
+        h("strong", {}, `${found.mark} ${found.word}${sinceStep(last.alarm) === null ? "" : ` since step ${sinceStep(last.alarm)}`}`),
         about.ended_at
           ? ` · ended, and ${about.met === null ? "it is not known whether it met" : about.met ? "met" : "missed"} its target`
           : ` · p is ${percent(last.p)}, likely ${range(last.spread)}, at step ${last.step} of ${horizon}`,
@@ -96,9 +116,9 @@ export function run(live, contracts, id) {
       why ? moved(why) : null,
       alarms.length ? alarmed() : null,
       h("h2", {}, "Every step"),
-      table("Answers, the newest first", ["step", "p", "likely range", "so far", "status", "heard"],
+      table("Answers, the newest first", ["step", "p", "likely range", "so far", "status", "state", "heard"],
         steps.slice(-200).reverse().map((one) => [String(one.step), percent(one.p), range(one.spread), number(one.so_far),
-          `${statusOf(one).word}${one.reason ? `: ${one.reason}` : ""}`, moment(one.at)]), [0, 1, 2, 3]));
+          `${statusOf(one).word}${one.reason ? `: ${one.reason}` : ""}`, reported(states.get(one.step)), moment(one.at)]), [0, 1, 2, 3]));
   }
 
   function moved(found) {

@@ -15,6 +15,7 @@ const VERDICT = {
 
 export function trust(live, contracts, mayAct) {
   const view = h("section", {}, h("h1", {}, "Trust"), h("p", {}, "loading"));
+  const opened = new Set(); // older versions that somebody looks at
 
   async function load() {
     try {
@@ -26,16 +27,44 @@ export function trust(live, contracts, mayAct) {
     }
   }
 
+  /** Older versions, each read when it is opened; runs that began with one are still held to it. */
+  function earlier(contract) {
+    const versions = Array.from({ length: contract.version - 1 }, (_, k) => contract.version - 1 - k).slice(0, 20);
+    return versions.map((version) => {
+      const key = `${contract.spec.name}@${version}`;
+      const inside = h("div", {}, h("p", {}, "loading"));
+      async function read() {
+        try {
+          fill(inside, judged(contract, await get(`/v1/contracts/${encodeURIComponent(contract.spec.name)}/health?version=${version}`)));
+        } catch (error) { fill(inside, h("p", { role: "alert" }, error.message)); }
+      }
+      const details = h("details", {}, h("summary", {}, `Version ${version} of ${contract.spec.name}`), inside);
+      details.open = opened.has(key);
+      if (details.open) read();
+      details.addEventListener("toggle", () => {
+        if (details.open && !opened.has(key)) read();
+        if (details.open) opened.add(key); else opened.delete(key);
+      });
+      return details;
+    });
+  }
+
   function part(contract, found) {
-    const [mark, kind, says] = VERDICT[found.verdict] ?? VERDICT["too few runs"];
     return h("article", { class: "contract" },
       h("h2", {}, contract.spec.name, h("span", { class: "quiet" }, ` version ${contract.version}`)),
+      judged(contract, found), earlier(contract));
+  }
+
+  function judged(contract, found) {
+    const [mark, kind, says] = VERDICT[found.verdict] ?? VERDICT["too few runs"];
+    const newest = found.contract === `${contract.spec.name}@${contract.version}`;
+    return h("div", {},
       h("p", { class: `lead ${kind}` }, h("strong", {}, `${mark} ${found.verdict}`), ` · ${says}`),
       h("p", {}, `${found.runs.toLocaleString("en-US")} ${found.runs === 1 ? "run has" : "runs have"} ended without anybody stepping in.`
         + (found.cut_off ? ` Another ${found.cut_off.toLocaleString("en-US")} ${found.cut_off === 1 ? "was" : "were"} cut off or taken over, and cannot be counted.` : "")),
       alarmsKept(contract, found),
       evidence(found),
-      mayAct && found.verdict === "drifting" ? renewal(contract, found) : null,
+      mayAct && newest && found.verdict === "drifting" ? renewal(contract, found) : null,
       found.bins.length ? h("div", { class: "pair" },
         h("figure", {}, reliability(`What ${contract.spec.name} said, and how often it came true`, found.bins),
           h("figcaption", {}, "Dots on the line: what was said came true as often as it said. Larger dots stand for more runs.")),

@@ -24,6 +24,12 @@ export function because(answer) {
   return answer.reason && !answer.reason.startsWith("p = ") ? `: ${answer.reason}` : "";
 }
 
+/** The step at which an alarm was raised: its id ends in it. */
+export function sinceStep(alarm) {
+  const found = /-(\d+)$/.exec(alarm ?? "");
+  return found ? Number(found[1]) : null;
+}
+
 export function range(pair) {
   if (!pair) return "–";
   const [low, high] = pair.map((p) => Math.round(100 * p));
