@@ -295,6 +295,8 @@ def test_an_alarm_is_drawn_with_its_reason() -> None:
     assert "p moved by" not in drawn(view)
     view.update(alarm)
     assert "p moved by wind of a" in drawn(view)
+    view.tracks["a"].why = "p moved by " + "wind " * 24 + "here"
+    assert "here\n" in drawn(view)  # a long reason is told to its end
     view.update({**alarm, "p": 0.8, "status": "OK", "t": 4})
     assert "p moved by" not in drawn(view)
 
@@ -443,6 +445,11 @@ def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
     assert f"● so far {place.so_far:.4g}   ░ likely to end at {place.low:.4g}" in high
     assert "target" in high.split("likely to end")[1]
     assert placed(sessions, "nobody") == {}
+    for message in stream[20:]:
+        view.update(sessions.answer(message))
+    for over in (drawn(view), drawn(view, height=44)):
+        assert "likely to end at" not in over  # how it ended is known
+        assert "DONE, target " in over
 
 
 def test_a_goal_shows_the_likely_culprit_and_where_each_behavior_stands() -> None:

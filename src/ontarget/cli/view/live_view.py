@@ -157,15 +157,15 @@ class LiveView:
         if second:
             yield Text(track.legend, style="dim", overflow="ellipsis", no_wrap=True)
             yield second
-        elif track.place is not None:
+        elif track.place is not None and not track.over:
             yield Text(track.standing, overflow="ellipsis", no_wrap=True)
-        for text in track.others:
+        ahead = track.ahead.in_words if track.ahead else ""
+        for text in filter(None, (*(() if track.over else track.others), ahead)):
             yield Text(text, overflow="ellipsis", no_wrap=True)
-        said = (track.why if track.status == "ALARM" else "", track.history, track.unseen)
-        path = track.ahead.in_words if track.ahead else ""
-        for text, style in ((path, ""), *((one, "dim") for one in said)):
-            if text:
-                yield Text(text, style=style, overflow="ellipsis", no_wrap=True)
+        if track.why and track.status == "ALARM":
+            yield Text(track.why, style="dim")  # it may take two lines
+        for text in filter(None, (track.history, track.unseen)):
+            yield Text(text, style="dim", overflow="ellipsis", no_wrap=True)
 
     def _outcomes(self, track: Track, width: int, rows: int) -> Text | None:
         """The chart of what a run has so far and where it will end; None if nobody can say."""
@@ -246,6 +246,8 @@ def _headline(track: Track) -> Text:
         spread = f"(spread {percent(low, fixed=True)} to {percent(high, fixed=True)}) "
         text.append(spread, style="dim")
     text.append(track.status, style=COLOURS.get(track.status, ""))
+    if track.status == "DONE" and p in (0.0, 1.0):
+        text.append(f", target {'met' if p else 'missed'}", style="green" if p else "bold red")
     each = [f"{plain(name)} {percent(p, fixed=True)}" for name, p in track.by_p]
     if each:
         text.append(f"   alone: {', '.join(each)}", style="dim")

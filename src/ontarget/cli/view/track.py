@@ -124,6 +124,8 @@ class Track:
         """What the chart of outcomes shows, with the latest numbers."""
         if self.place is None:
             return ""
+        if self.over:  # how it ended is told below
+            return _named(self.culprit, "● so far   ░ where it was likely to end (9 in 10)")
         to_come = "   ▒ where it will be" if self.ahead else ""
         told = f"● so far {self.place.so_far:.4g}   ░ {self.place.range_in_words}{to_come}"
         return f"{plain(self.culprit)}, the likely culprit: {told}" if self.culprit else told
