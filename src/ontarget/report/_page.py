@@ -72,7 +72,7 @@ def _length(fitted: Fitted) -> str:
 
 
 def _chosen(fitted: Fitted) -> str:
-    """What the learning episodes decided about the models, if anything."""
+    """What the learning episodes decided about the models, if anything; for those who built it."""
     chosen = fitted.trained.chosen
     several = chosen.spacing and fitted.horizon > 1
     said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]
@@ -94,7 +94,6 @@ def _head(found: Measured) -> str:
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
         f"Policy: {policy}." if policy else "",
         _length(fitted),
-        _chosen(fitted),
     ]
     return (
         '<header>\n<p class="kicker">ontarget report</p>\n'
@@ -202,7 +201,7 @@ def _why(found: Measured) -> str:
     text = (
         "Runs that missed the target, each at the step where p fell most. The change is shared out "
         "among its causes; this explains the model, not the world. The weight is that of the "
-        "recorded runs most like this one. `ontarget explain` names them."
+        "recorded runs most like this one; the command ontarget explain names them."
     )
     return section("Why did p fall?", [paragraph(text), table.html()])
 
@@ -254,7 +253,11 @@ def _distribution(found: Measured) -> str:
 def _behind(facts: Facts) -> str:
     heads = ("episodes", "how many", "what they do, and how precise that makes it")
     table = Table(heads, words.backing(facts), numbers=[1], sentences=True)
-    return section("What stands behind these figures?", [table.html()])
+    chosen = _chosen(facts.found.fitted)
+    return section(
+        "What stands behind these figures?",
+        [table.html(), *([paragraph(chosen)] if chosen else [])],
+    )
 
 
 def _promises(facts: Facts) -> str:

@@ -98,7 +98,8 @@ def bias_chart(
             axes.plot([100 * value], [place], "s" if off else "o", color=color)
         axes.axvline(0.0, color=theme.ink, linewidth=0.9)
         reach = 1.1 * max(1.0, *(100 * abs(end) for end in (*lows, *highs)))
-        axes.set(xlim=(-reach, reach), xlabel="← p too low      points      p too high →")
+        gap = 4 * "\u00a0"  # SVG makes one of several plain spaces
+        axes.set(xlim=(-reach, reach), xlabel=f"← p too low{gap}(points){gap}p too high →")
         axes.set_ylabel(_unmarked(column))
         axes.set_yticks(range(len(parts)), [_unmarked(name) for name in names])
         axes.invert_yaxis()
