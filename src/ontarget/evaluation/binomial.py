@@ -79,6 +79,11 @@ def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
     """The lowest and highest count of Binomial(n, share), with at least this probability between.
 
     Each side has at most half of the remaining probability.
+
+    Examples
+    --------
+    >>> binomial_band(100, 0.5, band=0.95)
+    (40, 60)
     """
     counts = np.arange(n + 1)
     ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
