@@ -419,3 +419,12 @@ def test_unknown_categories_have_a_finding_and_a_panel() -> None:
     text = words_of(report_page(found, Below(0.5)))
     assert "360 readings are of categories that no training episode had." in text
     assert "unknown or missing 60" in text
+
+
+def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
+    target = Target.at_least(float(np.quantile(NEW.outcomes, 0.97)))
+    facts = facts_of(walker().evaluate(NEW, target), Promised(0.01))
+    overall, *_ = found = verdict(facts)
+    (alarm,) = [one for one in found if one.headline == "No alarm can be promised."]
+    assert alarm.detail.startswith("A promise of 1\u00a0% false alarms needs at least 99 assure ep")
+    assert "with a limit of your own, or record more runs" in f"{overall.headline} {overall.detail}"

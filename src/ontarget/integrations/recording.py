@@ -256,7 +256,10 @@ def record(
     else:
         signals = _signals_of(judged)
         if behavior_value is not None:
-            raise InputError("behavior_value needs a single environment, got a vector of them")
+            raise InputError(
+                "behavior_value needs a single environment, got a vector of them; of a vector, a "
+                "key of its infos can be read: behavior={'NAME': 'last:KEY'}"
+            )
         if sb3 and signals:
             raise InputError(
                 "a signal in info needs a single environment or a vector of Gymnasium's, got a "

@@ -8,6 +8,7 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
+from ontarget.errors import Argument
 from ontarget.evaluation import pool, reliability
 from ontarget.report._facts import Facts
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
@@ -202,9 +203,18 @@ def _direction(facts: Facts) -> str:
     )
 
 
+def _in_words(argument: Argument) -> str:
+    """An argument of the library for somebody who reads a page."""
+    if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
+        return str(argument)
+    return f"a promise of {percent(float(argument.value))} false alarms"
+
+
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
-        return Statement("No alarm can be promised.", str(facts.no_alarms), False)
+        assert facts.no_alarms is not None
+        why = facts.no_alarms.told(_in_words)
+        return Statement("No alarm can be promised.", f"{why[:1].upper()}{why[1:]}.", False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught, promise = quality.false_alarms, quality.in_time, facts.asked_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)

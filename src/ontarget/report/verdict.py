@@ -72,7 +72,7 @@ def verdict_of(facts: Facts) -> Verdict:
     few = _too_few(facts)
     if few:
         return Verdict(Judgement.TOO_FEW, *few)
-    return Verdict(Judgement.HELD, _kept(facts), _changed(facts))
+    return Verdict(Judgement.HELD, _kept(facts), _changed(facts) or _without_alarm(facts))
 
 
 def _changed(facts: Facts) -> str:
@@ -84,6 +84,13 @@ def _changed(facts: Facts) -> str:
         "but something has changed since the runs were recorded, so it may not hold for long: "
         "recalibrate on recent runs"
     )
+
+
+def _without_alarm(facts: Facts) -> str:
+    """What to do where p held, but no alarm can be promised; empty if one can."""
+    if facts.alarms is not None:
+        return ""
+    return "use p as it is, with a limit of your own, or record more runs that meet the target"
 
 
 def _advice(facts: Facts) -> str:

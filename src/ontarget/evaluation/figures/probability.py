@@ -242,6 +242,11 @@ def draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) ->
     axes.margins(y=0.08)
     low, high = axes.get_ylim()
     low, high = min([low, *ends]), max([high, *ends])
+    room = 0.08 * (high - low)  # so that the target is seen, not only its end
+    low, high = (
+        min([low, *(end - room for end in ends)]),
+        max([high, *(end + room for end in ends)]),
+    )
     axes.axhspan(
         max(lower, low),
         min(upper, high),
