@@ -115,9 +115,10 @@ class RunState:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
         """The state that `to_json` gave."""
-        if not isinstance(found, Mapping) or found.get("format") != RUN_FORMAT:
-            given = found.get("format") if isinstance(found, Mapping) else found
-            raise InputError(f"a run's state needs format {RUN_FORMAT}, got {given!r:.80}")
+        stored: Any = found  # it may be anything
+        given = stored.get("format", "none") if isinstance(stored, Mapping) else f"a {stored!r:.80}"
+        if given != RUN_FORMAT:
+            raise InputError(f"a run's state needs format {RUN_FORMAT}, got {given!s:.80}")
         try:
             parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
             return cls(

@@ -221,6 +221,7 @@ def sparkline(course: Course, width: int) -> str:
 
     Examples
     --------
+    >>> from ontarget.cli.view.course import Course, Point
     >>> course = Course()
     >>> for p in (0.0, 0.5, float("nan"), 1.0):
     ...     course.add(Point.of(p, p, p))

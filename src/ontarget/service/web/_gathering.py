@@ -14,6 +14,7 @@ from ontarget.service.messages import StepMessage
 __all__ = ["Gathering"]
 
 _ENOUGH: Final = 256  # steps that gain nothing by waiting for more
+_SHARE: Final = 0.5  # of the time of the last write, to wait for more
 _LONGEST: Final = 0.005  # seconds to wait for more
 
 _Waiting: TypeAlias = list[tuple[Sequence[StepMessage], asyncio.Future[list[Reply]]]]
@@ -97,7 +98,7 @@ class Gathering:
         """Give the replies to those who wait for them, then see to the next group."""
         self._busy -= 1
         self._expected = len(self._waiting) + len(answered)
-        self._patience = min(0.5 * (loop.time() - began), _LONGEST)
+        self._patience = min(_SHARE * (loop.time() - began), _LONGEST)
         for (_, found), reply in zip(answered, replies, strict=True):
             if found.done():
                 continue  # the client has left
