@@ -18,7 +18,7 @@ paper: $(VENV)/.installed-dev ## reproduce the paper into out/paper: tables, fig
 	@$(BIN)/ontarget paper -o out/paper
 
 test: $(VENV)/.installed-dev ## set up, then run the fast tests
-	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+	$(BIN)/pytest -q -n $(JOBS) -m "not slow" --durations=15
 
 test-slow: $(VENV)/.installed-slow ## run the slow tests too
 	$(BIN)/pytest -q -n $(JOBS)

@@ -34,8 +34,8 @@ write_api = script("write_api")
 
 # They fit monitors, or simulate thousands of runs; the tutorial is run with every change.
 SLOW = {
-    *("environments", "goals", "guarantees", "guide-rl", "service", "skirmish", "why"),
-    "your-own-logs",
+    *("deployment", "environments", "goals", "guarantees", "guide-rl", "live-protocol", "service"),
+    *("skirmish", "why", "your-own-logs"),
 }
 
 

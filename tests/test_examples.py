@@ -55,6 +55,7 @@ def test_a_log_is_read_and_watched_by_name(capsys: pytest.CaptureFixture[str]) -
     assert "needs a number, got 'frozen'" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["quantile-forest", "ngboost", "skpro"])
 def test_estimators_of_other_libraries_enter_a_monitor(
     library: str, capsys: pytest.CaptureFixture[str]
@@ -67,6 +68,7 @@ def test_estimators_of_other_libraries_enter_a_monitor(
     assert p[0] > 0.25 > p[-1]  # each step loses 1
 
 
+@pytest.mark.slow
 def test_a_fleet_tells_lost_battles_from_won_ones(capsys: pytest.CaptureFixture[str]) -> None:
     loaded("fleet").main(episodes=500, agents=100)
     won, lost = capsys.readouterr().out.splitlines()[-2:]
@@ -130,6 +132,7 @@ def test_rivals_cover_and_only_pcqr_gives_a_probability(
     assert rough < 0.6 < 0.85 < calm
 
 
+@pytest.mark.slow
 def test_cartpole_goes_from_nothing_to_an_alarm(capsys: pytest.CaptureFixture[str]) -> None:
     loaded("cartpole").main(episodes=300)
     said = capsys.readouterr().out
@@ -137,6 +140,7 @@ def test_cartpole_goes_from_nothing_to_an_alarm(capsys: pytest.CaptureFixture[st
     assert "ALARM" in said
 
 
+@pytest.mark.slow
 def test_your_own_policy_is_recorded_and_watched(capsys: pytest.CaptureFixture[str]) -> None:
     loaded("your_own_policy").main(episodes=300)
     said = capsys.readouterr().out

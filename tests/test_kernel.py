@@ -131,6 +131,7 @@ def tiny(tmp_path: Path) -> TinyPackage:
     return TinyPackage(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["beside the sources", "in NUMBA_CACHE_DIR"])
 def test_a_change_in_an_inner_kernel_of_another_file_is_compiled(
     tiny: TinyPackage, tmp_path: Path, place: str
@@ -148,6 +149,7 @@ def test_a_change_in_an_inner_kernel_of_another_file_is_compiled(
     assert not before & after
 
 
+@pytest.mark.slow
 def test_plain_numba_would_keep_the_old_answer(tiny: TinyPackage) -> None:
     """The fault that the digest is for: should this fail one day, Numba has learnt it itself."""
     (tiny.folder / "_kernel.py").write_text(PLAIN_NUMBA)
@@ -156,6 +158,7 @@ def test_plain_numba_would_keep_the_old_answer(tiny: TinyPackage) -> None:
     assert tiny.answer()[0] == 21
 
 
+@pytest.mark.slow
 def test_an_unwritable_package_is_kept_in_the_users_own_folder(
     tiny: TinyPackage, tmp_path: Path
 ) -> None:
@@ -167,6 +170,7 @@ def test_an_unwritable_package_is_kept_in_the_users_own_folder(
     assert tiny.files(tmp_path / "cache")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of Unix")
 @pytest.mark.parametrize("whose", ["anybody's", "another user's"])
 def test_a_folder_that_others_may_write_to_is_not_used(

@@ -421,6 +421,7 @@ def test_inspecting_a_header_without_a_field(field: str, tmp_path: Path) -> None
         inspect_file(path)
 
 
+@pytest.mark.slow
 def test_a_file_copied_over_a_running_watch_does_not_reach_it(tmp_path: Path) -> None:
     path = tmp_path / "a.ontarget"
     path.write_bytes(whole_bytes("forest"))

@@ -83,6 +83,7 @@ def test_a_log_too_small_or_without_features_is_refused(log: Path, tmp_path: Pat
     assert "--features NAMES" in result.output
 
 
+@pytest.mark.slow
 def test_evaluate_sets_the_monitor_beside_classifiers() -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
     text = told([*arguments, "--beside", river().runs])

@@ -39,6 +39,7 @@ def monitor() -> GoalMonitor:
     return GoalMonitor(QuantileForest(n_trees=5)).fit(walks(200), progress=False)
 
 
+@pytest.mark.slow
 def test_a_loaded_monitor_and_its_watch_can_be_copied(tmp_path: Path) -> None:
     monitor().save(tmp_path / "m.ontarget")
     loaded = GoalMonitor.load(tmp_path / "m.ontarget")

@@ -24,6 +24,7 @@ def test_importing_it_loads_no_other_package() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("use", "blocked", "extra"),
     [

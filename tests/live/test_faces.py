@@ -293,8 +293,11 @@ def counted_in_a_new_process(monitor: GoalMonitor, watch: Watch) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("counted", [counted_in_a_fork, counted_in_a_new_process])
 @pytest.mark.parametrize("origin", ["fitted", "loaded"])
+@pytest.mark.parametrize(
+    "counted",
+    [counted_in_a_fork, pytest.param(counted_in_a_new_process, marks=pytest.mark.slow)],
+)
 def test_a_step_never_compiles_wherever_the_watch_went(counted, origin: str, tmp_path) -> None:
     monitor = monitor_of("sum")
     if origin == "loaded":

@@ -129,6 +129,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_PEAKS, reason="reads the peak from /proc")
 def test_memory_stays_within_twice_the_file_and_64_mb(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in FILES]

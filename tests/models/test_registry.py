@@ -104,6 +104,7 @@ def install(folder: Path, name: str, entry: str) -> None:
     (about / "entry_points.txt").write_text(f"[ontarget.models]\n{entry}\n")
 
 
+@pytest.mark.slow
 def test_an_installed_package_offers_its_models_and_is_imported_only_when_asked(
     tmp_path: Path,
 ) -> None:

@@ -208,8 +208,15 @@ def test_a_token_is_needed_where_others_can_come(model: Path, tmp_path: Path, pa
         running.stop()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(390, True, id="narrow-dark"),
+        pytest.param(1280, False, id="wide-light"),
+        pytest.param(390, False, id="narrow-light", marks=pytest.mark.slow),
+        pytest.param(1280, True, id="wide-dark", marks=pytest.mark.slow),
+    ],
+)
 def test_every_view_is_accessible(dark: bool, width: int, running: Running, page: Page) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

@@ -66,7 +66,7 @@ def test_equal_sums_of_decimals_are_equal_outcomes() -> None:
 
 def test_a_run_that_outlasts_those_recorded_is_never_judged_before_it_ends() -> None:
     early, runs = 0, 0
-    for replicate in range(60):
+    for replicate in range(30):
         rng = np.random.default_rng([5, replicate])
         lengths = rng.geometric(0.2, size=150)
         rewards = [rng.normal(size=n) for n in lengths]

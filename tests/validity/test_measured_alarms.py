@@ -19,7 +19,11 @@ FOREST = QuantileForest(n_trees=25, min_leaf=3, max_depth=6)
 
 
 @pytest.mark.parametrize(
-    ("n", "runs"), [(50, {"ragged": True}), (90, {"atoms": False})], ids=["few", "more"]
+    ("n", "runs"),
+    [
+        pytest.param(50, {"ragged": True}, id="few"),
+        pytest.param(90, {"atoms": False}, id="more", marks=pytest.mark.slow),
+    ],
 )
 def test_false_alarms_stay_near_the_rate(n: int, runs: dict) -> None:
     false, due = [], []

@@ -21,6 +21,7 @@ def test_both_environments_are_registered() -> None:
     assert set(ontarget.domains.envs.ENVIRONMENTS) <= set(gymnasium.registry)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_gymnasiums_own_checker_finds_nothing(preset: str) -> None:
     env = gymnasium.make("ontarget/Tamarisk-v0", parameters=preset)
