@@ -39,12 +39,12 @@ def walks(
     )
 
 
-def shifted(n: int, seed: int, by: float) -> Episodes:
+def shifted(n: int, seed: int, by: float, horizon: int = 6) -> Episodes:
     """Walks of another process: each step is worth more or less than in `walks`."""
-    same = walks(n, seed=seed)
-    states = np.stack([same.at(t).states for t in range(6)], axis=1)
-    rewards = np.stack([same.rewards_at(t) for t in range(6)], axis=1)
-    return Episodes.from_arrays(states, rewards + by, ids=same.ids, horizon=6)
+    same = walks(n, horizon, seed=seed)
+    states = np.stack([same.at(t).states for t in range(horizon)], axis=1)
+    rewards = np.stack([same.rewards_at(t) for t in range(horizon)], axis=1)
+    return Episodes.from_arrays(states, rewards + by, ids=same.ids, horizon=horizon)
 
 
 def replay(watch, episodes: Episodes, position: int):

@@ -11,6 +11,8 @@ from polars.testing import assert_frame_equal
 
 from ontarget import Episodes, GoalMonitor, Promised, Target
 
+from ontarget.cli.rows import without_formulas
+
 from .river import call, river, told
 
 
@@ -49,6 +51,15 @@ def test_the_log_s_own_rows_come_back_with_the_answers(
     for column in ("p", "spread_low", "spread_high", "low", "high", "status", "met"):
         assert joined[column].to_list() == joined[f"{column}_expected"].to_list()
     assert set(rows["status"]) >= {"OK", "ALARM"}
+
+
+def test_text_that_a_spreadsheet_would_run_is_quoted() -> None:
+    formulas = ["=1+1", "@SUM(A1)", "+cmd|'/c calc'!A0", "-2+HYPERLINK(A1)", "\t=1", "\r=1"]
+    harmless = ["-5", "+3.5", "-1:30", "-", "a=1", "", None]
+    table = pl.DataFrame({"=x": formulas + harmless, "n": [-1.5] * 13})
+    found = without_formulas(table)
+    assert found["'=x"].to_list() == [f"'{one}" for one in formulas] + harmless
+    assert found["n"].to_list() == [-1.5] * 13
 
 
 def test_measures_by_a_column_that_the_model_does_not_read(log: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ontarget._typing import AnyArray, IndexArray
     from ontarget.report import Part
 
-__all__ = ["LogRows", "log_of", "parts_in_json", "parts_table", "starts_of"]
+__all__ = ["LogRows", "log_of", "parts_in_json", "parts_table", "starts_of", "without_formulas"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,10 @@ class LogRows:
                 answers = answers_in_rows(one, None, self.episode, self.step)
             table = with_answers(table, answers, suffix)
         with replacing(path) as part:
-            lazy = table.lazy()
-            lazy.sink_parquet(part) if path.suffix == ".parquet" else lazy.sink_csv(part)
+            if path.suffix == ".parquet":
+                table.lazy().sink_parquet(part)
+            else:
+                without_formulas(table).lazy().sink_csv(part)
 
     def check(self, by: str) -> None:
         """Refuse a name that is neither a column nor step, before the work begins."""
@@ -76,6 +79,21 @@ class LogRows:
         there = (self.episode >= 0) & (self.step < len(panel))
         panel[self.step[there], self.episode[there]] = column[there]
         return panel
+
+
+# How a spreadsheet knows a formula. A number with a sign is none.
+_FORMULA = r"^[=@\t\r]|^[+-].*[^0-9.,:%/ ]"
+
+
+def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with ``'`` before each text that a spreadsheet would run as a formula."""
+    import polars as pl
+
+    text = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    quoted = table.with_columns(
+        pl.when(text.str.contains(_FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep()
+    )
+    return quoted.rename(lambda name: f"'{name}" if re.search(_FORMULA, name) else name)
 
 
 def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
