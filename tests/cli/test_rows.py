@@ -10,7 +10,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes, GoalMonitor, Promised, Target
-
 from ontarget.cli.rows import without_formulas
 
 from .river import call, river, told
