@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 STEPS, FEATURES, FILE_EPISODES = 100, 4, 10_000
+FEW = 2_500  # episodes of a small model to compare live steps with
 NEW = 0.02  # new episodes to evaluate on, as a share, but at least as many as one file has
 
 
@@ -73,20 +74,29 @@ def evaluate(model: Path, prepared: Path) -> None:
     print(f"  ece {found.ece().value:.4f}, Brier score {found.brier().value:.4f}")
 
 
-def live(model: Path) -> None:
-    """How long a live step takes: the median of a thousand."""
+def live(model: Path, small: Path) -> None:
+    """The medians of two thousand live steps of a model and of a small one, in turn."""
     from ontarget import GoalMonitor, Target
 
-    watch = GoalMonitor.load(model).watch(Target.at_least(0.0), alarm_below=0.5)
-    rng, times = np.random.default_rng(0), []
+    def watch_of(path: Path):
+        return GoalMonitor.load(path).watch(Target.at_least(0.0), alarm_below=0.5)
+
+    watches = {path: watch_of(path) for path in (model, small)}
+    rng, times = np.random.default_rng(0), {path: [] for path in watches}
     for _ in range(20):
-        watch.reset()
+        for watch in watches.values():
+            watch.reset()
         for t in range(STEPS):
             state, reward = rng.normal(size=FEATURES), 0.0 if t == 0 else rng.normal()
-            start = time.perf_counter()
-            watch.step(state, reward)
-            times.append(time.perf_counter() - start)
-    print(f"  {model.stat().st_size / 1e6:.1f} MB, Watch.step p50 {1e6 * np.median(times):.1f} µs")
+            for path, watch in watches.items():
+                start = time.perf_counter()
+                watch.step(state, reward)
+                times[path].append(time.perf_counter() - start)
+    p50 = {path: 1e6 * np.median(own) for path, own in times.items()}
+    for path, median in p50.items():
+        size = path.stat().st_size / 1e6
+        print(f"  {path.name}: {size:.1f} MB, Watch.step p50 {median:.1f} µs")
+    print(f"  {p50[model] / p50[small]:.2f} times the step of the model of {FEW:,} episodes")
 
 
 def cap(sizes: str, n_new: str) -> None:
@@ -186,7 +196,10 @@ def run(rows: int, folder: Path, *, prepare_only: bool) -> None:
     staged("make", new * STEPS, folder / "new", new, 1)
     staged("prepare", new * STEPS, folder / "new", folder / "new-prepared")
     staged("evaluate", 0, folder / "model.ontarget", folder / "new-prepared")
-    staged("live", 0, folder / "model.ontarget")
+    staged("make", FEW * STEPS, folder / "few", FEW, 2)
+    staged("prepare", FEW * STEPS, folder / "few", folder / "few-prepared")
+    staged("fit", FEW * STEPS, folder / "few-prepared", folder / "few.ontarget")
+    staged("live", 0, folder / "model.ontarget", folder / "few.ontarget")
 
 
 def main() -> None:

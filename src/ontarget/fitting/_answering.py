@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 # What is kept of the assure episodes for targets that are asked later: so many of them at most, and
-# of states of many steps and features no more numbers than take 40 MB of a model file.
-MOST_KEPT, _MOST_NUMBERS = 20_000, 5_000_000
+# of states of many steps and features no more numbers than take 20 MB of a model file.
+MOST_KEPT, _MOST_NUMBERS = 20_000, 2_500_000
 _FEWEST_KEPT = 2_000
 
 

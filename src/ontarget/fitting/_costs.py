@@ -17,13 +17,15 @@ __all__ = ["Costs", "costs_of"]
 
 _TREES = 100
 # Microseconds of one core: a value that is prepared, a row and tree that is learned or answered.
-_PREPARE, _LEARN, _ANSWER = 0.35, 1.0, 0.25
+_PREPARE, _LEARN, _ANSWER = 0.22, 1.0, 0.25
 _START = 13.0  # seconds, for choosing blocks and whatever does not grow
 _LEARNED_ROWS = 400_000  # of all blocks together; the other rows are only answered
-# Bytes: an entry of a leaf, an episode's id, key, length and outcome, a value of a step in work.
-_ENTRY, _EPISODE, _VALUE = 2.5, 100, 48
-_BASE = 4e8  # what the libraries take
+# Bytes: an entry of a leaf with its share of nodes, an episode's id, key, length and outcome, a
+# value of a step in work, a value that is learned from.
+_ENTRY, _EPISODE, _VALUE, _LEARNED = 3.5, 100, 48, 90
+_BASE = 4.5e8  # what the libraries and compiled code take
 _PACKED = 5.0  # a value on disk
+_REST = 8e6  # what else a model file holds
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,14 @@ def costs_of(
     learned = min(learn_rows, _LEARNED_ROWS)
     learning = _START * 1e6 + trees * (learned * _LEARN + learn_rows * _ANSWER)
     answering = assure_rows * trees * _ANSWER
-    memory = _BASE + n * _EPISODE + 2 * n * width * _VALUE
+    memory = _BASE + learn_rows * width * _LEARNED + n * _EPISODE + 2 * n * width * _VALUE
     disk = rows * width * _PACKED
     kept = min(assure, kept_count(steps, features))
     file = (
         min(LEAF_ENTRIES, learn_rows * trees) * _ENTRY
         + kept * steps * (features + 1) * 8
         + steps * (min(assure, 20_000) + learn) * 8
+        + _REST
     )
     lines = (
         ("episodes", f"{n:,} of {steps} steps: {learn:,} to learn from, {assure:,} to assure"),
@@ -92,8 +95,9 @@ def costs_of(
         ),
         (
             "memory",
-            f"{_bytes(_BASE)} + {n:,} episodes × ({_EPISODE} + 2 × {width} columns × {_VALUE}) "
-            f"bytes = {_bytes(memory)} in a process: two steps of all episodes",
+            f"{_bytes(_BASE)} + {learn_rows:,} rows to learn from × {width} columns × {_LEARNED} "
+            f"bytes + {n:,} episodes × ({_EPISODE} + 2 × {width} columns × {_VALUE}) bytes = "
+            f"{_bytes(memory)} in a process, which has two steps of all episodes at a time",
         ),
         (
             "disk",
