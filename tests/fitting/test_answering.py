@@ -72,5 +72,5 @@ def test_ranks_of_all_assure_episodes_are_thinned_and_not_sampled(
 
 def test_states_of_many_features_are_kept_of_fewer_episodes() -> None:
     assert kept_count(10, 4) == 20_000
-    assert kept_count(100, 4) == 10_000
+    assert kept_count(100, 4) == 5_000
     assert kept_count(1000, 100) == 2_000
