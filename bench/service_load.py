@@ -4,9 +4,10 @@
 
 Both run in a process of their own with the same server, parser and event loop; the client is a
 third. Single steps come over 64 connections, batches of 1,000 agents over 2. The processor time of
-each process is printed beside the rate, since a busy machine lowers the rate but not the time. In
-the end the service is killed while 10,000 runs are open, and started again. Ten runs of each agent
-are a million steps.
+each process is printed beside the rate, since a busy machine lowers the rate but not the time; and
+where that time goes, measured in a process that takes the same steps without HTTP. In the end the
+service is killed while 10,000 runs are open, and started again. Ten runs of each agent are a
+million steps.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from ontarget._threads import threads_at_most
+from ontarget.live.contract import Contract
+from ontarget.service import ContractSpec, Service, StepMessage
 from service_runs import HORIZON, TARGET, message, write_model
 from yardstick.figures import keep
 
@@ -189,12 +193,49 @@ async def main(runs: int) -> None:
             print(f"  service  {found}; {found.rate / bare.rate:.2f} of the echo")
             keep(f"service, {name}", found.rate, "steps/s", beside=f"echo: {bare.rate:,.0f}")
             print(f"  memory   {' '.join(f'{one:.0f}' for one in used)} MB")
+        for size in (64, 1_000):
+            print_parts(folder, size)
         await recovered(serve, start, ports[1])
     finally:
         echo.terminate()
         serve.terminate()
         echo.wait()
         serve.wait()
+
+
+def print_parts(folder: Path, size: int) -> None:
+    """Where the writer's processor time goes, for groups of so many steps."""
+    spec = ContractSpec(name="walk", model=str(folder / "walk.ontarget"), target=TARGET)
+    service = Service(str(folder / f"parts-{size}.db"), [spec], models=folder / "models")
+    seconds = dict.fromkeys(("decode", "take", "model", "commit"), 0.0)
+
+    def timed(name: str, work: Callable) -> Callable:
+        def measured(*given: object, **more: object) -> object:
+            began = time.thread_time()
+            try:
+                return work(*given, **more)
+            finally:
+                seconds[name] += time.thread_time() - began
+
+        return measured
+
+    decode = timed("decode", msgspec.json.Decoder(list[StepMessage]).decode)
+    take = timed("take", service.engine.take)
+    service.store.commit = timed("commit", service.store.commit)
+    look, Contract.look_at_many = Contract.look_at_many, timed("model", Contract.look_at_many)
+    try:
+        with threads_at_most(1):  # so that the model's work is this thread's
+            for step in range(HORIZON):
+                take(decode(msgspec.json.encode([message(f"a{i}", step) for i in range(size)])))
+    finally:
+        Contract.look_at_many = look
+        service.close()
+    each = {name: 1e6 * spent / (size * HORIZON) for name, spent in seconds.items()}
+    print(
+        f"one group of {size:,} steps, microseconds per step: decode {each['decode']:.1f}, model "
+        f"{each['model']:.1f}, commit {each['commit']:.1f}, all else that the writer does "
+        f"{each['take'] - each['model'] - each['commit']:.1f}"
+    )
 
 
 async def recovered(serve: subprocess.Popen, start: Callable, port: int) -> None:
@@ -207,10 +248,11 @@ async def recovered(serve: subprocess.Popen, start: Callable, port: int) -> None
     again = start()
     try:
         await ready(port)
-        up = time.perf_counter() - began
+        up, used = time.perf_counter() - began, processor(again.pid)
         seconds, _ = await measured(port, [[one[1]] for one in bodies])
         answered = f"all answered in {seconds:.1f} s more"
-        print(f"10,000 open runs after kill -9: ready in {up:.1f} s, {answered}")
+        total = f"{used:.1f} s and {processor(again.pid) - used:.1f} s of processor time"
+        print(f"10,000 open runs after kill -9: ready in {up:.1f} s, {answered} ({total})")
     finally:
         again.terminate()
         again.wait()
