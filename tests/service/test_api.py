@@ -153,8 +153,9 @@ def test_contracts_are_added_and_versioned(client: TestClient, model: Path) -> N
     (found,) = client.get("/v1/contracts").json()
     assert (found["version"], found["thresholds"], found["horizon"]) == (2, [0.5], 6)
     assert sum(found["made_from"].values()) == 300
-    wrong = client.post("/v1/contracts", json={**spec, "model": "nowhere"})
-    assert (wrong.status_code, wrong.json()["title"]) == (422, "refused")
+    for path in ("nowhere", "no\0where"):
+        wrong = client.post("/v1/contracts", json={**spec, "model": path})
+        assert (wrong.status_code, wrong.json()["title"]) == (422, "refused")
 
 
 def test_recorded_runs_are_ready_for_fit(client: TestClient, tmp_path: Path) -> None:

@@ -219,8 +219,9 @@ class HeldContracts:
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise InputError(f"model {path} cannot be read: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # a path with a null byte is a ValueError
+            wrong = getattr(error, "strerror", None) or error
+            raise InputError(f"model {str(path)!r} cannot be read: {wrong}") from error
         spec = msgspec.structs.replace(spec, model_sha256=digest, recalibrated_from="")
         newest = self._newest.get(spec.name)
         if newest is not None and _says_the_same(spec, self.held(newest).spec):

@@ -89,7 +89,9 @@ export function fleet(live, contracts) {
     told = { id: run.id, words: told.id === run.id ? told.words : "", at: now };
     try {
       const found = await get(`/v1/runs/${run.id}/why`);
-      if (told.id === run.id) told.words = found.words;
+      if (told.id !== run.id) return;
+      told.words = found.words;
+      paint();
     } catch { /* a run that cannot be explained: its reason stands alone */ }
   }
 
