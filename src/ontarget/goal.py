@@ -254,7 +254,13 @@ class _Function(Goal):
             snap(one, grid[name]) if name in grid else one
             for name, one in zip(self._names, values, strict=True)
         ]
-        said = np.asarray(self._parts[0](*on_grid))
+        try:
+            said = np.asarray(self._parts[0](*on_grid))
+        except Exception as error:  # it is the user's own, and may raise anything
+            raise TargetError(
+                f"the goal's {self} failed: {type(error).__name__}: {error}; it gets one array for "
+                "each behavior, so write it with array operations, such as & instead of and"
+            ) from error
         if said.shape != values[0].shape or said.dtype.kind != "b":
             raise TargetError(
                 f"the goal's {self} needs to answer True or False for each of {values[0].size} "

@@ -133,7 +133,9 @@ def test_look_counts_a_goal_and_looks_at_each_behavior() -> None:
     [
         (["look", *BEHAVIORS, "--target", "60:"], "so --target needs a goal such as 'gain >= 60'"),
         (["look", "--target", GOAL], "a goal needs behaviors with names"),
-        (["study", "--target", GOAL], "judges one behavior, so --target needs LO:HI"),
+        (["study", "--target", GOAL], "one behavior without a name, got 'gain'"),
+        (["study", *BEHAVIORS, "--target", "2:"], "so target needs a Goal"),
+        (["study", *BEHAVIORS, "--target", "gain > 99 & spent < 3"], "gain is -"),
         (["fit", "-o", "x.ontarget", *BEHAVIORS, "--reward-bounds", "0:"], "a mapping from their"),
         (["fit", "-o", "x.ontarget", "--reward-bounds", "gain=0"], "or NAME=LO:HI"),
     ],
@@ -149,3 +151,32 @@ def test_bounds_are_declared_by_name() -> None:
     bounds = ["--reward-bounds", "gain=-9:,spent=-9:9"]
     told(["fit", files().runs, "-o", path, *BEHAVIORS, *bounds, "--json"])
     assert GoalMonitor.load(path).only("spent").reward_bounds == (-9.0, 9.0)
+
+
+def test_explain_names_the_likely_culprit_of_a_goal() -> None:
+    arguments = ["explain", files().model, files().new, "--run", "2000", "--step", "1"]
+    text = told([*arguments, "--target", GOAL])
+    assert "the likely culprit is " in text
+    assert "spent so far" in text
+    found = json.loads(told([*arguments, "--target", GOAL, "--json"]))
+    moved = sum(one["change"] for one in found["contributions"])
+    assert moved == pytest.approx(found["p"] - found["p_before"], abs=1e-9)
+    assert set(found["precedents"][0]["ends_at"]) == {"gain", "spent"}
+    assert "that the outcome is" in told([*arguments, "--target", "spent <= 3"])
+
+
+def test_a_goal_is_compared_with_later_runs_and_other_models() -> None:
+    arguments = [files().model, files().new, "--target", GOAL]
+    assert "verdict    no sign of a change" in told(["drift", *arguments])
+    assert "verdict    no sign of a change" in told(["drift", *arguments[:-1], "spent <= 3"])
+    again = files().model.with_name("again.ontarget")
+    assert "promises rest on 80" in told(["recalibrate", *arguments[:2], "-o", again])
+    rule = ["--alarm-below", "0.3"]
+    text = told(["compare", files().model, again, files().new, "--target", GOAL, *rule])
+    assert "target     gain >= -1 & spent <= 3, 80 episodes" in text
+
+
+def test_a_goal_is_studied_beside_classifiers() -> None:
+    beside = ["--target", GOAL, "--alarm-below", "0.3", "--beside", files().runs, "--json"]
+    found = json.loads(told(["evaluate", files().model, files().new, *beside]))
+    assert set(found["beside"]["scores"]) >= {"ontarget", "boosted classifier"}

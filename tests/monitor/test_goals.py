@@ -21,6 +21,7 @@ from ontarget import (
     Target,
 )
 from ontarget.errors import InputError
+from ontarget.live._explaining import Reading, explained
 
 STEPS = 4
 GOAL = Goal.parse("gain >= 0 & spent <= 2.2 & low >= -2")
@@ -384,9 +385,115 @@ def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
     with pytest.raises(InputError, match="single behavior without a name"):
         monitor.only("gain").watch(GOAL)
     with pytest.raises(InputError, match=r"ask one of them: monitor.only\('gain'\)"):
-        monitor.drift(recorded(50, seed=8), GOAL)  # type: ignore[arg-type]
+        monitor.drift_guard()
+    with pytest.raises(InputError, match=r"monitor.only\('spent'\).harm_guard"):
+        monitor.harm_guard(Goal.parse("spent <= 2"))
+    for ask in (
+        lambda alone: alone.explain(0, X[0], 0.0, GOAL),
+        lambda alone: alone.drift(recorded(50, seed=8).only("gain"), GOAL),
+        lambda alone: alone.harm_guard(GOAL),
+    ):
+        with pytest.raises(InputError, match="single behavior without a name"):
+            ask(monitor.only("gain"))
+    with pytest.raises(InputError, match="t needs a step from 0 to 3, got 99"):
+        monitor.box(99, X, dict.fromkeys(GOAL.names, 0.0), 0.9)
     with pytest.raises(InputError, match="needs several behaviors"):
         monitor.only("gain").box(0, X, {}, 0.9)
+
+
+def test_an_explanation_of_a_goal_shares_out_its_change(monitor: GoalMonitor) -> None:
+    watch = monitor.watch(GOAL, alarm_below=0.2)
+    with pytest.raises(InputError, match="call step first"):
+        watch.explain()
+    before = watch.step([0.0, 0.0])
+    assert watch.explain().contributions == ()
+    now = watch.step([0.4, 1.9], {"reward": 0.4, "energy": 1.9})
+    why = watch.explain()
+    assert (why.p, why.p_before) == (now.p, before.p)
+    moved = {one.cause: one.change for one in why.contributions}
+    assert set(moved) == {"x0", "x1", "gain so far", "spent so far", "low so far", "time"}
+    assert sum(moved.values()) == pytest.approx(now.p - before.p, abs=1e-12)
+    assert moved["spent so far"] < -0.1
+    assert why.culprit == "spent"
+    assert why.in_a_line.startswith("spent is the likely culprit; p moved by ")
+    assert why.missed is not None
+    for one in why.precedents:
+        assert one.met == bool(GOAL.contains({n: [y] for n, y in one.ends_at.items()})[0])  # type: ignore[union-attr]
+    so_far = {"gain": 0.4, "spent": 1.9, "low": 0.4}
+    start = ([0.0, 0.0], {"gain": 0.0, "spent": 0.0, "low": math.nan})
+    asked = monitor.explain(1, [0.4, 1.9], so_far, GOAL, before=start)
+    assert repr(asked) == repr(why)  # NaN equals NaN in words
+    assert why.figure().axes[1].get_xlabel() == "spent if it goes on as they did"
+    alone = monitor.explain(1, [0.4, 1.9], so_far, Goal.parse("spent <= 2.2"), before=start)
+    one = monitor.only("spent").explain(
+        1, [0.4, 1.9], 1.9, Target.at_most(2.2), before=([0.0, 0.0], 0.0)
+    )
+    assert alone == one
+
+
+def test_precedents_of_a_goal_weigh_as_in_each_behavior(monitor: GoalMonitor) -> None:
+    watch = monitor.watch(GOAL, alarm_below=0.2)
+    watch.step([0.0, 0.0])
+    why, weights = watch.explain(), {}
+    so_far = {"gain": 0.0, "spent": 0.0, "low": math.nan}
+    for name, target in (("gain", 0.0), ("spent", 0.0), ("low", 0.0)):
+        alone = monitor.only(name)
+        found = explained(
+            alone.fitted,
+            Reading(0, np.zeros(2), so_far[name]),
+            None,
+            Target.at_least(target),
+            most=10_000,
+        )
+        for one in found.precedents:
+            weights[one.run] = weights.get(one.run, 0.0) + one.weight / 3
+    heaviest = sorted(weights.values(), reverse=True)[: len(why.precedents)]
+    assert [one.weight for one in why.precedents] == pytest.approx(heaviest, abs=1e-9)
+
+
+def shifted(n: int, seed: int, by: float) -> Episodes:
+    """Later runs that spend more by so much in each step."""
+    runs = recorded(n, seed=seed)
+    gain, spent = (
+        np.stack([runs.only(name).rewards_at(t) for t in range(STEPS)], axis=1)
+        for name in ("gain", "spent")
+    )
+    states = np.stack([runs.only("gain").at(t).states for t in range(STEPS)], axis=1)
+    return Episodes.from_arrays(
+        states,
+        {"reward": gain, "energy": spent + by},
+        ids=np.arange(n) + 1_000 * seed,
+        behavior={"gain": "sum", "spent": "sum:energy", "low": "min"},
+    )
+
+
+def test_drift_of_a_goal_is_told_by_the_behavior_that_drifts(
+    monitor: GoalMonitor, tmp_path: Path
+) -> None:
+    order = np.arange(150)
+    same, worse = shifted(150, 11, 0.0), shifted(150, 12, 0.4)
+    calm, found = (monitor.drift(one, GOAL, order=order) for one in (same, worse))
+    assert calm.change.alarm_after is None
+    assert found.change.alarm_after is not None
+    assert found.harm.alarm_after is not None
+    assert found.since is not None
+    assert found.since < 20
+    assert found.bias.too_high > 0.2
+    assert found.target == GOAL
+    ended = {name: worse.only(name).outcomes for name in worse.names}
+    assert found.bias.met == pytest.approx(GOAL.contains(ended).mean())
+    asked = monitor.evaluate(worse, GOAL, resamples=2)
+    assert asked.drift(order=order) == found
+    guard = monitor.harm_guard(GOAL)
+    reading = guard.observe(worse.take(range(60)))
+    guard.save(tmp_path / "guard.json")
+    again = monitor.harm_guard(GOAL, resume=tmp_path / "guard.json")
+    rest = worse.take(range(60, 150))
+    assert again.observe(rest) == guard.observe(rest)
+    assert guard.reading.alarm
+    assert reading.n == 60
+    with pytest.raises(InputError, match="is for another"):
+        monitor.harm_guard(Goal.parse("gain >= 0 & low >= -2"), resume=tmp_path / "guard.json")
 
 
 def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
@@ -403,7 +510,11 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
     assert "gain >= 0 & low >= -2 & spent <= 2.2: met by" in found.summary(false_alarm_rate=0.2)
     page = tmp_path / "goal.html"
     found.report(page, false_alarm_rate=0.2)
-    assert "Which behavior is at fault?" in page.read_text()
+    text = page.read_text()
+    assert "Which behavior is at fault?" in text
+    assert ", the likely culprit, was predicted to lie" in text
+    assert "With a probability of 90" in text  # the path to come of that behavior
+    assert "is the likely culprit; p moved by " in text
     assert {"p", "met", "energy"} <= set(found.to_frame().columns)
     with pytest.raises(InputError, match="of a goal ask one of its parts"):
         found.figure("fan")

@@ -19,14 +19,14 @@ from ontarget.cli.options import (
     TargetOption,
     bounds_of,
     reads_runs,
-    single_target,
+    target_of,
 )
 from ontarget.cli.output import check_output, print_facts
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ontarget import Episodes, Evaluation, GoalMonitor
+    from ontarget import Episodes, Evaluation, Goal, GoalMonitor, Target
     from ontarget.study import Study
 
 __all__ = ["beside_rivals", "print_study", "study"]
@@ -67,7 +67,7 @@ def study(
     from ontarget import Episodes
     from ontarget.study.running import check_episodes, expected_seconds, run_study
 
-    wanted = single_target(target)
+    wanted = target_of(target)
     if figure is not None:
         check_output(figure, _FIGURES)
     monitor = _monitor(model, columns.get("group"), reward_bounds)
@@ -97,10 +97,13 @@ def study(
     print_study(found, console)
 
 
-def beside_rivals(found: Evaluation, past: Episodes) -> Study:
+def beside_rivals(found: Evaluation, past: Episodes, target: Target | Goal) -> Study:
     """The evaluation beside classifiers that learn from the past episodes."""
+    from ontarget import Goal
     from ontarget.study import study_beside
 
+    if isinstance(target, Goal) and target.only is not None:
+        past = past.only(target.only[0])
     with working("fitting classifiers"):
         return study_beside(found, past)
 
@@ -139,7 +142,9 @@ def _monitor(model: str, group: str | None, reward_bounds: str | None) -> GoalMo
 
 
 def _asked(recorded: Episodes, found: Study) -> str:
-    share = float(found.target.contains(recorded.outcomes, recorded.grid).mean())
+    from ontarget.study.running import met_by
+
+    share = float(met_by(recorded, found.target).mean())
     return (
         f"target     {found.target}: met by {100 * share:.1f} % of {len(recorded):,} episodes\n"
         f"splits     {len(found.trials)}, each of {found.n_past:,} past and {found.n_new:,} new "

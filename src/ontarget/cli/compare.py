@@ -27,7 +27,7 @@ from ontarget.cli.options import (
     model_there,
     reads_runs,
     remark_lines,
-    single_target,
+    target_of,
 )
 from ontarget.cli.output import print_facts
 
@@ -56,7 +56,7 @@ def compare(
     Differences are paired: both models answer for the same steps of the same episodes, and whole
     episodes are resampled for the intervals. The last line is the verdict.
     """
-    chosen, wanted = calibration_of(calibration), single_target(target)
+    chosen, wanted = calibration_of(calibration), target_of(target)
     from ontarget import Episodes, GoalMonitor
     from ontarget.report import compare as beside
 

@@ -211,7 +211,10 @@ def evaluate(
         monitor.evaluate(recorded, one, calibration=chosen, order=times, by=starts, progress=True)
         for one in wanted
     ]
-    compared = [None if past is None else beside_rivals(one, past) for one in found]
+    compared = [
+        None if past is None else beside_rivals(one, past, asked_of)
+        for one, asked_of in zip(found, wanted, strict=True)
+    ]
     panels = [{} if by is None or log is None else {by: log.panel(one, by)} for one in found]
     if report is not None:
         with working("drawing the report"):

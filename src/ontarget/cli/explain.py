@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from ontarget.cli.options import (
     TargetOption,
     calibration_of,
     reads_runs,
-    single_target,
+    target_of,
 )
 from ontarget.cli.output import check_output
 from ontarget.errors import EpisodesError
@@ -54,21 +54,21 @@ def explain(
     """
     if figure is not None:
         check_output(figure, _PICTURES)
-    wanted, chosen = single_target(target), calibration_of(calibration)
+    wanted, chosen = target_of(target), calibration_of(calibration)
     from ontarget import Episodes, GoalMonitor
 
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
     with working(f"reading {runs.name}"):
-        episodes = monitor.fitted.alike(Episodes.read(runs, like=monitor, **columns))
+        episodes = Episodes.read(runs, like=monitor, **columns)
+        if not episodes.names:
+            episodes = monitor.fitted.alike(episodes)
     one = _run(episodes, run, step)
-    here, earlier = one.at(step), one.at(step - 1) if step else None
     found = monitor.explain(
         step,
-        here.states[0],
-        float(here.behavior[0]),
+        *_reading(one, step),
         wanted,
-        before=None if earlier is None else (earlier.states[0], float(earlier.behavior[0])),
+        before=_reading(one, step - 1) if step else None,
         group=None if monitor.groups is None or one.groups is None else one.groups.tolist()[0],
         calibration=chosen,
     )
@@ -79,6 +79,16 @@ def explain(
         kind = figure.suffix[1:]
         write_whole(figure, [figure_bytes(found.figure(), kind)])  # type: ignore[arg-type]
     typer.echo(json.dumps(found.to_dict(), sort_keys=True) if as_json else str(found))
+
+
+def _reading(run: Episodes, step: int) -> tuple[Any, Any]:
+    """The state of a run at a step, and its behavior so far; of several behaviors, by name."""
+    if not run.names:
+        rows = run.at(step)
+        return rows.states[0], float(rows.behavior[0])
+    each = {name: run.only(name).at(step) for name in run.names}
+    so_far = {name: float(rows.behavior[0]) for name, rows in each.items()}
+    return next(iter(each.values())).states[0], so_far
 
 
 def _run(episodes: Episodes, name: str, step: int) -> Episodes:

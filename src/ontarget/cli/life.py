@@ -21,7 +21,7 @@ from ontarget.cli.options import (
     calibration_of,
     reads_runs,
     remark_lines,
-    single_target,
+    target_of,
 )
 from ontarget.cli.output import check_output, print_facts
 from ontarget.cli.rows import log_of, starts_of
@@ -57,7 +57,7 @@ def drift(
     It compares them with the episodes that the model's promises rest on. Pass only runs in which
     nobody acted on an alarm.
     """
-    chosen, wanted = calibration_of(calibration), single_target(target)
+    chosen, wanted = calibration_of(calibration), target_of(target)
     from ontarget import Episodes, GoalMonitor
 
     monitor = GoalMonitor.load(model)
@@ -112,7 +112,7 @@ def recalibrate(
     with working("recalibrating"):
         renewed = monitor.recalibrate(recorded, renew_p=renew_p, seed=seed)
     renewed.save(output)
-    size = output.stat().st_size
+    size, trained = output.stat().st_size, renewed.contracts.fitted.trained
     if as_json:
         found = {"file": str(output), "bytes": size, "remarks": recorded.remarks}
         typer.echo(json.dumps({**found, **renewed.sizes}))
@@ -121,6 +121,6 @@ def recalibrate(
         remark_lines(recorded),
         recorded.describe(),
         renewed.summary(),
-        f"model      {plain(output)}, {size / 1e6:.1f} MB: {renewed.fitted.trained.in_words}",
+        f"model      {plain(output)}, {size / 1e6:.1f} MB: {trained.in_words}",
     ]
     print_facts("\n".join(filter(None, told)))

@@ -39,7 +39,6 @@ __all__ = [
     "reads_runs",
     "remark_lines",
     "runs_there",
-    "single_target",
     "target_of",
     "unseen_line",
 ]
@@ -375,18 +374,6 @@ def target_of(text: str) -> Target | Goal:
     from ontarget import Goal, Target
 
     return Goal.parse(text) if Goal.is_one(text) else Target.parse(text)
-
-
-def single_target(text: str) -> Target:
-    """The target that a text names, for a command that judges one behavior."""
-    from ontarget import Goal, Target
-
-    if Goal.is_one(text):
-        raise typer.BadParameter(
-            f"this command judges one behavior, so --target needs LO:HI, LO: or :HI, got {text!r}; "
-            "fit that behavior by itself, with --behavior sum or --behavior sum:COLUMN"
-        )
-    return Target.parse(text)
 
 
 def remark_lines(episodes: Episodes) -> str:

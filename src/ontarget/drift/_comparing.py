@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,16 +19,18 @@ from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import Ranks
 from ontarget.drift.bets import DriftBet, HarmBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
-from ontarget.drift.guard import NotedStep, check_guarded
+from ontarget.drift.guard import NotedGoal, NotedStep, check_guarded
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
 from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.evaluation._labels import labelled
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.joint.joint import GoalQuestion, Joint
+from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["Order", "drift_of"]
+__all__ = ["Order", "drift_of", "drift_of_goal"]
 
 # One value per episode by which they started, or the name of a column and these.
 Order: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
@@ -50,8 +52,144 @@ def drift_of(
     t: int = 0,
 ) -> Drift:
     """What these episodes say of drift; see `GoalMonitor.drift`."""
-    name, times = _named(order)
     new = fitted.alike(episodes)
+    _refuse_seen(new, fitted)
+    groups = fitted.groups_in(new)
+    sides = [_Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()]
+    limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
+    for side in sides:
+        own = np.flatnonzero(groups == side.group)
+        limits[own], p[own] = side.answers(new.take(own))
+    told = _Told(p, target.contains(new.outcomes, fitted.grid), groups, [(sides, limits)])
+    harm = {side.group: side.assured for side in sides}
+    asked = _Asked(target, t, level, fitted.trained.seed)
+    return _drift(asked, told, harm, new, order, by or {})
+
+
+def drift_of_goal(
+    joint: Joint,
+    question: GoalQuestion,
+    episodes: Episodes,
+    *,
+    own_map: TargetMap | None = None,
+    order: Order | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
+    level: Level = 0.99,
+    t: int = 0,
+) -> Drift:
+    """What these episodes say of drift under a goal over several behaviors.
+
+    That anything has changed is bet on in each behavior, with an equal share of the money; harm is
+    about p of the goal.
+    """
+    new = joint.alike(episodes)
+    first, seed = new[question.names[0]], joint.first.trained.seed
+    _refuse_seen(first, joint.first)
+    groups = joint.first.groups_in(first)
+    p, met = (
+        np.full(len(first), np.nan),
+        question.goal.contains({name: new[name].outcomes for name in question.names}, joint.grids),
+    )
+    harm = {}
+    sides: dict[str, list[_Side]] = {name: [] for name in question.names}
+    limits = {name: np.full((len(first), 2), np.nan) for name in question.names}
+    for g in np.unique(groups).tolist():
+        own, noted = np.flatnonzero(groups == g), NotedGoal(joint, question, t, g, own_map)
+        for name in question.names:
+            side = _Side(joint.parts[name], t, g, question.goal.projection(name), None)
+            sides[name].append(side)
+            limits[name][own] = side.answers(new[name].take(own))[0]
+        p[own] = noted.p({name: one.take(own) for name, one in new.items()})
+        harm[g] = noted.assured
+    told = _Told(p, met, groups, [(sides[name], limits[name]) for name in question.names])
+    asked = _Asked(question.goal, t, level, seed)
+    return _drift(asked, told, harm, first, order, by or {})
+
+
+class _Asked(NamedTuple):
+    """What a comparison is about."""
+
+    target: Target | Goal
+    t: int
+    level: Level
+    seed: int
+
+
+class _Told(NamedTuple):
+    """What the monitor says of new episodes: p, NaN where the step is not reached, and what came.
+
+    ``laws`` are, for each behavior, its groups and both limits of its law at each outcome.
+    """
+
+    p: FloatArray
+    met: BoolArray
+    groups: IndexArray
+    laws: list[tuple[list[_Side], FloatArray]]
+
+
+def _drift(
+    asked: _Asked,
+    told: _Told,
+    assured: Mapping[int, tuple[FloatArray, BoolArray]],
+    new: Episodes,
+    order: Order | None,
+    by: Mapping[str, ArrayLike],
+) -> Drift:
+    """All that is said of the episodes, taken in turn; ``assured`` is p and what came, by group."""
+    name, times = _named(order)
+    turn, trouble = _turns(new, times, asked.seed)
+    n, (p, met, groups, laws) = turn.size, told
+    turn = turn[~np.isnan(p[turn])]
+    if not turn.size:
+        raise EpisodesError(
+            f"none of these {n:,} episodes reaches step {asked.t} with a good reading, so nothing "
+            "can be compared; choose an earlier step, or look at the feature columns"
+        )
+    level, here = asked.level, groups[turn]
+
+    def bets(laws: list[tuple[list[_Side], FloatArray]]) -> list[_Bet]:
+        return [
+            (side.group, side.drift_bet(level), limits[turn])
+            for sides, limits in laws
+            for side in sides
+        ]
+
+    change = _evidence(bets(laws), here, level)
+    against: list[_Bet] = [
+        (g, HarmBet(old - came, seed=asked.seed, level=level), (p - met)[turn])
+        for g, (old, came) in assured.items()
+    ]
+    harm = _evidence(against, here, level)
+    since, later = None, turn[:0]
+    if not trouble and (change.alarm_after or harm.alarm_after) is not None:
+        possible = _fresh(times, turn)
+        if change.alarm_after is not None:
+            # Among several behaviors, the one that tells of the change most clearly.
+            told_by = [_evidence(bets([one]), here, level).highest for one in laws]
+            sides, limits = laws[int(np.argmax(told_by))]
+            since = _since(_places(sides, here, limits[turn]), possible)
+        else:
+            usual = np.concatenate([old - came for old, came in assured.values()])
+            since = _risen((p - met)[turn] - usual.mean(), possible)
+        later = turn[since:]
+    return Drift(
+        target=asked.target,
+        t=asked.t,
+        n=int(turn.size),
+        change=change,
+        harm=harm,
+        bias=_bias(p[turn], met[turn]),
+        before=_bias(*(np.concatenate(one) for one in zip(*assured.values(), strict=True))),
+        since=since,
+        since_value="" if since is None else str(np.asarray(times)[turn[since]]),
+        order=trouble,
+        parts=_parts(by, turn, p, met),
+        now=_bias(p[later], met[later]) if later.size >= _ENOUGH else None,
+        since_column=name,
+    )
+
+
+def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
         raise CalibrationError(
@@ -59,48 +197,6 @@ def drift_of(
             f"{seen.size:,} of these {len(new):,} (first: episode {new.ids[seen[0]]!s}); leave "
             "them out"
         )
-    groups = fitted.groups_in(new)
-    sides = [_Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()]
-    limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
-    met = target.contains(new.outcomes, fitted.grid)
-    for side in sides:
-        own = np.flatnonzero(groups == side.group)
-        limits[own], p[own] = side.answers(new.take(own))
-    turn, trouble = _turns(new, times, fitted.trained.seed)
-    turn = turn[~np.isnan(p[turn])]
-    if not turn.size:
-        raise EpisodesError(
-            f"none of these {len(new):,} episodes reaches step {t} with a good reading, so nothing "
-            "can be compared; choose an earlier step, or look at the feature columns"
-        )
-    excess = p - met
-    change = _evidence([side.drift_bet(level) for side in sides], groups[turn], limits[turn], level)
-    harm = _evidence([side.harm_bet(level) for side in sides], groups[turn], excess[turn], level)
-    assured = [side.assured for side in sides]
-    since, later = None, turn[:0]
-    if not trouble and (change.alarm_after or harm.alarm_after) is not None:
-        possible = _fresh(times, turn)
-        if change.alarm_after is not None:
-            since = _since(_places(sides, groups[turn], limits[turn]), possible)
-        else:
-            usual = np.concatenate([p_then - met_then for p_then, met_then in assured])
-            since = _risen(excess[turn] - usual.mean(), possible)
-        later = turn[since:]
-    return Drift(
-        target=target,
-        t=t,
-        n=int(turn.size),
-        change=change,
-        harm=harm,
-        bias=_bias(p[turn], met[turn]),
-        before=_bias(*(np.concatenate(one) for one in zip(*assured, strict=True))),
-        since=since,
-        since_value="" if since is None else str(np.asarray(times)[turn[since]]),
-        order=trouble,
-        parts=_parts(by or {}, turn, p, met),
-        now=_bias(p[later], met[later]) if later.size >= _ENOUGH else None,
-        since_column=name,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,15 +245,10 @@ class _Side:
         """The ranks of the assure episodes."""
         return self.fitted.at(self.t, self.group).ranks
 
-    def drift_bet(self, level: Level) -> tuple[int, DriftBet | HarmBet]:
-        """The group, and a bet that anything has changed."""
+    def drift_bet(self, level: Level) -> DriftBet:
+        """A bet that anything has changed."""
         seed = self.fitted.trained.seed
-        return self.group, DriftBet(self.ranks.values, seed=seed, level=level, t=self.t)
-
-    def harm_bet(self, level: Level) -> tuple[int, DriftBet | HarmBet]:
-        """The group, and a bet that p has become too high."""
-        p, met = self.assured
-        return self.group, HarmBet(p - met, seed=self.fitted.trained.seed, level=level)
+        return DriftBet(self.ranks.values, seed=seed, level=level, t=self.t)
 
 
 def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
@@ -207,15 +298,19 @@ def _rank_correlation(one: AnyArray, other: AnyArray) -> float:
     return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
 
 
-def _evidence(
-    bets: list[tuple[int, DriftBet | HarmBet]], groups: IndexArray, noted: FloatArray, level: Level
-) -> Evidence:
-    """A bet over the episodes in turn; groups bet each for itself, with an equal share of money."""
-    limit, rows = float(1 / (1 - exact_level(level))), noted.reshape(len(noted), -1)
-    total = np.zeros(len(noted))
-    for g, bet in bets:
+_Bet: TypeAlias = tuple[int, DriftBet | HarmBet, FloatArray]
+
+
+def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
+    """Bets over the episodes in turn, each of a group and with what is noted of all episodes.
+
+    Each bets for itself, with an equal share of the money: the mean of fair bets is one, too.
+    """
+    limit, total = float(1 / (1 - exact_level(level))), np.zeros(groups.size)
+    for g, bet, noted in bets:
         own = np.flatnonzero(groups == g)
-        money = np.array([1.0, *(one.evidence for one in bet.observe_noted(rows[own]))])
+        rows = noted.reshape(groups.size, -1)[own]
+        money = np.array([1.0, *(one.evidence for one in bet.observe_noted(rows))])
         total += money[np.cumsum(groups == g)] / len(bets)
     reached = np.flatnonzero(total >= limit)
     after = int(reached[0]) + 1 if reached.size else None

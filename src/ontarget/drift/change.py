@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
+from ontarget.goal import Goal
 from ontarget.target import Target
 
 __all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
@@ -109,7 +110,7 @@ class Drift:
     Attributes
     ----------
     target
-        The target that harm is about.
+        The target that harm is about, or the goal.
     t
         The step at which p and outcomes are compared.
     n
@@ -134,7 +135,7 @@ class Drift:
         them together.
     """
 
-    target: Target
+    target: Target | Goal
     t: int
     n: int
     change: Evidence

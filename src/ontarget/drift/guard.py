@@ -11,8 +11,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level
-from ontarget.drift._kept import KeptFor, check_ids, damage_named, read_kept, write_kept
+from ontarget.drift._kept import (
+    KeptFor,
+    check_ids,
+    damage_named,
+    digest_of,
+    read_kept,
+    write_kept,
+)
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes
 from ontarget.errors import (
@@ -24,11 +32,21 @@ from ontarget.errors import (
 )
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.joint import GoalQuestion, Joint
+from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.target import Target
 
-__all__ = ["DriftGuard", "NotedStep", "check_guarded", "guard_of", "harm_guard_of"]
+__all__ = [
+    "DriftGuard",
+    "NotedGoal",
+    "NotedStep",
+    "check_guarded",
+    "guard_of",
+    "harm_guard_of",
+    "harm_guard_of_goal",
+]
 
 # What is noted of each episode that reaches the guarded step with a good reading, by id.
 Noted: TypeAlias = Callable[[Episodes], dict[object, tuple[float, ...]]]
@@ -229,6 +247,62 @@ class NotedStep:
         return dict(zip(rows.ids[good].tolist(), noted, strict=True))
 
 
+@dataclass(frozen=True)
+class NotedGoal:
+    """What is noted of finished episodes at one step about a goal over several behaviors: p − z."""
+
+    joint: Joint
+    question: GoalQuestion
+    t: int
+    group: int
+    own_map: TargetMap | None = None
+
+    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
+        """What is noted of each of the episodes that reaches the step, by its id."""
+        new = self.joint.alike(episodes, any_horizon=True)
+        one = new[self.question.names[0]]
+        if np.any(self.joint.first.groups_in(one) != self.group):
+            raise GroupError("this guard is for one group; guard each group by itself")
+        p, met = self.p(new), self._met(new)
+        return {
+            name: (said - came,)
+            for name, said, came in zip(one.ids.tolist(), p.tolist(), met.tolist(), strict=True)
+            if said == said
+        }
+
+    def p(self, new: Mapping[str, Episodes]) -> FloatArray:
+        """P of each episode, in the monitor's dictionaries; NaN where the step is not reached."""
+        joint, names = self.joint, self.question.names
+        found = np.full(len(new[names[0]]), np.nan)
+        if self.t >= new[names[0]].horizon:
+            return found
+        rows = [new[name].at(self.t, grid=joint.parts[name].grid) for name in names]
+        good = np.flatnonzero(~joint.first.bad_readings(rows[0].states))
+        if good.size:
+            states, so_far = rows[0].states[good], [one.behavior[good] for one in rows]
+            mapped = NO_CURVE if self.own_map is None else self.own_map.knots_at(self.t, self.group)
+            said = joint.outlook(self.question, self.t, self.group, states, so_far, mapped)
+            found[rows[0].index[good]] = said.numbers[:, P]
+        return found
+
+    @property
+    def assured(self) -> tuple[FloatArray, BoolArray]:
+        """What p was for the group's assure episodes, and which of them met the goal."""
+        first, old = self.joint.first, {}
+        own = np.flatnonzero(first.assure_groups[first.known_outcomes] == self.group)
+        for name in self.question.names:
+            check_guarded(self.joint.parts[name], self.t, self.group)
+            observed = self.joint.parts[name].observed
+            assert observed is not None  # there are ranks at the step
+            old[name] = observed.take(own)
+        p, met = self.p(old), self._met(old)
+        return p[~np.isnan(p)], met[~np.isnan(p)]
+
+    def _met(self, new: Mapping[str, Episodes]) -> BoolArray:
+        outcomes = {name: new[name].outcomes for name in self.question.names}
+        return self.question.goal.contains(outcomes, self.joint.grids)
+
+
 def guard_of(
     fitted: Fitted, *, t: int, level: Level, group: int, resume: str | Path | None = None
 ) -> DriftGuard:
@@ -259,6 +333,28 @@ def harm_guard_of(
     own = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == group)
     bet = HarmBet([one for (one,) in noted(own).values()], seed=fitted.trained.seed, level=level)
     about = replace(KeptFor.of("harm", fitted, t, level, group), target=str(target))
+    guard = DriftGuard(bet, noted, about)
+    return guard if resume is None else guard._resume(resume)
+
+
+def harm_guard_of_goal(
+    joint: Joint,
+    question: GoalQuestion,
+    own_map: TargetMap | None,
+    *,
+    t: int,
+    level: Level,
+    group: int,
+    resume: str | Path | None = None,
+) -> DriftGuard:
+    """The guard of one step against p that promises more of a goal than it did (M26)."""
+    noted = NotedGoal(joint, question, t, group, own_map)
+    p, met = noted.assured
+    bet = HarmBet(p - met, seed=joint.first.trained.seed, level=level)
+    each = "".join(digest_of(joint.parts[name]) for name in question.names)
+    about = replace(
+        KeptFor.of("harm", joint.first, t, level, group), monitor=each, target=str(question.goal)
+    )
     guard = DriftGuard(bet, noted, about)
     return guard if resume is None else guard._resume(resume)
 

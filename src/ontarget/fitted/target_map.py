@@ -72,8 +72,12 @@ class TargetMap(OfOneTarget):
 
     def at(self, step: StepLaw, group: int) -> StepLaw:
         """The step with its map."""
-        start, stop = self.spans[step.t, group].tolist()
-        return replace(step, own_map=read_only(self.values.reshape(-1)[start:stop]))
+        return replace(step, own_map=self.knots_at(step.t, group))
+
+    def knots_at(self, t: int, group: int) -> FloatArray:
+        """The mapped p at each of `KNOTS` at a step; empty where the map leaves p as it is."""
+        start, stop = self.spans[t, group].tolist()
+        return read_only(self.values.reshape(-1)[start:stop])
 
     def held_out(self, t: int, group: int, episodes: IndexArray, p: FloatArray) -> FloatArray:
         """The mapped p of rehearsed episodes, each by the map that did not learn from it."""

@@ -9,6 +9,7 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal.results import Interval
+from ontarget.episodes import Schema
 from ontarget.errors import CalibrationError, InputError
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
@@ -19,7 +20,7 @@ from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.target import Target
 
-__all__ = ["Reading", "explained"]
+__all__ = ["TIME", "Reading", "differ", "explained", "value_of"]
 
 REWARD, TIME = "reward earned", "time"
 
@@ -103,8 +104,8 @@ def _contributions(
     if before.t >= now.t:
         raise InputError(f"before needs a step before {now.t}, got {before.t}")
     earlier = asking.law(before.t)
-    differs = np.flatnonzero(_differ(now.state, before.state))
-    earned = bool(_differ(np.array(now.so_far), np.array(before.so_far)))
+    differs = np.flatnonzero(differ(now.state, before.state))
+    earned = bool(differ(np.array(now.so_far), np.array(before.so_far)))
     n = differs.size
 
     def worth(sets: BoolArray) -> FloatArray:
@@ -123,7 +124,7 @@ def _contributions(
     shares = shapley(worth, n + earned + 1)
     schema = asking.fitted.state_schema
     told: list[tuple[str, float | str, float | str]] = [
-        (schema.names[j], _shown(asking, j, before.state[j]), _shown(asking, j, now.state[j]))
+        (schema.names[j], value_of(schema, j, before.state[j]), value_of(schema, j, now.state[j]))
         for j in differs.tolist()
     ]
     told += [(REWARD, before.so_far, now.so_far)] * earned + [(TIME, before.t, now.t)]
@@ -136,14 +137,15 @@ def _contributions(
     return tuple(sorted(found, key=lambda one: -abs(one.change))), shares.none, shares.all
 
 
-def _differ(one: FloatArray, other: FloatArray) -> BoolArray:
+def differ(one: FloatArray, other: FloatArray) -> BoolArray:
+    """Where two readings differ; a missing value does not differ from another."""
     different: BoolArray = (one != other) & ~(np.isnan(one) & np.isnan(other))
     return different
 
 
-def _shown(asking: _Asking, feature: int, value: float) -> float | str:
+def value_of(schema: Schema, feature: int, value: float) -> float | str:
     """A feature's value as a person knows it: a category by its name."""
-    categories = asking.fitted.state_schema.features[feature].categories
+    categories = schema.features[feature].categories
     if categories is None:
         return float(value)
     return "missing" if np.isnan(value) else str(categories[int(value)])

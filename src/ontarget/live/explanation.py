@@ -25,7 +25,7 @@ class Contribution:
     Attributes
     ----------
     cause
-        A feature's name, ``reward earned``, or ``time``.
+        A feature's name, ``reward earned``, of several behaviors ``NAME so far``, or ``time``.
     before, now
         Its value at both steps.
     change
@@ -54,9 +54,9 @@ class Precedent:
     weight
         Its share of the weight of all precedents.
     outcome
-        What it ended with.
+        What it ended with; of several behaviors, by name.
     ends_at
-        What this run ends with if it goes on as that one did.
+        What this run ends with if it goes on as that one did; of several behaviors, by name.
     met
         Whether that is inside the target.
     """
@@ -64,8 +64,8 @@ class Precedent:
     run: int | str
     step: int
     weight: float
-    outcome: float
-    ends_at: float
+    outcome: float | dict[str, float]
+    ends_at: float | dict[str, float]
     met: bool
 
 
@@ -92,6 +92,8 @@ class Explanation:
     row_share
         The share of the model's answer that rests on recorded runs. Experts that know no runs give
         the rest.
+    culprit
+        Of a goal over several behaviors, the one with the lowest p by itself; otherwise empty.
 
     Notes
     -----
@@ -108,6 +110,7 @@ class Explanation:
     precedents: tuple[Precedent, ...]
     missed: float | None
     row_share: float
+    culprit: str = ""
 
     @property
     def change(self) -> float:
@@ -122,7 +125,8 @@ class Explanation:
             for one in self.contributions[:3]
             if abs(one.change) >= _SMALL
         ]
-        said = [f"p moved by {', '.join(moved)} points"] if moved else []
+        said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
+        said += [f"p moved by {', '.join(moved)} points"] if moved else []
         return "; ".join([*said, *([self._missed] if self.missed is not None else [])])
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,8 +140,9 @@ class Explanation:
 
         return explanation_chart(
             [(one.cause, one.change, one.error) for one in self.contributions],
-            [(one.ends_at, one.weight, one.met) for one in self.precedents],
+            [(_end(one.ends_at, self.culprit), one.weight, one.met) for one in self.precedents],
             probabilities=(self.p_before, self.p),
+            outcome=self.culprit or "outcome",
             dark=dark,
         )
 
@@ -149,12 +154,26 @@ class Explanation:
         assert self.missed is not None
         return f"{percent(self.missed)} of the weight lies on runs that, from here, miss the target"
 
+    @property
+    def _meant(self) -> str:
+        about = "" if self._is_goal else "the outcome is "
+        return f"that {about}{self.target}"
+
+    @property
+    def _is_goal(self) -> bool:
+        return bool(self.culprit) or any(isinstance(one.outcome, dict) for one in self.precedents)
+
+    @property
+    def _blamed(self) -> list[str]:
+        return [f"the likely culprit is {plain(self.culprit)}"] if self.culprit else []
+
     def _moved_lines(self) -> list[str]:
         if self.p_before is None:
-            return [f"step {self.t}: p = {percent(self.p)} that the outcome is {self.target}"]
+            return [f"step {self.t}: p = {percent(self.p)} {self._meant}", *self._blamed]
         lines = [
-            f"step {self.t}: p = {percent(self.p)} that the outcome is {self.target}, after "
+            f"step {self.t}: p = {percent(self.p)} {self._meant}, after "
             f"{percent(self.p_before)} at step {self.t_before}",
+            *self._blamed,
             "what moved p (points)",
         ]
         width = max([len(plain(one.cause)) for one in self.contributions[:_SHOWN]], default=0)
@@ -196,9 +215,18 @@ def _plain_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _end(ends_at: float | dict[str, float], culprit: str) -> float:
+    """Where a run ends: of several behaviors, in the culprit, or in the first."""
+    if not isinstance(ends_at, dict):
+        return ends_at
+    return ends_at.get(culprit, next(iter(ends_at.values())))
+
+
 def _points(change: float) -> str:
     return f"{100 * change:+.1f}"
 
 
-def _value(value: float | str) -> str:
+def _value(value: float | str | dict[str, float]) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{plain(name)} {one:.4g}" for name, one in value.items())
     return plain(value) if isinstance(value, str) else f"{value:.4g}"

@@ -102,13 +102,7 @@ class Sessions:
 
     def explain(self, agent: Hashable) -> Explanation:
         """Why an agent's p is what it is; see `Watch.explain`."""
-        watch = self._known(agent)
-        if isinstance(watch, GoalWatch):
-            raise InputError(
-                "explain needs a run that is held to one target; of a goal over several behaviors, "
-                "parts has p of each"
-            )
-        return watch.explain()
+        return self._known(agent).explain()
 
     def intervene(self, agent: Hashable) -> Outlook:
         """An agent's outlook after somebody took its run over; see `Watch.intervene`."""

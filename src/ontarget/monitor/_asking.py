@@ -24,6 +24,7 @@ from ontarget.live._explaining import Reading as StepReading
 from ontarget.live._explaining import explained
 from ontarget.live.batch import outlooks_at
 from ontarget.live.explanation import Explanation
+from ontarget.live.goals._explaining import GoalReading, explained_goal
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.outlook import Outlooks
 from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
@@ -303,10 +304,10 @@ class Asking(Held):
         self,
         t: int,
         state: ArrayLike | Mapping[str, object],
-        behavior: float,
-        target: Target,
+        behavior: float | Mapping[str, float],
+        target: Target | Goal,
         *,
-        before: tuple[ArrayLike | Mapping[str, object], float] | None = None,
+        before: tuple[ArrayLike | Mapping[str, object], float | Mapping[str, float]] | None = None,
         group: Any = None,
         calibration: Calibration = "target",
         weight: float | None = None,
@@ -323,9 +324,10 @@ class Asking(Held):
         t
             The step.
         state, behavior
-            The state there, and the behavior so far.
+            The state there, and the behavior so far; of several behaviors, a mapping from their
+            names.
         target
-            What the run should end in.
+            What the run should end in; with a monitor of several behaviors, a goal.
         before
             State and behavior at step t − 1. Without it, only precedents are given.
         group
@@ -351,15 +353,23 @@ class Asking(Held):
         >>> print(why.contributions[0].cause, why.missed > 0.8)
         reward earned True
         """
-        fitted, t = self.fitted, whole_number("t", t, least=0)
+        t = whole_number("t", t, least=0)
+        if before is not None and t == 0:
+            raise InputError("before needs a step before t, got t=0; leave it out")
+        if self._goals is not None:
+            readings = [(t, state, behavior), *([] if before is None else [(t - 1, *before)])]
+            return self._explain_goal(
+                self._goals, readings, target, group=group, calibration=calibration
+            )
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
+        fitted = self.fitted
         check_target(target)
 
         def reading(step: int, given: Any, so_far: Any) -> StepReading:
             X, b = self._runs(np.array([fitted.state_schema.encode(given)]), so_far)
             return StepReading(step, X[0], float(b[0]))
 
-        if before is not None and t == 0:
-            raise InputError("before needs a step before t, got t=0; leave it out")
         return explained(
             fitted,
             reading(t, state, behavior),
@@ -368,6 +378,41 @@ class Asking(Held):
             calibration=self._calibration(target, calibration),
             group=fitted.group_of(group),
             weight=float(fitted.checked_weights(weight, 1)[0]),
+        )
+
+    def _explain_goal(
+        self,
+        goals: GoalContracts,
+        readings: Sequence[tuple[int, Any, Any]],
+        goal: Any,
+        *,
+        group: Any,
+        calibration: Calibration,
+    ) -> Explanation:
+        """The explanation of a goal; ``readings`` are the step itself and, if given, the last."""
+        joint, found = goals.joint, []
+        goal = joint.checked(goal)
+        if goal.only is not None:
+            name, target = goal.only
+            (t, state, behavior), *earlier = readings
+            each = [so_far_of(joint, one, 1)[name].item() for _, _, one in readings]
+            before = (earlier[0][1], each[1]) if earlier else None
+            return self.only(name).explain(
+                t, state, each[0], target, before=before, group=group, calibration=calibration
+            )
+        question = goals.question(goal)
+        for step, state, behavior in readings:
+            row = self._states(np.array([self._shared.state_schema.encode(state)]))[0]
+            had = so_far_of(joint, behavior, 1)
+            so_far = np.array([had[name][0] for name in question.names])
+            found.append(GoalReading(step, row, so_far))
+        return explained_goal(
+            joint,
+            question,
+            found[0],
+            found[1] if len(found) > 1 else None,
+            own_map=self._goal_map(goals, goal, calibration),
+            group=self._shared.group_of(group),
         )
 
     def _outcomes(

@@ -140,7 +140,9 @@ def boxes_at(
     all_steps: bool,
 ) -> dict[str, Interval]:
     """The sides of each run's box, by behavior."""
-    whole_number("t", t, least=0)
+    t = whole_number("t", t, least=0)
+    if t >= joint.first.horizon:
+        raise InputError(f"t needs a step from 0 to {joint.first.horizon - 1}, got {t}")
     ends = {name: np.empty((2, len(states))) for name in joint.parts}
     for g in np.unique(groups).tolist():
         own = np.flatnonzero(groups == g)

@@ -12,11 +12,12 @@ from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, ArrayLike
 from ontarget.conformal._levels import Level
-from ontarget.drift._comparing import Order, drift_of
+from ontarget.drift._comparing import Order, drift_of, drift_of_goal
 from ontarget.drift.change import Drift
 from ontarget.drift.follow import FollowingInterval
-from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
+from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of, harm_guard_of_goal
 from ontarget.episodes import Episodes
+from ontarget.errors import InputError
 from ontarget.evaluation import Resampling
 from ontarget.goal import Goal
 from ontarget.monitor._held import Calibration, check_target
@@ -59,7 +60,7 @@ class Judging(Watching):
 
     def harm_guard(
         self,
-        target: Target,
+        target: Target | Goal,
         *,
         t: int = 0,
         level: Level = 0.99,
@@ -73,6 +74,25 @@ class Judging(Watching):
         then. It bets only that p at step t has become too high, compared with the assure episodes:
         a bias that was always there is no change. The rest is as for `drift_guard`.
         """
+        number = self._shared.group_of(group)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is None:
+                return harm_guard_of_goal(
+                    self._goals.joint,
+                    self._goals.question(goal),
+                    self._goal_map(self._goals, goal, calibration),
+                    t=t,
+                    level=level,
+                    group=number,
+                    resume=resume,
+                )
+            raise InputError(
+                f"{goal} is about one behavior, and so is its guard; ask "
+                f"monitor.only({goal.names[0]!r}).harm_guard"
+            )
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
         self._refuse_weighted_guard()
         return harm_guard_of(
             self.fitted,
@@ -80,7 +100,7 @@ class Judging(Watching):
             self._calibration(target, calibration),
             t=t,
             level=level,
-            group=self.fitted.group_of(group),
+            group=number,
             resume=resume,
         )
 
@@ -112,7 +132,7 @@ class Judging(Watching):
     def drift(
         self,
         new_episodes: Episodes,
-        target: Target,
+        target: Target | Goal,
         *,
         order: Order | None = None,
         by: Mapping[str, ArrayLike] | None = None,
@@ -129,7 +149,7 @@ class Judging(Watching):
         new_episodes
             Episodes that the monitor has not seen, in which nobody acted on an alarm.
         target
-            The target that harm is about.
+            The target that harm is about; of several behaviors, a goal.
         order
             One value per episode by which they are put in the order in which they started, such as
             a time; a mapping of one name to these values names the column. Without it they are
@@ -153,6 +173,32 @@ class Judging(Watching):
         >>> str(found.judgement), found.bias.too_high > 0.2
         ('changed for the worse', True)
         """
+        t = whole_number("t", t, least=0)
+        if self._goals is not None:
+            goal = self._goals.joint.checked(target)
+            if goal.only is None:
+                return drift_of_goal(
+                    self._goals.joint,
+                    self._goals.question(goal),
+                    new_episodes,
+                    own_map=self._goal_map(self._goals, goal, calibration),
+                    order=order,
+                    by=by,
+                    t=t,
+                    level=level,
+                )
+            name, target = goal.only
+            return self.only(name).drift(
+                new_episodes.only(name),
+                target,
+                order=order,
+                by=by,
+                t=t,
+                level=level,
+                calibration=calibration,
+            )
+        if isinstance(target, Goal):
+            raise self._no_goal(target)
         self._refuse_weighted_guard()
         check_target(target)
         return drift_of(
@@ -162,7 +208,7 @@ class Judging(Watching):
             calibration=self._calibration(target, calibration),
             order=order,
             by=by,
-            t=whole_number("t", t, least=0),
+            t=t,
             level=level,
         )
 

@@ -357,7 +357,7 @@ class GoalMonitor(Judging):
         if self._goals is None:
             twin._contracts = Contracts(anew(self.fitted, new_episodes))
         else:
-            joint, each = self._goals.joint, self._goals.alike(new_episodes)
+            joint, each = self._goals.joint, self._goals.joint.alike(new_episodes)
             parts = {name: anew(one, each[name]) for name, one in joint.parts.items()}
             twin._contracts = GoalContracts(Joint(parts, joint.signals))
         return twin

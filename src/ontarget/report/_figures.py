@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "PATH_LEVEL",
+    "culprit_of",
     "draw",
+    "draw_run",
     "example_episode",
     "example_episodes",
     "path_step",
@@ -60,7 +62,27 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
             f"figure {name!r} shows a single behavior; of a goal ask one of its parts: "
             f"found.parts[{found.target.names[0]!r}].figure({name!r})"
         )
+    if name in _OF_A_RUN:
+        return draw_run(found, name, example_episode(found), dark=dark)
     return FIGURES[name](found, dark)
+
+
+def draw_run(
+    found: Measured, name: str, episode: int, *, unit: str = "", dark: bool = False
+) -> Figure:
+    """The figure of that name of one run: its fan, or its path; ``unit`` names its outcomes."""
+    return _OF_A_RUN[name](found, dark, episode, _safe(unit or found.fitted.behavior.label))
+
+
+def culprit_of(found: Measured, episode: int) -> str:
+    """The behavior that let a run fail its goal: of those that missed, the one that p fell for.
+
+    That is the one with the lowest p by itself, on average over the run. A goal that is a function
+    has none, and no parts.
+    """
+    parts = found.parts
+    missed = [name for name, part in parts.items() if not part.met[episode]] or list(parts)
+    return min(missed, key=lambda name: float(np.nanmean(parts[name].p[:, episode])))
 
 
 def example_episodes(found: Measured) -> IndexArray:
@@ -166,8 +188,7 @@ def _threshold(found: Measured) -> float | None:
     return value if len(triggers) == 1 and np.isfinite(value) else None
 
 
-def _fan(found: Measured, dark: bool) -> Figure:
-    i = example_episode(found)
+def _fan(found: Measured, dark: bool, i: int, unit: str) -> Figure:
     quantiles, so_far = _predicted(found, i)
     return outcome_fan(
         quantiles,
@@ -175,14 +196,13 @@ def _fan(found: Measured, dark: bool) -> Figure:
         target=_one_target(found),
         outcome=float(found.outcomes[i]),
         so_far=so_far if found.fitted.behavior.translation is Translation.SHIFT else None,
-        unit=_unit(found),
+        unit=unit,
         dark=dark,
     )
 
 
-def _path(found: Measured, dark: bool) -> Figure:
-    i = example_episode(found)
-    one, fitted, t = found.episodes.take([i]), found.fitted, path_step(found)
+def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
+    one, fitted, t = found.episodes.take([i]), found.fitted, path_step(found, i)
     rows, group = one.at(t, grid=fitted.grid), int(found.groups[i])
     if fitted.unknown(t, group):
         raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
@@ -198,14 +218,14 @@ def _path(found: Measured, dark: bool) -> Figure:
         (lower[0], upper[0]),
         level=PATH_LEVEL,
         target=_one_target(found),
-        unit=_unit(found),
+        unit=unit,
         dark=dark,
     )
 
 
-def path_step(found: Measured) -> int:
-    """The step at which the example episode's path is foretold: after a third of it."""
-    return int(found.lengths[example_episode(found)]) // 3
+def path_step(found: Measured, episode: int) -> int:
+    """The step at which an episode's path is foretold: after a third of it."""
+    return int(found.lengths[episode]) // 3
 
 
 def _one_target(found: Measured) -> tuple[float, float] | None:
@@ -215,9 +235,9 @@ def _one_target(found: Measured) -> tuple[float, float] | None:
     return (components[0].lower, components[0].upper) if len(components) == 1 else None
 
 
-def _unit(found: Measured) -> str:
+def _safe(text: str) -> str:
     # Between two dollar signs matplotlib reads mathematics, and may fail on it.
-    return plain(found.fitted.behavior.label).replace("$", r"\$")
+    return plain(text).replace("$", r"\$")
 
 
 def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
@@ -242,13 +262,15 @@ def _pit(found: Measured, dark: bool) -> Figure:
     return pit_chart(found.pit(pit_step(found)), dark=dark)
 
 
-FIGURES: Final[Mapping[str, Callable[[Measured, bool], Figure]]] = MappingProxyType(
+_OF_A_RUN: Final[Mapping[str, Callable[[Measured, bool, int, str], Figure]]] = MappingProxyType(
+    {"fan": _fan, "path": _path}
+)
+FIGURES: Final[Mapping[str, Callable[..., Figure]]] = MappingProxyType(
     {
         "reliability": _reliability,
         "ece": _ece,
         "episodes": _episodes,
-        "fan": _fan,
-        "path": _path,
+        **_OF_A_RUN,
         "alarms": _alarms,
         "pit": _pit,
     }

@@ -23,7 +23,9 @@ from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import (
     PATH_LEVEL,
+    culprit_of,
     draw,
+    draw_run,
     example_episode,
     path_step,
     pit_step,
@@ -167,26 +169,30 @@ def _runs(found: Measured) -> str:
         "Some of the runs, from clear to close cases. A good monitor is undecided early, and sure "
         "of the right outcome long before the end.",
     )
+    shown, what, whose, name = found, "target", "its outcome", ""
     if _is_goal(found):
-        return section("What does it look like?", [some])
-    one = _figure(
-        found,
-        "fan",
+        if not found.parts:
+            return section("What does it look like?", [some])
+        name = culprit_of(found, i)
+        shown, what = found.parts[name], "goal"
+        whose = f"its {plain(name)}, the likely culprit,"
+    one = figure(
+        svg_of(draw_run(shown, "fan", i, unit=name)),
         f"One run (id {plain(found.ids[i])}) that {'met' if found.met[i] else 'missed'} the "
-        "target: at each step, where its outcome was predicted to lie, what it had so far, and "
+        f"{what}: at each step, where {whose} was predicted to lie, what it had so far, and "
         "what it ended with.",
     )
-    return section("What does it look like?", [pair(some, one), _path(found)])
+    return section("What does it look like?", [pair(some, one), _path(shown, i, name)])
 
 
-def _path(found: Measured) -> str:
-    """The path to come of the same run; empty where no band can be promised."""
+def _path(found: Measured, episode: int, unit: str) -> str:
+    """The path to come of a run; empty where no band can be promised."""
     try:
-        drawn = draw(found, "path")
+        drawn = draw_run(found, "path", episode, unit=unit)
     except OntargetError:
         return ""
     text = (
-        f"The same run, foretold at step {path_step(found)}. With a probability of "
+        f"The same run, foretold at step {path_step(found, episode)}. With a probability of "
         f"{percent(PATH_LEVEL)} a run stays inside such a band from there to its end: the whole "
         "path counts, not each step by itself."
     )

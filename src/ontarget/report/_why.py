@@ -6,11 +6,14 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
+from ontarget.episodes import Episodes
+from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._explaining import Reading, explained
 from ontarget.live.explanation import Explanation
+from ontarget.live.goals._explaining import GoalReading, explained_goal
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.report.measured import Measured
-from ontarget.target import Target
 
 __all__ = ["HEADS", "fall_rows", "falls"]
 
@@ -20,8 +23,6 @@ _MOST = 4
 
 def falls(found: Measured) -> list[tuple[int, Explanation]]:
     """Missed runs with their largest fall of p explained, those that fell furthest first."""
-    if isinstance(found.target, Goal):
-        return []  # a goal over several behaviors has no explanation of its own
     p = found.p
     fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)
     fall[:, found.met] = 0.0
@@ -48,7 +49,8 @@ def fall_rows(found: Measured) -> list[list[str]]:
 
 def _explained(found: Measured, episode: int, t: int) -> Explanation:
     fitted, one, target = found.fitted, found.episodes.take([episode]), found.target
-    assert isinstance(target, Target)  # see `falls`
+    if isinstance(target, Goal):
+        return _explained_goal(found, one, t, int(found.groups[episode]))
 
     def reading(step: int) -> Reading:
         rows = one.at(step, grid=fitted.grid)
@@ -61,4 +63,25 @@ def _explained(found: Measured, episode: int, t: int) -> Explanation:
         target,
         calibration=found.calibration,
         group=int(found.groups[episode]),
+    )
+
+
+def _explained_goal(found: Measured, one: Episodes, t: int, group: int) -> Explanation:
+    contracts = found.contracts
+    assert isinstance(contracts, GoalContracts)
+    assert isinstance(found.target, Goal)
+    own_map = found.calibration
+    assert own_map is None or isinstance(own_map, TargetMap)
+    question = contracts.question(found.target)
+
+    def reading(step: int) -> GoalReading:
+        rows = [
+            one.only(name).at(step, grid=contracts.joint.parts[name].grid)
+            for name in question.names
+        ]
+        so_far = np.array([float(own.behavior[0]) for own in rows])
+        return GoalReading(step, rows[0].states[0], so_far)
+
+    return explained_goal(
+        contracts.joint, question, reading(t), reading(t - 1), own_map=own_map, group=group
     )

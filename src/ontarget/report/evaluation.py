@@ -184,7 +184,7 @@ def evaluate_goal(
     by: Mapping[str, ArrayLike] | None = None,
 ) -> GoalEvaluation:
     """The monitor's answers about a goal on these episodes at every step."""
-    answers = contracts.answers(contracts.alike(episodes), goal, own_map, reached)
+    answers = contracts.answers(contracts.joint.alike(episodes), goal, own_map, reached)
     _refuse_unknown(answers, contracts.fitted)
     return GoalEvaluation(contracts, episodes, goal, answers, resampling, own_map, order, by)
 

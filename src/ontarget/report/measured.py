@@ -13,7 +13,7 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
-from ontarget.drift._comparing import Order, drift_of
+from ontarget.drift._comparing import Order, drift_of, drift_of_goal
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
@@ -44,6 +44,7 @@ from ontarget.evaluation import (
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, in_band
+from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
 from ontarget.goal import Goal
 from ontarget.live.alarms import compared_panel
@@ -270,24 +271,40 @@ class Measured:
         The order and the columns are those that `GoalMonitor.evaluate` was given, unless others are
         given here.
         """
+        order = self.order if order is None else order
+        by = self.columns if by is None else by
         if isinstance(self.target, Goal):
-            raise CalibrationError(
-                "drift is told of one behavior at a time; ask a part of the evaluation"
+            assert isinstance(self.contracts, GoalContracts)
+            assert not isinstance(self.calibration, TargetCalibration)  # a goal has none
+            return drift_of_goal(
+                self.contracts.joint,
+                self.contracts.question(self.target),
+                self.episodes,
+                own_map=self.calibration,
+                order=order,
+                by=by,
+                t=t,
+                level=level,
             )
         return drift_of(
             self.fitted,
             self.episodes,
             self.target,
             calibration=self.calibration,
-            order=self.order if order is None else order,
-            by=self.columns if by is None else by,
+            order=order,
+            by=by,
             t=t,
             level=level,
         )
 
     @cached_property
     def drifted(self) -> Drift | None:
-        """What these episodes say of drift at the start; None where nothing can be compared."""
+        """What these episodes say of drift at the start; None where nothing can be compared.
+
+        For a goal it is left out of the verdict; `drift` tells.
+        """
+        if isinstance(self.target, Goal):
+            return None
         try:
             return self.drift()
         except (CalibrationError, EpisodesError):

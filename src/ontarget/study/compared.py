@@ -21,6 +21,7 @@ from ontarget.evaluation import (
     reliability,
     squared_errors,
 )
+from ontarget.goal import Goal
 from ontarget.study.measures import MEASURES, Scores, filled, past_rate, score
 from ontarget.study.rows import Rows
 from ontarget.target import Target
@@ -95,7 +96,7 @@ class Trial:
 class Compared:
     """A monitor and its rivals on the same rows; the monitor is the first method."""
 
-    target: Target
+    target: Target | Goal
     trials: tuple[Trial, ...]
 
     @property

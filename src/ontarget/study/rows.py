@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
+from ontarget.goal import Goal
 from ontarget.target import Target
 
 __all__ = ["Rows", "rows_of"]
@@ -67,9 +69,9 @@ class Rows:
 
 def rows_of(
     episodes: Episodes,
-    target: Target,
+    target: Target | Goal,
     *,
-    grid: float | None = None,
+    grid: float | Mapping[str, float] | None = None,
     groups: AnyArray | None = None,
 ) -> Rows:
     """All steps of the episodes as rows, step by step.
@@ -79,12 +81,17 @@ def rows_of(
     episodes
         Recorded episodes.
     target
-        The outcomes that count as met.
+        The outcomes that count as met; of episodes with several behaviors, a goal. What each
+        further behavior has so far is then a column.
     grid
         What outcomes are rounded to before they are compared; the episodes' own grid by default.
+        Of several behaviors, by name.
     groups
         All groups there are. If given, an episode's group becomes a last, categorical column.
     """
+    if isinstance(target, Goal):
+        return _rows_of_goal(episodes, target, grid, groups)
+    assert not isinstance(grid, Mapping)
     grid = episodes.grid if grid is None else grid
     steps = [episodes.at(t, grid=grid) for t in range(int(episodes.lengths.max()))]
     index = np.concatenate([step.index for step in steps])
@@ -101,4 +108,21 @@ def rows_of(
         b=np.concatenate([step.behavior for step in steps]),
         met=np.concatenate([target.contains(step.outcomes, grid) for step in steps]),
         episode=index,
+    )
+
+
+def _rows_of_goal(episodes: Episodes, goal: Goal, grid: object, groups: AnyArray | None) -> Rows:
+    """The rows of one behavior, with the others so far beside it, judged by the goal."""
+    given = grid if isinstance(grid, Mapping) else {}
+    each = {name: episodes.only(name) for name in goal.names}
+    grids = {name: given.get(name, one.grid) for name, one in each.items()}
+    rows = [rows_of(one, Target(), grid=grids[name], groups=groups) for name, one in each.items()]
+    met = goal.contains({name: one.outcomes for name, one in each.items()}, grids)
+    first, others = rows[0], [one.b for one in rows[1:]]
+    return replace(
+        first,
+        X=np.column_stack([first.X, *others]),
+        categorical=np.append(first.categorical, [False] * len(others)),
+        b=np.nan_to_num(first.b),  # a least or greatest value has none before the first step
+        met=met[first.episode],
     )

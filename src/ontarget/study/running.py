@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from ontarget._arguments import fraction, whole_number
 from ontarget._progress import progress_bar
-from ontarget._typing import AnyArray, FloatArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import fingerprints, seen_before
 from ontarget.episodes._splits import ByGroup
@@ -19,6 +20,8 @@ from ontarget.errors import (
     InputError,
     Placeholder,
 )
+from ontarget.goal import Goal
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Evaluation
 from ontarget.study.classifiers import RIVALS, Classify
@@ -34,7 +37,7 @@ _FEWEST, _FEWEST_OF_A_KIND = 60, 10
 
 def run_study(
     episodes: Episodes,
-    target: Target,
+    target: Target | Goal,
     *,
     monitor: GoalMonitor | None = None,
     splits: int = 5,
@@ -54,7 +57,7 @@ def run_study(
     episodes
         Recorded episodes.
     target
-        The outcomes that count as met.
+        The outcomes that count as met; of episodes with several behaviors, a goal.
     monitor
         An unfitted monitor, `GoalMonitor()` by default; each split fits one like it.
     splits
@@ -84,6 +87,9 @@ def run_study(
     whole_number("splits", splits, least=2)
     fraction("past", past)
     check_episodes(episodes, target)
+    if isinstance(target, Goal) and target.only is not None:
+        name, target = target.only
+        episodes = episodes.only(name)
     asked = GoalMonitor() if monitor is None else monitor
     by_group: ByGroup | None = None if asked.group is None else "stratify"
     trials = []
@@ -114,9 +120,15 @@ def study_beside(
     The intervals of the differences come from resampling the evaluated episodes. They do not cover
     the luck of the past episodes, as those of `run_study` do.
     """
-    fitted, target = found.fitted, _target_of(found)
-    own = fitted.alike(past, any_horizon=True)
-    shared = seen_before(found.episodes, fingerprints(own)).size
+    target = found.target
+    if isinstance(target, Goal):
+        assert isinstance(found.contracts, GoalContracts)
+        found.contracts.joint.alike(past, any_horizon=True)
+        own, name = past, target.names[0]
+        shared = seen_before(found.episodes.only(name), fingerprints(past.only(name))).size
+    else:
+        own = found.fitted.alike(past, any_horizon=True)
+        shared = seen_before(found.episodes, fingerprints(own)).size
     if shared:
         raise EpisodesError(
             f"{shared:,} of the {len(found.episodes):,} evaluated episodes are among the past, "
@@ -126,23 +138,13 @@ def study_beside(
     return Study(target, (_trial(found, own, found.episodes, rivals, seed=seed),))
 
 
-def _target_of(found: Evaluation) -> Target:
-    """The target of an evaluation; a goal is refused, which classifiers of one behavior lack."""
-    if not isinstance(found.target, Target):
-        raise InputError(
-            f"a study is about a single behavior, got the goal {found.target}; compare "
-            f"found.parts[{found.target.names[0]!r}]"
-        )
-    return found.target
-
-
 def expected_seconds(episodes: Episodes, splits: int = 5, past: float = 2 / 3) -> float:
     """Roughly how long a study of these episodes takes, on a machine of today."""
     cells = past * float(episodes.lengths.sum()) * (len(episodes.schema) + 2)
     return splits * (4.0 + 5e-5 * cells)
 
 
-def check_episodes(episodes: Episodes, target: Target) -> None:
+def check_episodes(episodes: Episodes, target: Target | Goal) -> None:
     """Refuse episodes that could not show a difference between methods."""
     if not len(episodes.schema):
         raise EpisodesError(
@@ -150,24 +152,47 @@ def check_episodes(episodes: Episodes, target: Target) -> None:
             "behavior so far; name columns that are known before acting with ",
             Argument("features", Placeholder("NAMES")),
         )
-    n, outcomes = len(episodes), episodes.outcomes
+    n = len(episodes)
     if n < _FEWEST:
         raise FewEpisodesError(
             f"a comparison needs at least {_FEWEST} episodes, got {n:,}; record more. "
             "`ontarget plan` tells how many a monitor needs"
         )
-    met = int(np.count_nonzero(target.contains(outcomes, episodes.grid)))
+    met = int(np.count_nonzero(met_by(episodes, target)))
     fewest = min(met, n - met)
     if fewest >= _FEWEST_OF_A_KIND:
         return
     how = "met" if met < n - met else "missed"
     count = {0: "none"}.get(fewest, f"only {fewest}")
-    low, middle, high = np.quantile(outcomes, [0.0, 0.5, 1.0])
+    each = {name: episodes.only(name).outcomes for name in episodes.names}
+    told = []
+    for name, outcomes in each.items() if each else (("outcomes", episodes.outcomes),):
+        low, middle, high = np.quantile(outcomes, [0.0, 0.5, 1.0])
+        are = "is" if each else "are"
+        told.append(f"{name} {are} {low:.4g} to {high:.4g}, half of them above {middle:.4g}")
     raise FewEpisodesError(
-        f"{count} of the {n:,} episodes {how} the target {target}, and a comparison needs at least "
-        f"{_FEWEST_OF_A_KIND} that met it and as many that missed it; outcomes are {low:.4g} to "
-        f"{high:.4g}, half of them above {middle:.4g}: choose a target in between"
+        f"{count} of the {n:,} episodes {how} the {'goal' if each else 'target'} {target}, and a "
+        f"comparison needs at least {_FEWEST_OF_A_KIND} that met it and as many that missed it; "
+        f"{'; '.join(told)}: choose a {'goal' if each else 'target'} in between"
     )
+
+
+def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
+    """Which of the episodes met the target, or the goal; one that does not fit is refused."""
+    if not isinstance(target, Goal):
+        if episodes.names:
+            raise InputError(
+                f"the episodes have the behaviors {', '.join(episodes.names)}, so target needs a "
+                f"Goal, got {target!r}"
+            )
+        return target.contains(episodes.outcomes, episodes.grid)
+    for name in target.names:
+        if name not in episodes.names:
+            known = ", ".join(episodes.names) or "one behavior without a name"
+            raise InputError(f"goal needs behaviors among {known}, got {name!r} in {target}")
+    each = {name: episodes.only(name) for name in target.names}
+    grids = {name: one.grid for name, one in each.items()}
+    return target.contains({name: one.outcomes for name, one in each.items()}, grids)
 
 
 def _trial(
@@ -180,11 +205,10 @@ def _trial(
     telling: Callable[[int, str], None] = lambda place, name: None,
 ) -> Trial:
     """All methods on these new episodes; a group is a feature of the classifiers."""
-    groups = _groups(found, past, new)
-    learn, asked = (
-        rows_of(part, _target_of(found), grid=found.fitted.grid, groups=groups)
-        for part in (past, new)
-    )
+    groups, contracts = _groups(found, past, new), found.contracts
+    several = isinstance(contracts, GoalContracts)
+    grid: Any = contracts.joint.grids if several else found.fitted.grid
+    learn, asked = (rows_of(part, found.target, grid=grid, groups=groups) for part in (past, new))
     answers: dict[str, FloatArray] = {OURS: found.p[asked.t, asked.episode]}
     for place, (name, classify) in enumerate(rivals.items(), start=1):
         telling(place, name)

@@ -21,6 +21,7 @@ def explanation_chart(
     precedents: Sequence[tuple[float, float, bool]],
     *,
     probabilities: tuple[float | None, float],
+    outcome: str = "outcome",
     dark: bool = False,
 ) -> Figure:
     """What each cause added to a probability, beside the outcomes that precedents lead to.
@@ -33,6 +34,8 @@ def explanation_chart(
         The outcome that each run leads to, its weight, and whether that meets the target.
     probabilities
         Before and now; None before if nothing is compared.
+    outcome
+        What the precedents' outcomes are called.
     dark
         For a dark background.
     """
@@ -58,7 +61,7 @@ def explanation_chart(
             if own:
                 right.vlines(*zip(*[(ends, 0.0, w) for ends, w in own], strict=True), color=color)
                 right.plot(*zip(*own, strict=True), "o" if meets else "s", color=color, label=name)
-        right.set(xlabel="outcome if it goes on as they did", ylabel="weight (%)")
+        right.set(xlabel=f"{plain(outcome)} if it goes on as they did", ylabel="weight (%)")
         right.set_title("precedents" if precedents else "precedents: none are known")
         right.set_ylim(bottom=0.0)
         right.axhline(0.0, **dotted(theme.muted))

@@ -166,6 +166,18 @@ class Joint:
                 raise InputError(f"goal needs behaviors among {known}, got {name!r} in {goal}")
         return goal
 
+    def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
+        """The episodes under the name of each behavior, in the monitor's dictionaries."""
+        if tuple(sorted(episodes.names)) != tuple(sorted(self.parts)):
+            raise InputError(
+                f"the episodes need the monitor's behaviors {', '.join(self.parts)}, got "
+                f"{', '.join(episodes.names) or 'one without a name'}; read them with like=monitor"
+            )
+        return {
+            name: own.alike(episodes.only(name), any_horizon=any_horizon)
+            for name, own in self.parts.items()
+        }
+
     @cached_property
     def excess(self) -> FloatArray:
         """M_i of each assure episode: the largest over its steps and behaviors (M21)."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from ontarget._progress import Reached
-from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted._kernels import DECIDED, NUMBERS, P
@@ -84,7 +83,4 @@ def rehearsed_goal(
 
 def map_at(own_map: TargetMap | None, t: int, group: int) -> FloatArray:
     """The goal's own map at a step, empty where it leaves p as it is."""
-    if own_map is None:
-        return NO_CURVE
-    start, stop = own_map.spans[t, group].tolist()
-    return read_only(own_map.values.reshape(-1)[start:stop])
+    return NO_CURVE if own_map is None else own_map.knots_at(t, group)

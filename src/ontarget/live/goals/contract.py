@@ -276,17 +276,6 @@ class GoalContracts:
         outcomes = {name: one.outcomes for name, one in observed.items() if one is not None}
         return goal.contains(outcomes, self.joint.grids) if outcomes else None
 
-    def alike(self, episodes: Episodes) -> dict[str, Episodes]:
-        """The episodes under the name of each behavior, in the monitor's dictionaries."""
-        if tuple(sorted(episodes.names)) != tuple(sorted(self.joint.parts)):
-            raise InputError(
-                f"the episodes need the monitor's behaviors {', '.join(self.joint.parts)}, got "
-                f"{', '.join(episodes.names) or 'one without a name'}; read them with like=monitor"
-            )
-        return {
-            name: fitted.alike(episodes.only(name)) for name, fitted in self.joint.parts.items()
-        }
-
     def answers(
         self,
         episodes: Mapping[str, Episodes],

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live._turns import Turn
-from ontarget.live.goals._signals import news_of
+from ontarget.live.explanation import Explanation
+from ontarget.live.goals._explaining import GoalReading, explained_goal
+from ontarget.live.goals._signals import news_of, standing_of
 from ontarget.live.goals.contract import GoalContract, GoalRoom
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
@@ -30,6 +32,7 @@ __all__ = ["GoalWatch"]
 _FIRST = np.zeros(1, dtype=np.intp)
 # What a goal's run has in common with each of its behaviors.
 _SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)
+_Seen: TypeAlias = tuple[int, FloatArray, list[float]]
 
 
 class GoalWatch:
@@ -49,6 +52,7 @@ class GoalWatch:
         "_raises",
         "_readings",
         "_room",
+        "_seen",
         "_table",
         "_tables",
         "_turn",
@@ -82,6 +86,8 @@ class GoalWatch:
         self._tables = [watch._table for watch in self._watches]
         self._table = RunTable(contract.fitted.behavior, 1)
         self._turn = Turn("watch")
+        # The last two steps that were answered: the step, the state, and each behavior so far.
+        self._seen: tuple[_Seen | None, _Seen | None]
         self.changes: list[Change]
         self.regime = contract.rule.regime
         self.reset()
@@ -93,6 +99,7 @@ class GoalWatch:
                 watch.reset()
             self._table.whole[0, k.GROUP] = self._group
             self._table.begin((0,))
+            self._seen = (None, None)
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
@@ -185,6 +192,28 @@ class GoalWatch:
                 self.changes.append(Change(now.t, now.status, now.reason))
             return self.peek()
 
+    def explain(self) -> Explanation:
+        """Why p is what it is: what moved it since the step before, and the runs it rests on.
+
+        As `GoalMonitor.explain`, for the last two steps that had an outlook. It takes milliseconds,
+        so ask when p has fallen, not at every step.
+        """
+        before, now = (
+            None if one is None else GoalReading(one[0], one[1], np.array(one[2]))
+            for one in self._seen
+        )
+        if now is None:
+            raise InputError("explain needs a step that had an outlook; call step first")
+        contract = self._contract
+        return explained_goal(
+            contract.contracts.joint,
+            contract.question,
+            now,
+            before,
+            own_map=contract.own_map,
+            group=self._group,
+        )
+
     def pack(self) -> bytes:
         """Where the run stands, as bytes from which another watch goes on bit for bit."""
         return json.dumps(self.run_state.to_json()).encode()
@@ -200,8 +229,7 @@ class GoalWatch:
     @property
     def standing(self) -> tuple[int, bool, int, bool]:
         """The number of the run's group, if it is in alarm, since which step, and if it is over."""
-        whole = self._table.whole[0].tolist()
-        return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
+        return standing_of(self._table.whole[0].tolist())
 
     def peek(self) -> Outlook:
         """The present outlook, without a step."""
@@ -239,6 +267,7 @@ class GoalWatch:
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
             self.regime = state.regime
+            self._seen = (None, None)
             now = self.peek()
             self.changes = [Change(now.t, now.status, now.reason)]
         return self
@@ -288,6 +317,10 @@ class GoalWatch:
         looks = all(one == k.LOOK for one in became)
         if looks:
             self._look()
+        else:  # what is known of a behavior by itself is still told
+            for watch, one in zip(watches, became, strict=True):
+                if one == k.LOOK:
+                    watch._look()
         for watch in watches:
             watch._note()
         if not looks:
@@ -304,11 +337,13 @@ class GoalWatch:
 
     def _look(self) -> None:
         contract, table = self._contract, self._table
-        held = table.held((0,))
+        held = table.held((0,)) if table.taken else []
         for watch, table_of_one, had in zip(self._watches, self._tables, self._had, strict=True):
             watch._ask()
             had[0] = table_of_one.real[0, k.SNAPPED]
         t = int(table.whole[0, k.LAST_T])
+        so_far = [float(had[0]) for had in self._had]
+        self._seen = self._seen[1], (t, self._watches[0]._features.copy(), so_far)
         if contract.question.is_function:
             states = self._watches[0]._features[None, :]
             contract.look_by_function(t, self._group, states, self._had, self._out)
@@ -345,14 +380,14 @@ class GoalWatch:
             for (name, _, watch), one in zip(self._each, became, strict=True)
             if one != k.LOOK
         ]
-        name, reason = unknown[0]
         shared = len({reason for _, reason in unknown}) == 1 and len(unknown) == len(became)
+        said = "; ".join(f"{name}: {reason}" for name, reason in unknown)
         if k.BAD in became:
             whole[k.STREAK] = 0
         if whole[k.ENDED]:
             whole[k.ALARMED] = 0
         status = Status.ALARM if whole[k.ALARMED] else Status.UNKNOWN
-        self._say(status, reason if shared else f"{name}: {reason}")
+        self._say(status, unknown[0][1] if shared else said)
 
     def _say(self, status: Status, text: str) -> None:
         self._table.whole[0, k.STATUS], self._table.whole[0, k.CODE] = status, Reason.TEXT
