@@ -229,4 +229,6 @@ def _points(change: float) -> str:
 def _value(value: float | str | dict[str, float]) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{plain(name)} {one:.4g}" for name, one in value.items())
-    return plain(value) if isinstance(value, str) else f"{value:.4g}"
+    if isinstance(value, str):
+        return plain(value)
+    return f"{value:.4g}" if value == value else "none"  # a least value before the first step

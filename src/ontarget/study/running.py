@@ -206,8 +206,9 @@ def _trial(
 ) -> Trial:
     """All methods on these new episodes; a group is a feature of the classifiers."""
     groups, contracts = _groups(found, past, new), found.contracts
-    several = isinstance(contracts, GoalContracts)
-    grid: Any = contracts.joint.grids if several else found.fitted.grid
+    grid: Any = found.fitted.grid
+    if isinstance(contracts, GoalContracts):
+        grid = contracts.joint.grids
     learn, asked = (rows_of(part, found.target, grid=grid, groups=groups) for part in (past, new))
     answers: dict[str, FloatArray] = {OURS: found.p[asked.t, asked.episode]}
     for place, (name, classify) in enumerate(rivals.items(), start=1):
