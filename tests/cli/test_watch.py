@@ -405,6 +405,13 @@ def test_a_chart_shows_the_whole_run_and_numbers_its_steps(steps: int) -> None:
     assert every * 31 >= steps
 
 
+def test_a_line_is_named_however_long_the_run_is() -> None:
+    chart = probability_chart(0.1, 240, width=100, rows=11)
+    *rows, _, _ = chart.drawn(course_of(*[(0.2, 0.2, 0.2)] * 161), 160).plain.splitlines()
+    assert rows[-2].endswith("┄ alarm")
+    assert all(len(row) <= 100 for row in rows)
+
+
 def test_steps_that_share_a_column_show_the_least_and_the_most() -> None:
     course = course_of(*[(p, p, p) for p in (0.1, 0.9) * 40], (math.nan,) * 3)
     every, points = course.fitted(30)

@@ -428,3 +428,14 @@ def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
     (alarm,) = [one for one in found if one.headline == "No alarm can be promised."]
     assert alarm.detail.startswith("A promise of 1\u00a0% false alarms needs at least 99 assure ep")
     assert "with a limit of your own, or record more runs" in f"{overall.headline} {overall.detail}"
+
+
+def test_an_interval_that_says_nothing_earns_no_tick() -> None:
+    met = judged().met.copy()
+    met[:14] = np.arange(14) > 1  # so few that 80 % may as well be 60 % or 98 %
+    p = np.where(met, 0.999, 0.001) + 0.0 * judged().p
+    p[:, :14] = 0.8 + 0.0 * p[:, :14]
+    overall, said, *_ = verdict(facts_of(saying(p, met), Promised(0.05)))
+    assert overall.good
+    assert said.headline.startswith("When it said about 80")
+    assert said.good is None

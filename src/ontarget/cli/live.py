@@ -182,8 +182,7 @@ def watch(
         from ontarget.cli.replay import read_replay
 
         pace = _SPEED if speed is None and drawn else speed
-        with working(f"reading {replay.name}"):
-            played = read_replay(replay, monitor, columns, runs=run or (), steps_per_second=pace)
+        played = read_replay(replay, monitor, columns, runs=run or (), steps_per_second=pace)
         answers = map(sessions.answer, played)
     one_by_one = replay is not None and not run
     alarmed = (

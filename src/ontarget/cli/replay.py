@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ontarget._progress import working
 from ontarget.cli.options import Columns, remark_lines, unseen_line
 from ontarget.errors import EpisodesError
 
@@ -102,7 +103,8 @@ def read_replay(
     """The replay of a file's episodes one by one, or of those that are named side by side."""
     from ontarget import Episodes
 
-    episodes = Episodes.read(path, like=monitor, **columns)
+    with working(f"reading {path.name}"):
+        episodes = Episodes.read(path, like=monitor, **columns)
     for told in filter(None, (remark_lines(episodes), unseen_line(episodes))):
         typer.echo(told, err=True)  # standard output is for answers
     names = [str(one) for one in episodes.ids.tolist()]

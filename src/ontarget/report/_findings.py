@@ -21,6 +21,7 @@ __all__ = ["Statement", "verdict"]
 _ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _REACH = 0.05
 _ENOUGH = 30  # forecasts behind a headline
+_VAGUE = 0.3  # an interval as wide as this confirms nothing
 _USEFUL = 0.1  # by how much less a useful p errs than one answer for all
 
 
@@ -134,13 +135,14 @@ def _said(facts: Facts) -> Statement:
             continue
         episodes = pooled.episode[near]
         one = reliability(pooled.p[near], pooled.met[near], 1, episode=episodes).at(asked)
+        inside = one.low <= one.mean_p <= one.high
         window = f"{percent(asked - _REACH)} to {percent(asked + _REACH)}"
         return Statement(
             f"When it said about {percent(asked)}, {percent(one.rate_met)} of runs met the target.",
             f"{one.n:,} forecasts from {window}, {percent(one.mean_p)} on average, in "
             f"{np.unique(episodes).size:,} episodes; 95\u00a0% interval of what came true "
             f"{between(one.low, one.high)}.",
-            _agreeing(facts, good=one.low <= one.mean_p <= one.high),
+            _agreeing(facts, good=inside) if one.high - one.low <= _VAGUE or not inside else None,
         )
     return Statement(
         "It was nearly always sure of itself.",

@@ -17,6 +17,7 @@ __all__ = ["Chart", "Line", "outcome_chart", "probability_chart"]
 
 _EDGE = 9  # letters left of a chart, so that two of them stand in line
 _WIDEST = 6
+_AMPLE = 40  # columns that are enough for a run, so that a line's name gets the rest
 
 
 class Line(NamedTuple):
@@ -67,6 +68,8 @@ class Chart:
 
         edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
         room = max(10, self.width - edge)
+        names = max((1 + len(line.name) for line in self.lines), default=0)
+        room -= names * (room - names >= _AMPLE)
         every, points = course.fitted(room)
         first = max(0, step - course.steps + 1)
         to_come = -(-(self.horizon + 1 - first) // every)
@@ -88,7 +91,7 @@ class Chart:
                 text.append(*(("▒" * wide, "dim") if inside else self._empty(line, wide)))
             if line is not None:
                 text.append("┄" * wide * (columns - len(points) - len(later)), style=line.style)
-                fits = wide * columns + len(line.name) + 1 <= room
+                fits = wide * columns + len(line.name) + 1 <= self.width - edge
                 text.append(f" {line.name}" * fits, style=line.style)
             text.append("\n")
         return text.append(_axis(first, columns, room, (every, wide), edge=edge), style="dim")
