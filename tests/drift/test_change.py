@@ -75,7 +75,7 @@ def test_a_harm_that_outcomes_alone_do_not_show_is_dated_by_p(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs = Episodes.concat([walks(200, seed=5), shifted(200, 6, -0.15)])
-    monkeypatch.setattr(_comparing._Side, "drift_bet", lambda side, level: (side.group, Silent()))
+    monkeypatch.setattr(_comparing._Side, "drift_bet", lambda side, level: Silent())
     found = MONITOR.drift(runs, GOAL, order={"day": np.arange(400) // 20})
     assert found.change.alarm_after is None
     assert found.judgement is DriftJudgement.WORSE

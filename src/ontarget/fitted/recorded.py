@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError, ModelFileError
-from ontarget.fitted._room import check_room
 from ontarget.models._stored import flat_array
 from ontarget.models.base import LARGEST_OUTCOME
 
-__all__ = ["RecordedRuns"]
+__all__ = ["RecordedRuns", "check_room"]
+
+# So many cells are always allowed, and beyond that so many for each step that a run really has.
+_ALWAYS = 10_000_000
+_PER_STEP = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,3 +159,18 @@ def _ids(arrays: Mapping[str, AnyArray], n: int) -> AnyArray | None:
 def _require(rule: bool, what: str) -> None:
     if not rule:
         raise ModelFileError(f"the learning episodes need {what}")
+
+
+def check_room(lengths: Any, steps: int) -> None:
+    """Refuse a table of these runs by so many steps if nearly all of it would be empty.
+
+    A file may name one run of a million steps beside many of a single one. A table that gives each
+    of them a million cells would take far more memory than the file.
+    """
+    cells, taken = lengths.size * steps, int(np.sum(lengths))
+    if cells > max(_ALWAYS, _PER_STEP * taken):
+        raise InputError(
+            f"{lengths.size:,} episodes of {taken:,} steps in all are too uneven for a table of "
+            f"{steps:,} steps each; declare a shorter horizon, and leave the few longest episodes "
+            "out"
+        )

@@ -7,9 +7,9 @@ import numpy as np
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted._kernels import DECIDED, NUMBERS, RAW, P
 from ontarget.fitted._rehearsed import rehearsed_steps
-from ontarget.fitted._room import check_room
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
+from ontarget.fitted.recorded import check_room
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.live.batch import Answers

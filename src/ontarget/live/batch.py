@@ -24,10 +24,10 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     P,
 )
-from ontarget.fitted._room import check_room
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.fitted.question import Question
+from ontarget.fitted.recorded import check_room
 from ontarget.fitted.target_map import Calibrated
 from ontarget.live._reasons import Reason, in_words
 from ontarget.live._run_kernel import first_alarms_of_runs
@@ -209,8 +209,9 @@ def answer_episodes(
             n[t, index] = step.ranks.n
         if reached is not None:
             reached(t + 1)
-    if reached is not None:
-        reached(min(fitted.horizon, episodes.horizon))
+    steps = min(fitted.horizon, episodes.horizon)
+    if reached is not None and longest < steps:
+        reached(steps)  # nobody is alive at the others
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
     return Answers(numbers, broken, n, met, episodes.lengths, weights=episodes.weights)
 

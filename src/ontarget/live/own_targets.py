@@ -19,8 +19,8 @@ from ontarget._typing import ArrayLike, BoolArray
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.fitted._kernels import NUMBERS
-from ontarget.fitted._room import check_room
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.recorded import check_room
 from ontarget.live.batch import Answers, answer_episodes
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status

@@ -10,9 +10,9 @@ from ontarget._progress import Reached
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.fitted._kernels import DECIDED, NUMBERS, P
-from ontarget.fitted._room import check_room
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import NO_CURVE
+from ontarget.fitted.recorded import check_room
 from ontarget.fitted.target_map import TargetMap
 from ontarget.live.batch import Answers
 
