@@ -17,7 +17,7 @@ __all__ = ["Costs", "costs_of"]
 
 _TREES = 100
 # Microseconds of one core: a value that is prepared, a row and tree that is learned or answered.
-_PREPARE, _LEARN, _ANSWER = 0.22, 1.0, 0.25
+_PREPARE, _LEARN, _ANSWER = 0.25, 1.0, 0.25
 _START = 13.0  # seconds, for choosing blocks and whatever does not grow
 _LEARNED_ROWS = 400_000  # of all blocks together; the other rows are only answered
 # Bytes: an entry of a leaf with its share of nodes, an episode's id, key, length and outcome, a
