@@ -66,6 +66,7 @@ def test_a_stopped_run_goes_on_and_the_page_shows_every_model(
     done = running.study_models(PLAN, tmp_path)
     page = (tmp_path / "index.html").read_text()
     assert "A quick run" in page
+    assert "in one random partition, at eight steps" in page
     assert all(name.replace("'", "&#x27;") in page for name in FEW)
     assert (tmp_path / "figures" / "models-excess.png").stat().st_size > 1_000
     table = overview_table(done.results["processes"])

@@ -85,7 +85,7 @@ def draw_models(processes: Study) -> dict[str, Figure]:
             rows,
             values(lambda one: one["intervals"]["PCQR"]["width"]["mean"]),
             label="Width of PCQR's intervals on every process, by model",
-            measure="width of 80 % intervals, the paper's forest = 1 (smaller says more)",
+            measure="width, the paper's forest = 1 (smaller says more)",
         ),
     }
 
@@ -112,8 +112,8 @@ def _parts(results: Study, timing: Study, drawn: Mapping[str, str]) -> Iterator[
     )
     yield paragraph(
         f"{plan['train']:,} episodes to train, {plan['calibrate']:,} to calibrate and up to 1,000 "
-        f"to test, in {plan['partitions']} random partitions, at eight steps of each process; "
-        "exact atoms. The truth is known exactly or by rollouts. "
+        f"to test, in {_counted(plan['partitions'], 'random partition')}, at eight steps of each "
+        "process; exact atoms. The truth is known exactly or by rollouts. "
         + _left_out(results["left_out"])
         + f"Made by ontarget {results['version']}, commit {results['commit']}, seed "
         f"{plan['seed']}."
@@ -135,6 +135,10 @@ def _parts(results: Study, timing: Study, drawn: Mapping[str, str]) -> Iterator[
         "note",
     )
     yield section("Every process", [note, *(one.html() for one in tables)])
+
+
+def _counted(n: int, what: str) -> str:
+    return f"one {what}" if n == 1 else f"{n} {what}s"
 
 
 def _left_out(names: list[str]) -> str:
