@@ -54,6 +54,7 @@ def changed_policy(old: int, test: int) -> GoalMonitor:
         "old monitor": lambda: monitor,
         "recalibrated on 50": lambda: monitor.recalibrate(few),
         "recalibrated on 50, p renewed": lambda: monitor.recalibrate(few, renew_p=True),
+        "recalibrated on 200": lambda: monitor.recalibrate(new),
         "recalibrated on 200, p renewed": lambda: monitor.recalibrate(new, renew_p=True),
         "fitted on the 50 alone": lambda: _fresh(few),
         "fitted on the 200 alone": lambda: _fresh(new),

@@ -90,11 +90,12 @@ class Silent:
         return [DriftReading(n=i, p=0.5, evidence=1.0, alarm=False) for i in range(len(noted))]
 
 
-def test_a_change_for_the_worse_that_chance_explains_says_so() -> None:
+def test_a_rise_of_p_that_chance_explains_is_no_change_for_the_worse() -> None:
     found = MONITOR.drift(shifted(300, 4, -0.1), GOAL)
     small = found.bias._replace(low=-0.01)
     told = replace(found, bias=small)
-    assert "changed for the worse: p promises more than it did, but is not off" in told.verdict
+    assert told.judgement is DriftJudgement.CHANGED
+    assert "changed: p promises more than it did, but is not off by more than" in told.verdict
     assert told.headline in told.in_short[0]
 
 

@@ -158,10 +158,11 @@ class Drift:
     def judgement(self) -> DriftJudgement:
         """Whether anything has changed, and whether for the worse.
 
-        Where p is plainly too low, no change is for the worse: p has only come closer to the truth.
+        It is for the worse if p has risen against what comes true, and is now too high. A rise can
+        be as small as a point: on runs whose p hardly differs, ranks tell it from few.
         """
         harmed = self.harm.alarm_after is not None
-        if harmed and self.latest.high >= 0.0:
+        if harmed and self.latest.low > 0.0:
             return DriftJudgement.WORSE
         changed = harmed or self.change.alarm_after is not None
         return DriftJudgement.CHANGED if changed else DriftJudgement.NO_SIGN
@@ -187,7 +188,7 @@ class Drift:
     @property
     def headline(self) -> str:
         """Which way p is off, without the figures behind it."""
-        if self.judgement is DriftJudgement.WORSE and not self.latest.shows:
+        if self.harm.alarm_after is not None and not self.latest.shows:
             return "p promises more than it did, but is not off by more than chance explains"
         return self.latest.short if self.changed else f"p is {self.latest.amount}"
 
@@ -223,10 +224,8 @@ class Drift:
         return tuple(f"where {one.where}, {one.in_words}" for one in self.parts if one.shows)
 
     def __str__(self) -> str:
-        harmful = self.judgement is DriftJudgement.WORSE
-        harm = "p has become too high" if harmful else "p has risen against what comes true"
-        if self.harm.alarm_after is None:
-            harm = "p has become too high"
+        rose = self.harm.alarm_after is not None and self.judgement is not DriftJudgement.WORSE
+        harm = "p has risen against what comes true" if rose else "p has become too high"
         lines = [
             ("change", _in_words(self.change, self.n, "something has changed")),
             ("harm", _in_words(self.harm, self.n, harm)),
