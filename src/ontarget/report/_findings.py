@@ -101,9 +101,11 @@ def _drift(found: Measured) -> list[Statement]:
     if drift is None:
         return []
     lot = "" if drift.when else "The runs were taken by lot: their order in the file plays no part."
+    by_p = drift.changed and drift.change.alarm_after is None  # only the bet on harm was won
+    won = drift.harm if by_p else drift.change
     bet = (
-        f"A gambler who bets that something has changed, and starts with 1, had "
-        f"{drift.change.in_words} at best; {drift.change.limit:g} counts as a change."
+        f"A gambler who bets that {'p now promises more' if by_p else 'something has changed'}, "
+        f"and starts with 1, had {won.in_words} at best; {won.limit:g} counts as a change."
     )
     if not drift.changed:
         headline = "No sign that the process has changed since it was recorded."
