@@ -43,7 +43,7 @@ def test_a_threshold_that_is_much_luck_points_to_the_average() -> None:
 
     assert told(0.2, 0.2) == []
     assert len(told(0.2, 0.4)) == 1
-    first, second = told(0.1, 0.4)
+    _, second = told(0.1, 0.4)
     assert "average_threshold takes the mean over several fits" in second
     assert "measured, not promised" in second
 
