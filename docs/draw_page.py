@@ -73,6 +73,8 @@ def draw(page: Page, url: str, agent: str) -> None:
         page.wait_for_function(
             "() => document.querySelector('main').textContent.length > 200", timeout=120_000
         )
+        if name == "fleet":
+            page.get_by_text("Why:").wait_for(timeout=120_000)
         if name == "run":
             page.get_by_text("The recorded runs that are most like").wait_for(timeout=120_000)
         page.wait_for_timeout(1_000)

@@ -13,8 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor
-from ontarget.errors import StoreError
-from ontarget.service import ContractSpec, Limits, Service, create_app, run_id
+from ontarget.errors import InputError, StoreError
+from ontarget.service import ContractSpec, Limits, Service, create_app, run_id, serve_on
 
 LOCAL = "http://127.0.0.1:8400"
 
@@ -301,6 +301,19 @@ def test_without_a_token_no_page_of_a_browser_may_ask(service: Service) -> None:
         shown = client.get("/v1/runs").headers
         assert shown["x-content-type-options"] == "nosniff"
         assert shown["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_what_came_through_a_proxy_needs_a_token(service: Service) -> None:
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        for name in ("x-forwarded-for", "forwarded"):
+            found = client.get("/v1/runs", headers={name: "for=192.0.2.1"})
+            assert (found.status_code, found.json()["title"]) == (403, "not local")
+        token = service.tokens.create(["read"])
+        sent = {"authorization": f"Bearer {token}", "x-forwarded-for": "192.0.2.1"}
+        assert client.get("/v1/runs", headers=sent).status_code == 200
+        assert service.tokens.revoke(token.split("_")[1])
+        with pytest.raises(InputError, match="there is no token yet"):
+            serve_on(service, require_token=True)
 
 
 def test_what_is_too_much_is_refused(model: Path, tmp_path: Path) -> None:

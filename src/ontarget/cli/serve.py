@@ -74,6 +74,14 @@ def serve(
         str, typer.Option(help="Where to listen; elsewhere than here needs a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.", metavar="N")] = 8400,
+    require_token: Annotated[
+        bool,
+        typer.Option(
+            "--require-token",
+            help="Need a token here, too: behind a reverse proxy everybody seems to be here.",
+            metavar="",
+        ),
+    ] = False,
     migrate: Annotated[
         bool,
         typer.Option("--migrate", help="Move an older database to this version.", metavar=""),
@@ -161,6 +169,7 @@ def serve(
                 service,
                 host=host,
                 port=port,
+                require_token=require_token,
                 reread=None if contracts is None else lambda: _asked(alone, contracts)[0],
                 started=lambda: typer.echo(f"listening on http://{host}:{port}"),
             )

@@ -154,6 +154,9 @@ async def _admit(
     # Without tokens, a page in a browser on this machine must not be able to talk to the service.
     if not _is_local(request.headers.get("host") or request.url.netloc):
         raise Refusal(403, "not local", "without a token the service answers to 127.0.0.1 only")
+    if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
+        detail = "this came through a proxy; start the service with --require-token"
+        raise Refusal(403, "not local", detail)
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":
         raise Refusal(403, "not local", "without a token no other page may ask")

@@ -30,6 +30,7 @@ def serve_on(
     *,
     host: str = "127.0.0.1",
     port: int = 8400,
+    require_token: bool = False,
     reread: Callable[[], Sequence[ContractSpec]] | None = None,
     started: Callable[[], None] | None = None,
 ) -> None:
@@ -41,18 +42,23 @@ def serve_on(
         What answers; it is closed at the end.
     host, port
         Where to listen. An address that other machines reach needs a token first.
+    require_token
+        Whether requests need a token also where only this machine can ask, as behind a proxy.
     reread
         Gives the contracts anew when the process gets SIGHUP.
     started
         Called when requests are answered.
     """
     local = is_loopback(host)
-    if not local and not service.tokens.any():
-        raise InputError(
-            f"host {host!r} can be reached from other machines, and there is no token yet; make "
-            "one with --new-token admin, or stay on 127.0.0.1"
-        )
-    app = create_app(service, open_to_all=local)
+    if not service.tokens.any():
+        if not local:
+            raise InputError(
+                f"host {host!r} can be reached from other machines, and there is no token yet; "
+                "make one with --new-token admin, or stay on 127.0.0.1"
+            )
+        if require_token:
+            raise InputError("there is no token yet; make one with --new-token admin")
+    app = create_app(service, open_to_all=local and not require_token)
     _tune()
     config = uvicorn.Config(
         app,

@@ -3,6 +3,7 @@
 import { s } from "./dom.js";
 import { number, percent } from "./words.js";
 
+const NARROW = 704; // pixels: style.css says the same
 const PAD = { left: 52, right: 16, top: 14, bottom: 34 };
 
 function path(points, x, y) {
@@ -41,7 +42,7 @@ function ticks(low, high, most = 5) {
  * [{value, label, kind}], marks: [{step, label}] are moments such as alarms.
  */
 export function overSteps({ title, horizon, low, high, lines = [], bands = [], levels = [], marks = [], shares = false }) {
-  const width = 720, height = 240;
+  const width = innerWidth < NARROW ? 400 : 720, height = 240; // so that text keeps its size
   const x = (at) => PAD.left + (at / Math.max(horizon, 1)) * (width - PAD.left - PAD.right);
   const y = (v) => height - PAD.bottom - ((v - low) / ((high - low) || 1)) * (height - PAD.top - PAD.bottom);
   const said = shares ? percent : number;
@@ -50,7 +51,7 @@ export function overSteps({ title, horizon, low, high, lines = [], bands = [], l
     ticks(low, high).map((v) => s("g", { class: "tick" },
       s("line", { x1: PAD.left, x2: width - PAD.right, y1: y(v), y2: y(v) }),
       s("text", { x: PAD.left - 8, y: y(v) + 4, "text-anchor": "end" }, shares ? `${Math.round(100 * v)} %` : said(v)))),
-    ticks(0, horizon, 8).filter(Number.isInteger).map((t) => s("text", {
+    ticks(0, horizon, width / 90).filter(Number.isInteger).map((t) => s("text", {
       class: "tick", x: x(t), y: height - PAD.bottom + 18, "text-anchor": "middle" }, String(t))),
     s("text", { class: "axis", x: (PAD.left + width - PAD.right) / 2, y: height - 2, "text-anchor": "middle" }, "step"),
     bands.map((one) => s("path", { class: `band ${one.kind ?? ""}`, d: band(one.points, x, y) })),

@@ -37,8 +37,9 @@ export function mark(element, name, value) {
 /** A table: its caption, its head, and rows of cells, which are texts or elements. */
 export function table(caption, head, rows, numbers = []) {
   const side = (k) => (numbers.includes(k) ? "number" : null);
+  const width = head.length > 6 ? "broad" : head.length < 3 ? "facts" : null; // on a narrow screen
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {},
+    h("table", { class: width },
       h("caption", {}, caption),
       h("thead", {}, h("tr", {}, head.map((cell, k) => h("th", { scope: "col", class: side(k) }, cell)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, k) =>
