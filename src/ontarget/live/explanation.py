@@ -186,7 +186,8 @@ class Explanation:
         rest = self.contributions[_SHOWN:]
         if rest:
             total = sum(one.change for one in rest)
-            lines.append(f"  {f'{len(rest)} others':<{width}}  {'':<20} {_points(total)}")
+            others = "1 other" if len(rest) == 1 else f"{len(rest)} others"
+            lines.append(f"  {others:<{width}}  {'':<20} {_points(total)}")
         return lines
 
     def _precedent_lines(self) -> list[str]:

@@ -143,8 +143,8 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
     lines = [f"another recording of this size would put the threshold at {ends}"]
     if any(high > _LUCKY * low for low, high in found):
         lines.append(
-            "that is much luck: ontarget.monitor.average_threshold takes the mean over several "
-            "fits, whose rate is measured, not promised"
+            "that leaves much to luck: record more runs. Until then, ontarget.monitor."
+            "average_threshold takes the mean over several fits; its rate is measured, not promised"
         )
     return lines
 
