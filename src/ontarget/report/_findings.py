@@ -77,7 +77,7 @@ def _sharpness(facts: Facts) -> Statement:
     if not always:
         return Statement("All runs ended alike, so nothing could be told apart.", "", None)
     better = 1.0 - ours / always
-    base = f"always saying {percent(rate)}, which is how often the target was met"
+    base = f"always saying {percent(rate)}, the share of forecasts whose run met the target"
     detail = f"The Brier score is {ours:.4f}, and {always:.4f} for {base}."
     if better >= _USEFUL:
         return Statement(
