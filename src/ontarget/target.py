@@ -167,9 +167,9 @@ class Target:
         return self.components == _LINE
 
     def contains(self, values: ArrayLike, grid: float | None = None) -> BoolArray:
-        """Whether each value lies in the target, compared on the grid where one is given (M1).
+        """Whether each value lies in the target.
 
-        NaN lies in no target.
+        If a grid is given, values and bounds are rounded to it first (M1). NaN lies in no target.
         """
         points = snap(values, grid)
         inside: BoolArray = np.zeros(points.shape, dtype=np.bool_)

@@ -72,7 +72,7 @@ def test_a_database_is_copied(model: Path, tmp_path: Path) -> None:
     assert copy.runs() == []
     copy.close()
     twice = run("--database", tmp_path / "a.db", "--backup", tmp_path / "b.db", code=1)
-    assert "is there already" in twice
+    assert "already exists" in twice
 
 
 def test_a_service_needs_something_to_hold_runs_to(model: Path) -> None:

@@ -97,7 +97,7 @@ def fit(
         int,
         typer.Option(
             min=0,
-            help="Also read so many earlier steps, where a state does not tell enough.",
+            help="Also read this many earlier steps, if one state does not tell enough.",
             metavar="K",
         ),
     ] = 0,
@@ -118,7 +118,9 @@ def fit(
     max_learn: Annotated[
         int,
         typer.Option(
-            min=1, help="Learn from so many episodes at most; the others assure.", metavar="N"
+            min=1,
+            help="Learn from at most this many episodes; promises rest on the others.",
+            metavar="N",
         ),
     ] = 20_000,
     reward_bounds: RewardBounds = None,

@@ -111,7 +111,7 @@ def watch(
     idle: Annotated[
         float | None,
         typer.Option(
-            help="Forget an agent after so many seconds of silence; its next line begins a run.",
+            help="Forget an agent after this many silent seconds; its next line begins a new run.",
             show_default="never, but only the latest 10,000 agents are kept",
             metavar="SECONDS",
         ),

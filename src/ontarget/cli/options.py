@@ -92,7 +92,7 @@ Runs: TypeAlias = Annotated[
     Path,
     typer.Argument(
         help="Recorded episodes: .parquet, .csv, the folder of a Minari or LeRobot dataset, or "
-        "what prepare wrote.",
+        "the output of `ontarget prepare`.",
         metavar="RUNS",
         callback=runs_there,
     ),

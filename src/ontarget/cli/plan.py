@@ -45,7 +45,8 @@ def plan(
     rows: Annotated[
         float | None,
         typer.Option(
-            help="Tell what a log of so many rows costs to fit instead, such as 10e9.", metavar="N"
+            help="Instead, tell what fitting a log of this many rows costs, such as 10e9.",
+            metavar="N",
         ),
     ] = None,
     steps: Annotated[

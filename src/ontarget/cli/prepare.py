@@ -44,7 +44,7 @@ def prepare(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Another seed divides the episodes otherwise.", metavar="N")
+        int, typer.Option(min=0, help="Another seed divides the episodes differently.", metavar="N")
     ] = 0,
     assure: Annotated[
         float, typer.Option(help="Share of episodes that promises rest on.", metavar="SHARE")
@@ -52,7 +52,9 @@ def prepare(
     max_learn: Annotated[
         int,
         typer.Option(
-            min=1, help="Learn from so many episodes at most; the others assure.", metavar="N"
+            min=1,
+            help="Learn from at most this many episodes; promises rest on the others.",
+            metavar="N",
         ),
     ] = 20_000,
     by_group: Annotated[

@@ -71,14 +71,15 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; elsewhere than here needs a token.")
+        str,
+        typer.Option(help="Address to listen on; one that other machines can reach needs a token."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.", metavar="N")] = 8400,
     require_token: Annotated[
         bool,
         typer.Option(
             "--require-token",
-            help="Need a token here, too: behind a reverse proxy everybody seems to be here.",
+            help="Ask local callers for a token too: behind a reverse proxy everyone seems local.",
             metavar="",
         ),
     ] = False,
@@ -88,12 +89,12 @@ def serve(
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Open everything, say what is there, and stop.", metavar=""),
+        typer.Option("--check", help="Open everything, say what is there, and exit.", metavar=""),
     ] = False,
     new_token: Annotated[
         str | None,
         typer.Option(
-            help="Print a new token for these scopes (report,read,admin), and stop.",
+            help="Print a new token for these scopes (report,read,admin), and exit.",
             metavar="SCOPES",
         ),
     ] = None,
@@ -103,11 +104,11 @@ def serve(
     ] = None,
     keep_days: Annotated[
         float | None,
-        typer.Option(help="Delete runs so many days after their end.", metavar="N"),
+        typer.Option(help="Delete runs this many days after they end.", metavar="N"),
     ] = None,
     keep_runs: Annotated[
         int | None,
-        typer.Option(min=0, help="Keep so many runs that have ended, the newest.", metavar="N"),
+        typer.Option(min=0, help="Of the runs that have ended, keep the newest N.", metavar="N"),
     ] = None,
     export: Annotated[
         Path | None,

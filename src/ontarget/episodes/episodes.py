@@ -288,9 +288,9 @@ class Episodes(Recorded):
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
         """All episodes of several recordings of one policy, in the order given.
 
-        They need the same features, behavior and groups, one horizon, and different ids. Text
-        features take the categories of all. Each recording may be a part of another one (`take`,
-        `split`).
+        They need the same features, behavior, groups and horizon, and ids that all differ. A text
+        feature gets the categories of all recordings together. Each recording may be a part of
+        another one (`take`, `split`).
 
         Examples
         --------

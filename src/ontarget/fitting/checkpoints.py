@@ -69,8 +69,8 @@ class Checkpoint:
             return _result(container, self._name(index), self._asked(index))
         except (ArithmeticError, LookupError, ModelFileError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"the checkpoint {path} is damaged: {error}; delete it, and the fit makes this "
-                "block again"
+                f"the checkpoint {path} is damaged: {error}; delete it and fit again, "
+                "which computes this block anew"
             ) from error
 
     def save(self, index: int, result: BlockResult) -> None:

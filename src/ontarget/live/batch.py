@@ -105,12 +105,12 @@ class Answers:
 
     @property
     def plausibility(self) -> FloatArray:
-        """How plausible the target was (M9)."""
+        """Whether the target was still possible: at most 0.05 means ruled out at 5 % (M9)."""
         return self._panel(PLAUSIBILITY)
 
     @property
     def assurance(self) -> FloatArray:
-        """How assured it was (M9)."""
+        """Whether the target was as good as certain: at least 0.95 means assured at 95 % (M9)."""
         return self._panel(ASSURANCE)
 
     def _panel(self, place: int) -> FloatArray:

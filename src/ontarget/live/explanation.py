@@ -119,7 +119,7 @@ class Explanation:
 
     @property
     def in_a_line(self) -> str:
-        """The largest contributions and the precedents' verdict, in one line."""
+        """One line: what moved p most, and how much of the precedents' weight misses the target."""
         moved = [
             f"{plain(one.cause)} {_points(one.change)}"
             for one in self.contributions[:3]

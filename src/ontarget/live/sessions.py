@@ -85,7 +85,7 @@ class Sessions:
         return self._watch_of(agent, group).step(state, reward, behavior=behavior)
 
     def end(self, agent: Hashable, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """The last outlook of an agent whose run ends; the agent is then forgotten.
+        """End an agent's run, forget the agent, and return its last outlook.
 
         If the run has already reached the horizon, this repeats its last outlook.
         """

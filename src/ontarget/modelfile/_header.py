@@ -253,7 +253,7 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
     length = int.from_bytes(buffer[:_LENGTH], "little")
     if not _SEAL.stop < length <= min(size - _LENGTH, MAX_HEADER_BYTES) or length % ALIGNMENT:
         raise ValueError(
-            f"its {size:,} bytes are not an ontarget model file, or only the beginning of one"
+            f"its {size:,} bytes are not an ontarget model file, or are only the beginning of one"
         )
     opening = buffer[_LENGTH : _SEAL.start]
     if not opening.startswith(_FORMAT):

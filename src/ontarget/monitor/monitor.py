@@ -62,7 +62,7 @@ class GoalMonitor(Judging):
         A block that does not overlap also learns from this many steps before and after it.
     steps_per_model
         ``"auto"``, the default: overlapping blocks, as far apart as the learning episodes suggest;
-        a `QuantileNetwork` serves the whole run. A whole number: blocks of so many steps that do
+        a `QuantileNetwork` serves the whole run. A whole number: blocks of that many steps that do
         not overlap.
     group
         The name of the group column, to calibrate and assure each group separately (M11).
@@ -81,8 +81,8 @@ class GoalMonitor(Judging):
         ``"error"`` refuses it in a file, and makes the step UNKNOWN live (M18).
     history
         How many earlier steps the models also read, for logs whose state does not tell enough by
-        itself: a position without a velocity, say. They see the features and rewards of so many
-        steps before, and the mean of each over the run so far, in the fit and live alike.
+        itself: a position without a velocity, say. They see the features and rewards of that
+        many steps before, and the mean of each over the run so far, in the fit and live alike.
 
     Notes
     -----

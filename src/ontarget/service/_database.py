@@ -257,7 +257,7 @@ def copy_file(source: Path, path: Path) -> None:
     if not source.is_file():
         raise StoreError(f"there is no database {source}")
     if path.exists():
-        raise StoreError(f"{path} is there already; choose another name")
+        raise StoreError(f"{path} already exists; choose another name")
     try:
         with closing(sqlite3.connect(source)) as raw, closing(sqlite3.connect(path)) as copy:
             raw.execute("PRAGMA query_only = 1")

@@ -74,7 +74,9 @@ class Writer:
             if self._closed:
                 raise BusyError("the service is shutting down")
             if self._waiting and self._waiting + n > self._most:
-                raise BusyError(f"{self._waiting:,} steps are waiting to be written; send again")
+                raise BusyError(
+                    f"{self._waiting:,} steps are waiting to be written; send this again later"
+                )
             self._waiting += n
 
     def submit(

@@ -52,7 +52,7 @@ class ContractSpec(
     confidence, for_steps, clear_above, calibration
         As in ``ontarget watch``.
     silent_after
-        Raise an alarm when an agent in the middle of a run reports nothing for so many seconds.
+        Raise an alarm when an agent in the middle of a run reports nothing for this many seconds.
     model_sha256, recalibrated_from
         The checksum of the model file; and of the one that it was recalibrated from. The service
         fills them in.

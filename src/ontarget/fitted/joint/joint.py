@@ -143,8 +143,8 @@ class Joint:
             own = self.parts[name]
             if own.curves is None:
                 raise InputError(
-                    "a goal over several behaviors needs learn and assure, not the paper's parts; "
-                    "fit with preset='default'"
+                    "a goal over several behaviors needs a monitor with learn and assure parts, "
+                    "got one with the paper's parts; fit with preset='default'"
                 )
             if own.behavior.translation is Translation.OWN:
                 raise InputError(

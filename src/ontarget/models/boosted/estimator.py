@@ -43,7 +43,7 @@ class BoostedQuantiles(RankedEstimator):
     seed
         A whole number from 0 up, or several.
     n_jobs
-        At most so many threads; None for all.
+        At most this many threads; None for all.
 
     Attributes
     ----------

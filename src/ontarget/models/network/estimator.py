@@ -45,8 +45,8 @@ class QuantileNetwork(RankedEstimator):
         others, stops when its own part is foretold no better, and answers for it in
         `out_of_bag_limits`. All together answer for new rows, by the mean of their quantiles.
     max_epochs, patience
-        Training ends after so many passes over the rows, or when so many in a row have improved
-        none of the networks.
+        Training ends after ``max_epochs`` passes over the rows, or when ``patience`` passes in a
+        row have improved none of the networks.
     learning_rate
         The largest step of the optimiser, AdamW; it rises to it and then falls to 0.
     seed
@@ -54,7 +54,7 @@ class QuantileNetwork(RankedEstimator):
     progress
         Whether to show a progress bar; inside a monitor that is for its `fit` to say.
     n_jobs
-        At most so many threads for answers; None for all. Training takes one, so that its result
+        At most this many threads for answers; None for all. Training takes one, so that its result
         does not depend on their number.
 
     Attributes

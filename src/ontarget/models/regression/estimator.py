@@ -54,11 +54,11 @@ class DistributionRegression(DistributionEstimator):
     n_folds
         In how many parts the episodes are divided for `out_of_bag_limits`.
     max_rows
-        The effects are learned from at most so many rows, chosen by a hash of episode and step.
+        The effects are learned from at most this many rows, chosen by a hash of episode and step.
     seed
         A whole number from 0 up, or several; decides at which thresholds each row is learned from.
     n_jobs
-        At most so many threads; None for all.
+        At most this many threads; None for all.
 
     Attributes
     ----------
