@@ -14,7 +14,10 @@ import numpy as np
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
 
-__all__ = ["grid_of", "scale_of", "snap"]
+__all__ = ["LARGEST_OUTCOME", "grid_of", "scale_of", "snap"]
+
+# Far enough from the largest float that the distance of two outcomes is still a number.
+LARGEST_OUTCOME = 1e300
 
 _DIGITS = 9
 # A power of ten up to 10**22 is exact in float64; a finer grid than that would not be decimal.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import mmap
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -133,6 +134,57 @@ def test_a_behavior_so_far_that_no_run_has(
 
 
 @pytest.mark.parametrize(
+    ("kind", "section", "name", "value"),
+    [
+        ("forest-mean", "assure", "outcomes", 1.7e308),
+        ("recalling", "assure", "outcomes", 1.7e308),
+        ("guided", "assure", "outcomes", 1.7e308),
+        ("paper", "assure", "outcomes", 1.7e308),
+        ("paper", "assure", "outcomes", np.nan),
+        ("forest-mean", "assure", "before", 1.7e308),
+        ("guided-max", "assure", "ahead", -1.7e308),
+        ("guided-max", "assure", "ahead", np.nan),
+        ("rehearsed", "rehearsal", "outcomes", -1.7e308),
+        ("rehearsed", "rehearsal", "before", 1.7e308),
+        ("guided", "learn", "outcomes", 1.7e308),
+        ("forest-mean", "learn", "before", -1.7e308),
+    ],
+)
+def test_values_whose_distance_is_no_number(
+    kind: str, section: str, name: str, value: float, tmp_path: Path
+) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections[section][name][-1] = value
+
+    refuse(kind, forge, tmp_path, f"need.*{name}|{name}.* 1e300")
+
+
+def test_a_run_that_lies_far_outside_of_all_recorded_paths(tmp_path: Path) -> None:
+    """Its distance is a number, but not in units of a grid of 1e-9."""
+    header, sections = contents("forest-mean", tmp_path)
+    sections["assure"]["outcomes"][0] = 1e300
+    sections["assure"]["before"][-1] = -1e300
+    for name in ("outcomes", "before"):  # so the law of paths is as narrow as can be
+        sections["learn"][name][:] = 0.0
+    path = tmp_path / "forged.ontarget"
+    path.write_bytes(container_bytes(header, sections))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor = GoalMonitor.load(path)
+        for t in (0, monitor.horizon - 1):
+            band = monitor.path_band(t, [[0.0, 0.0]], 0.0, 0.8)
+            assert (band.lower <= band.upper).all()
+
+
+@pytest.mark.parametrize("kind", ["network", "forest", "paper"])
+def test_assure_episodes_that_were_all_cut_off(kind: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["assure"]["excess"][:] = np.inf
+
+    refuse(kind, forge, tmp_path, "one at least that was not cut off")
+
+
+@pytest.mark.parametrize(
     ("name", "place"), [("guide_terms", 2), ("guide_terms", -1), ("guide_values", 0)]
 )
 def test_a_guide_that_overflows(name: str, place: int, tmp_path: Path) -> None:
@@ -195,7 +247,7 @@ LEARNED = {
     "1 to 5 steps": lambda a: a["lengths"].__setitem__(0, 2**62),
     "lengths": lambda a: a.update(lengths=a["lengths"][1:]),
     "a behavior before each step": lambda a: a.update(before=a["before"][1:]),
-    "finite numbers for 'before'": lambda a: a["before"].__setitem__(0, np.inf),
+    "finite numbers up to 1e300 for 'before'": lambda a: a["before"].__setitem__(0, np.inf),
     "an id for each": lambda a: a.update(
         ids=None, id_text=np.zeros(9, np.uint8), id_ends=np.array([9, *[0] * 79])
     ),

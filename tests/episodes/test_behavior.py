@@ -150,8 +150,13 @@ def test_an_unknown_behavior_is_refused_with_the_choices(spec: str) -> None:
 
 
 def test_sums_too_large_for_floats_are_refused() -> None:
-    with pytest.raises(EpisodesError, match=r"finite number, got inf for episode 0.*smaller scale"):
+    with pytest.raises(EpisodesError, match=r"up to 1e300 in size, got inf for episode 0.*smaller"):
         Episodes.from_arrays(np.zeros((1, 2, 1)), np.full((1, 2), 1.7e308))
+    with pytest.raises(EpisodesError, match=r"an outcome needs .*, got -2e\+300 for episode 0"):
+        Episodes.from_arrays(np.zeros((1, 2, 1)), np.full((1, 2), -1e300))
+    with pytest.raises(EpisodesError, match=r"behavior so far needs .*1e300 in size, got 2e\+300"):
+        Episodes.from_arrays(np.zeros((1, 3, 1)), [[1e300, 1e300, -2e300]])
+    assert Episodes.from_arrays(np.zeros((1, 1, 1)), [[1e299]]).outcomes == pytest.approx(1e299)
 
 
 def test_discount_of_one_is_the_sum() -> None:

@@ -7,7 +7,14 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.errors import CensoredError, EpisodesError, InputError, ModelFileError
+from ontarget.episodes import Split
+from ontarget.errors import (
+    CensoredError,
+    EpisodesError,
+    FewEpisodesError,
+    InputError,
+    ModelFileError,
+)
 from ontarget.models import Marginal
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
@@ -84,6 +91,16 @@ def test_what_needs_outcomes_refuses_cut_off_episodes() -> None:
     parts = worst_case().split(train=0.4, calibrate=0.4, assure=0.2)
     with pytest.raises(CensoredError, match="'worst-case' needs learn and assure"):
         GoalMonitor(Marginal()).fit(split=parts, progress=False)
+
+
+def test_assure_episodes_that_were_all_cut_off_promise_nothing() -> None:
+    episodes = worst_case()
+    cut, ended = episodes.take(episodes.cut_off), episodes.take(~episodes.cut_off)
+    with pytest.raises(FewEpisodesError, match=r"all 10 assure episodes were cut off.*a larger"):
+        GoalMonitor(Marginal()).fit(split=Split(ended, cut, None), progress=False)
+    monitor = GoalMonitor(Marginal(), min_calibration=5).fit(ended, progress=False)
+    with pytest.raises(FewEpisodesError, match="got 10 episodes, 10 of them cut off; record more"):
+        monitor.recalibrate(cut)
 
 
 def test_levels_out_of_reach_count_the_stopped_runs() -> None:

@@ -133,7 +133,7 @@ def test_equal_limits_are_kept_once() -> None:
         ("ladder", np.array([[0.0, 1.0, np.nan, 3.0]] * 2), "a ladder of numbers"),
         ("ladder", np.array([[0.0, 1.0, 2.0, 1e301]] * 2), "a ladder of numbers"),
         ("ladder", np.array([[0.0, 2.0, 1.0, 3.0]] * 2), "a ladder that rises"),
-        ("outcomes", np.array([0.0, np.inf, 1.0]), "outcomes that are finite"),
+        ("outcomes", np.array([0.0, np.inf, 1.0]), "outcomes up to 1e300"),
         ("before", np.zeros(5), "before of type float64 and shape"),
         ("ranks", np.array([0.1, 0.5, 1.5, 0.9]), "ranks from 0 to 1"),
         ("left", np.zeros((4, 4)), "left of type uint16"),

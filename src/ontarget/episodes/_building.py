@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes._censoring import (
@@ -165,6 +166,7 @@ def _walked(recording: RawEpisodes, behavior: Behavior, values: FloatArray) -> W
     arrangement = recording.arrangement
     found = walk(behavior, values, arrangement.lengths, arrangement.offsets)
     _check_outcomes(recording, behavior, found.outcomes)
+    _check_before(recording, behavior, found.before)
     return found
 
 
@@ -181,13 +183,24 @@ def _check_finite(recording: RawEpisodes, values: FloatArray, what: str) -> None
 
 
 def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatArray) -> None:
-    bad = ~np.isfinite(outcomes)
+    bad = ~(np.abs(outcomes) <= LARGEST_OUTCOME)  # NaN is not
     if bad.any():
         first = int(np.argmax(bad))
         raise EpisodesError(
-            f"an outcome needs to be a finite number, got {outcomes[first]} for episode "
-            f"{recording.ids[first]!s} (behavior {behavior.spec!r}); use rewards of a "
+            f"an outcome needs to be a finite number up to 1e300 in size, got {outcomes[first]} "
+            f"for episode {recording.ids[first]!s} (behavior {behavior.spec!r}); use rewards of a "
             "smaller scale, or a behavior whose value is finite when a run ends"
+        )
+
+
+def _check_before(recording: RawEpisodes, behavior: Behavior, before: FloatArray) -> None:
+    """Refuse a run that comes by a value that no outcome may have; there may be none yet."""
+    bad = np.isfinite(before) & (np.abs(before) > LARGEST_OUTCOME)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise EpisodesError(
+            f"the behavior so far needs numbers up to 1e300 in size, got {before[row]} at "
+            f"{recording.where(row)} (behavior {behavior.spec!r}); use rewards of a smaller scale"
         )
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._grid import snap
+from ontarget._grid import LARGEST_OUTCOME, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models._stored import flat_array
-from ontarget.models.base import LARGEST_OUTCOME
 
 __all__ = ["RecordedRuns", "check_room"]
 
@@ -122,8 +121,9 @@ class RecordedRuns:
             _require(bool(((stored >= 1) & (stored <= horizon)).all()), f"1 to {horizon} steps")
             before = flat_array(arrays, "before", np.float64)
             _require(before.size == int(stored.sum()), "a behavior before each step")
-            known = bool(np.isfinite(before[n:]).all()) and not bool(np.isinf(before[:n]).any())
-            _require(known, "finite numbers for 'before'")  # there may be none before step 0
+            small = np.abs(before) <= LARGEST_OUTCOME  # NaN is not, and may stand before step 0
+            known = bool(small[n:].all()) and bool((small[:n] | np.isnan(before[:n])).all())
+            _require(known, "finite numbers up to 1e300 for 'before'")
             lengths = read_only(stored.astype(np.intp))
         _require(ids is None or outcomes is not None, "outcomes")
         return cls(ids, outcomes, lengths, before)

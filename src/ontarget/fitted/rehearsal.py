@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
@@ -20,7 +21,6 @@ __all__ = ["MOST_EPISODES", "Rehearsal", "RehearsedLaw", "as_shares"]
 MOST_EPISODES = 1_500
 
 _WHOLE = 65_535  # limits are kept in two bytes each
-_LARGEST = 1e300  # a difference of two such values is finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,9 @@ class Rehearsal:
             f"a ladder of numbers for each of {steps.size} steps",
         )
         width = ladder.shape[1]
-        _require(width > 0 and bool(np.all(np.abs(ladder) <= _LARGEST)), "a ladder of numbers")
+        _require(
+            width > 0 and bool(np.all(np.abs(ladder) <= LARGEST_OUTCOME)), "a ladder of numbers"
+        )
         _require(bool(np.all(ladder[:, 1:] >= ladder[:, :-1])), "a ladder that rises")
         rows = int(_offsets(lengths, steps)[-1])
         shapes: dict[str, tuple[int, ...]] = {"outcomes": (n,)}
@@ -170,7 +172,7 @@ class Rehearsal:
         ranks, outcomes = arrays["ranks"], arrays["outcomes"]
         inside = np.isnan(ranks) | ((ranks >= 0.0) & (ranks <= 1.0))
         _require(bool(inside.all()), "ranks from 0 to 1")
-        _require(bool(np.isfinite(outcomes).all()), "outcomes that are finite")
+        _require(bool((np.abs(outcomes) <= LARGEST_OUTCOME).all()), "outcomes up to 1e300 in size")
         rest = {name: arrays[name] for name in ("ladder", *shapes)}
         whole = [one.astype(np.intp) for one in (lengths, groups, steps)]
         return cls(lengths=whole[0], groups=whole[1], steps=whole[2], **rest)

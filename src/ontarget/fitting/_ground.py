@@ -19,6 +19,7 @@ from ontarget.errors import (
     CalibrationError,
     CensoredError,
     EpisodesError,
+    FewEpisodesError,
     GroupError,
     InputError,
 )
@@ -107,6 +108,11 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
         )
     # What is estimated needs outcomes; what is promised counts those that are missing (M24).
     first = next(iter(named))
+    if "assure" in cut and named["assure"].cut_off.all():
+        raise FewEpisodesError(
+            f"all {len(named['assure'])} assure episodes were cut off, so that nothing can be "
+            "promised; give assure a larger share, or record episodes to their end"
+        )
     return {**named, first: named[first].take(~named[first].cut_off)}
 
 

@@ -34,10 +34,10 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
     new = _admitted(fitted, episodes)
     in_halves = renew_p or fitted.curves is None
     first, second = _halves(new, seed) if in_halves else (None, new)
-    if second is None or (in_halves and first is None):
+    if second is None or second.cut_off.all() or (in_halves and first is None):
         raise FewEpisodesError(
-            f"half of the new episodes need to be some that ended, got {len(new)} episodes; "
-            "record more"
+            "the new episodes need some that ended, in each half of them if they are divided, got "
+            f"{len(new)} episodes, {np.count_nonzero(new.cut_off)} of them cut off; record more"
         )
     if second.weights is not None or second.cut_off.any():
         second = kept_episodes(second, seed)  # such ranks cannot be thinned

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ontarget._grid import scale_of
+from ontarget._grid import LARGEST_OUTCOME, scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Schema
@@ -19,7 +19,6 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted
-from ontarget.models.base import LARGEST_OUTCOME
 from ontarget.models.registry import kind_of
 
 __all__ = ["Description"]
@@ -70,6 +69,8 @@ class Description:
             raise ModelFileError("the header needs blocks, and one kind for each of them")
         grid = _number("grid", header["grid"])
         scale_of(grid)
+        if grid > LARGEST_OUTCOME:
+            raise ModelFileError(f"grid in the header needs a spacing up to 1e300, got {grid}")
         parameters = _object(header, "parameters")
         _text("policy", parameters["policy"])
         return cls(

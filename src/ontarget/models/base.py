@@ -17,12 +17,12 @@ from typing import (
 
 import numpy as np
 
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.errors import InputError
 
 __all__ = [
-    "LARGEST_OUTCOME",
     "ConditionalDistribution",
     "LiveModel",
     "Side",
@@ -38,9 +38,6 @@ __all__ = [
 ]
 
 Side: TypeAlias = Literal["left", "right"]
-
-# Far enough from the largest float that the distance of two outcomes is still a number.
-LARGEST_OUTCOME = 1e300
 
 
 @runtime_checkable

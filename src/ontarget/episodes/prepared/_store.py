@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes._store import Store
 from ontarget.episodes.prepared._manifest import MANIFEST, Manifest, PreparedPart, checksum
@@ -151,7 +152,8 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
             if flag in table.columns:
                 found[flag] = flags(table.get_column(flag), f"{path}: {flag}")
     longest = min(manifest.horizon, part.steps[-1].stop if part.steps else 0)
-    bad = ~np.isfinite(found["outcome"]) | (found["length"] < 1) | (found["length"] > longest)
+    small = np.abs(found["outcome"]) <= LARGEST_OUTCOME  # NaN is not
+    bad = ~small | (found["length"] < 1) | (found["length"] > longest)
     if bad.any():
         raise EpisodesFileError(
             f"{path} needs a length of 1 to {longest} steps and a finite outcome for each episode; "

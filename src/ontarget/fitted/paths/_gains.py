@@ -20,6 +20,8 @@ __all__ = ["MOST_CELLS", "Cells", "Gains", "Tail"]
 
 MOST_CELLS = 50
 TAIL = 1e-6
+# So many scales from its centre, a logistic law is 0 or 1 in float64.
+_ALL_OF_A_TAIL = 800.0
 # So many recorded rows stand for a law, evenly spread over their outcomes.
 _SAMPLES = 256
 _BLOCK = 32
@@ -40,7 +42,9 @@ class Tail(NamedTuple):
 
     def mixed_in(self, limits: FloatArray, values: FloatArray) -> FloatArray:
         """The limits of a law at these values, with the tail mixed in."""
-        tail: FloatArray = expit((values - self.centre) / self.scale)
+        reach = _ALL_OF_A_TAIL * self.scale  # beyond it a quotient might overflow
+        away = np.clip(values - self.centre, -reach, reach)
+        tail: FloatArray = expit(away / self.scale)
         return (1.0 - TAIL) * limits + TAIL * tail
 
     def reaching(self, level: float, before: FloatArray) -> FloatArray:

@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.models._location import location
 from ontarget.models._stored import flat_array, partitions, require
-from ontarget.models.base import LARGEST_OUTCOME, TrainingRows
+from ontarget.models.base import TrainingRows
 from ontarget.models.ranked._columns_kernel import Columns
 
 __all__ = ["columns_from_arrays", "columns_of", "time_feature", "times_of"]

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models._support import Support
-from ontarget.models.base import LARGEST_OUTCOME, TrainingRows
+from ontarget.models.base import TrainingRows
 from ontarget.models.ranked._columns import time_feature
 from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import cut_outcomes, levels_by_node

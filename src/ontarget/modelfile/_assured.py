@@ -1,0 +1,168 @@
+"""The assure episodes in a model file: alarm thresholds are computed from them (M8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ontarget._grid import LARGEST_OUTCOME
+from ontarget._typing import AnyArray, FloatArray
+from ontarget.episodes import Behavior, Episodes, Translation
+from ontarget.episodes._store import Roles, Store
+from ontarget.errors import ModelFileError
+from ontarget.fitted.fitted import Fitted
+from ontarget.modelfile._description import Description
+from ontarget.models._stored import flat_array
+from ontarget.target import Closed, Target
+
+__all__ = ["assure_arrays", "assure_in", "excess_in", "unknown_before"]
+
+_CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
+    (True, True): "both",
+    (True, False): "left",
+    (False, True): "right",
+    (False, False): "neither",
+}
+
+
+def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
+    """The assure episodes; alarm thresholds are computed from them for each target (M8)."""
+    arrays: dict[str, AnyArray] = {"excess": fitted.excess}
+    if fitted.assure is not None:
+        store = fitted.assure.compact()._store
+        arrays |= {
+            "states": store.states,
+            "before": store.before,
+            "outcomes": store.outcomes,
+            "lengths": store.lengths,
+            "groups": fitted.assure_groups,
+        }
+        if store.history and store.rewards is not None:
+            arrays["rewards"] = store.rewards
+        if store.weights is not None:
+            arrays["weights"] = store.weights
+        if store.ahead is not None:
+            arrays["ahead"] = store.ahead
+        if store.wanted is not None:
+            arrays["wanted"] = _wanted_array(store.wanted)
+    return arrays
+
+
+def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
+    """The weights of the assure episodes, if they have any (M25)."""
+    if "weights" not in arrays:
+        return None
+    weights = flat_array(arrays, "weights", np.float64)
+    if weights.size != n or not np.all(np.isfinite(weights) & (weights > 0.0)):
+        raise ModelFileError("assure episodes need one finite weight above 0 each")
+    return weights
+
+
+def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
+    """(components, 5): the episode, both ends, and whether they belong to its target."""
+    rows = [
+        (i, *component)
+        for i, target in enumerate(targets)
+        if target is not None
+        for component in target.components
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, 5)
+
+
+def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...] | None:
+    """Each assure episode's own target, if they have any (M21)."""
+    if "wanted" not in arrays:
+        return None
+    found = arrays["wanted"]
+    if found.dtype != np.float64 or found.ndim != 2 or found.shape[1] != 5:
+        raise ModelFileError("assure array 'wanted' needs five numbers for each component")
+    targets: list[Target | None] = [None] * n
+    for i, low, high, low_closed, high_closed in found.tolist():
+        if i not in range(n) or low_closed not in (0.0, 1.0) or high_closed not in (0.0, 1.0):
+            raise ModelFileError("assure array 'wanted' needs episodes, and ends that are 0 or 1")
+        closed = _CLOSED[bool(low_closed), bool(high_closed)]
+        mine = Target(low, high, closed)
+        before = targets[int(i)]
+        targets[int(i)] = mine if before is None else before | mine
+    return tuple(targets)
+
+
+def _named(groups: tuple[Any, ...], codes: AnyArray) -> AnyArray:
+    """Each episode's group; all that are in one share its name, however long that is."""
+    names = np.array(groups, dtype=object if isinstance(groups[0], str) else None)
+    return names[codes]
+
+
+def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
+    """How far each assure episode ever lay from the middle of its law."""
+    excess = flat_array(arrays, "excess", np.float64)
+    if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
+        raise ModelFileError("excess needs numbers from 0 to 0.5, or infinity for a cut-off run")
+    if "lengths" not in arrays and excess.size:
+        raise ModelFileError("excess needs assure episodes")
+    if excess.size and np.isinf(excess).all():
+        raise ModelFileError("assure episodes need one at least that was not cut off")
+    return excess
+
+
+def assure_in(
+    arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
+) -> Episodes | None:
+    """The assure episodes, checked; None if there are none."""
+    if "lengths" not in arrays:
+        return None
+    lengths, codes = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
+    if not lengths.size or lengths.min() < 1 or lengths.max() > about.horizon:
+        raise ModelFileError(f"assure episodes need 1 to {about.horizon} steps")
+    if codes.size and (codes.min() < 0 or codes.max() >= about.n_groups):
+        raise ModelFileError(f"assure groups need numbers from 0 to {about.n_groups - 1}")
+    ended = np.cumsum(np.bincount(lengths))[:-1]  # by each step; all lengths are steps by now
+    offsets = np.concatenate([[0], np.cumsum(lengths.size - ended)]).astype(np.intp)
+    rows, n = int(offsets[-1]), lengths.size
+    shapes = {"states": (len(about.schema), rows), "before": (rows,), "outcomes": (n,)}
+    if behavior.translation in (Translation.FLOOR, Translation.CEILING):
+        shapes["ahead"] = (rows,)
+    if about.history and not behavior.told:
+        shapes["rewards"] = (rows,)
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape or arrays[name].dtype != np.float64:
+            raise ModelFileError(f"assure array {name!r} needs numbers of shape {shape}")
+    if codes.size != n or arrays["excess"].size != n:
+        raise ModelFileError("assure episodes need a group and an excess each")
+    for name in {"outcomes", "ahead"} & set(shapes):
+        if not np.all(np.abs(arrays[name]) <= LARGEST_OUTCOME):  # NaN is not
+            raise ModelFileError(f"assure array {name!r} needs finite numbers up to 1e300")
+    weights = _weights(arrays, n)
+    before = arrays["before"]
+    if unknown_before(before, behavior):
+        raise ModelFileError("assure array 'before' needs finite numbers up to 1e300")
+    store = Store(
+        schema=about.schema,
+        behavior=behavior,
+        horizon=about.horizon,
+        horizon_declared=about.horizon_declared,
+        roles=Roles(reward=None),
+        ids=np.arange(n),
+        groups=None if about.groups is None else _named(about.groups, codes),
+        weights=weights,
+        wanted=_wanted(arrays, n),
+        truncated=np.isinf(arrays["excess"]),
+        terminated=None,
+        lengths=lengths.astype(np.intp),
+        offsets=offsets,
+        states=arrays["states"],
+        rewards=arrays["rewards"] if "rewards" in shapes else None,
+        before=before,
+        ahead=arrays["ahead"] if "ahead" in shapes else None,
+        outcomes=arrays["outcomes"],
+        history=about.history,
+    )
+    return Episodes(store, grid=about.grid)
+
+
+def unknown_before(before: FloatArray, behavior: Behavior) -> bool:
+    """Whether a behavior so far is none that a run can have."""
+    known = np.abs(before) <= LARGEST_OUTCOME  # NaN is not
+    return not bool(np.all(known | np.isnan(before) if behavior.reads_so_far else known))
