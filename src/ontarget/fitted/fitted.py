@@ -274,6 +274,8 @@ class Fitted:
 
     def groups_of(self, groups: Any, n: int) -> IndexArray:
         """The number of each run's group: one group for all of them, or one per run."""
+        if n == 0 and groups is None:  # nobody whose group would be needed
+            return np.empty(0, dtype=np.intp)
         if groups is None or self.groups is None or np.ndim(groups) == 0:
             return np.full(n, self.group_of(groups), dtype=np.intp)
         given = np.asarray(groups)
