@@ -2,10 +2,10 @@
 
     python bench/page_load.py [minutes] [runs]
 
-So many runs each report once a second to a service; Chromium shows the fleet. Every half minute the
-page's process is asked for its counters: the share of a core that it used (processor time, which a
-busy machine does not change), the JavaScript heap after a collection, nodes and listeners. Needs
-Debian's Chromium and Playwright.
+So many runs each report once a second to a service, end, and are followed by others; Chromium shows
+the fleet. Every half minute the page's process is asked for its counters: the share of a core that
+it used (processor time, which a busy machine does not change), the JavaScript heap after a
+collection, nodes and listeners. Needs Debian's Chromium and Playwright.
 """
 
 from __future__ import annotations
@@ -29,14 +29,19 @@ EVERY = 30.0  # seconds between two readings
 
 
 async def report(port: int, runs: int, until: float, sent: list[int]) -> None:
-    """Let every agent send one step a second, spread over the second in ten batches."""
+    """Let every agent send one step a second, spread over the second in ten batches.
+
+    A run ends after the horizon, and its agent begins another.
+    """
     connection = Connection(port)
     await connection.open()
     groups = [range(i, runs, 10) for i in range(10)]
     tick, began = 0, time.monotonic()
     while time.monotonic() < until:
-        run, step = divmod(tick // 10, HORIZON)
+        run, step = divmod(tick // 10, HORIZON + 1)
         some = [message(f"agent-{i}", step, str(run)) for i in groups[tick % 10]]
+        if step == HORIZON:
+            some = [{**one, "state": None, "end": True} for one in some]
         await connection.post(msgspec.json.encode(some))
         sent[0] += len(some)
         tick += 1

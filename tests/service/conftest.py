@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ontarget import Episodes, GoalMonitor
+from ontarget import Episodes, GoalMonitor, QuantileForest
 
 HORIZON = 6
 _numbers = itertools.count()
@@ -66,4 +66,32 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     walks = Episodes.from_arrays(rng.normal(size=(*shape, 2)), rng.normal(size=shape))
     path = tmp_path_factory.mktemp("model") / "walk.ontarget"
     GoalMonitor().fit(walks, progress=False).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def bounded_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a small monitor whose rewards are known to be at least 0."""
+    rng = np.random.default_rng(1)
+    shape = 300, HORIZON
+    states, rewards = rng.normal(size=(*shape, 2)), rng.exponential(size=shape)
+    monitor = GoalMonitor(reward_bounds=(0.0, None))
+    path = tmp_path_factory.mktemp("bounded") / "time.ontarget"
+    monitor.fit(Episodes.from_arrays(states, rewards), progress=False).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def goal_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a small monitor of two behaviors: what was gained, and what was spent."""
+    rng = np.random.default_rng(0)
+    gain, spent = rng.normal(size=(2, 200, 4))
+    walks = Episodes.from_arrays(
+        np.cumsum(gain, axis=1)[..., None] - gain[..., None],
+        {"reward": gain, "energy": spent},
+        behavior={"gain": "sum", "spent": "sum:energy"},
+    )
+    monitor = GoalMonitor(QuantileForest(n_trees=5, min_leaf=10)).fit(walks, progress=False)
+    path = tmp_path_factory.mktemp("goal") / "goal.ontarget"
+    monitor.save(path)
     return path

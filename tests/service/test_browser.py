@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 import uvicorn
 
-from ontarget.service import Service, create_app, run_id
+from ontarget.service import ContractSpec, Service, create_app, run_id
 from tests.service.test_api import made, step
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -34,8 +37,10 @@ SLOW = 60_000  # milliseconds: the first explanation compiles what it needs
 class Running:
     """A service that listens, and can be killed and started again on its port."""
 
-    def __init__(self, model: Path, folder: Path, *, token: bool = False) -> None:
-        self.model, self._folder, self._token = model, folder, token
+    def __init__(
+        self, model: Path, folder: Path, *, token: bool = False, specs: Sequence[ContractSpec] = ()
+    ) -> None:
+        self.model, self._folder, self._token, self._specs = model, folder, token, specs
         self.database = str(folder / "browser.db")
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
@@ -45,6 +50,8 @@ class Running:
 
     def start(self) -> None:
         self.service: Service = made(self.database, self.model, self._folder)
+        for spec in self._specs:
+            self.service.contracts.add(spec, at=0.0)
         app = create_app(self.service, open_to_all=not self._token)
         config = uvicorn.Config(app, port=self.port, log_config=None, timeout_graceful_shutdown=1)
         self._server, self._streams = uvicorn.Server(config), app.state.api.streams
@@ -61,9 +68,26 @@ class Running:
         self._thread.join(20.0)
 
     def send(self, *messages: dict[str, Any], **headers: str) -> list[dict[str, Any]]:
-        found = httpx.post(f"{self.url}/v1/steps", json=list(messages), headers=headers)
+        found = httpx.post(
+            f"{self.url}/v1/steps", json=list(messages), headers=headers, timeout=60.0
+        )
         answers: list[dict[str, Any]] = found.raise_for_status().json()
         return answers
+
+    def finish(self, rewards: Sequence[float]) -> None:
+        """Let one run of each of as many agents earn this at every step, and end."""
+        for number in range(7):
+            last = {"end": True, "state": None} if number == 6 else {}
+            sent = [
+                step(
+                    number,
+                    f"past-{i}",
+                    contract="walk",
+                    **({"reward": reward, **last} if number else {}),
+                )
+                for i, reward in enumerate(rewards)
+            ]
+            self.send(*sent)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +118,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 def fallen(agent: str = "a") -> list[dict[str, Any]]:
     """Two steps after which a run is in alarm."""
-    return [step(0, agent), step(1, agent, reward=-50.0)]
+    return [step(0, agent, contract="walk"), step(1, agent, reward=-50.0, contract="walk")]
 
 
 def test_the_fleet_moves_and_an_alarm_is_seen_within_a_second(running: Running, page: Page) -> None:
@@ -124,6 +148,8 @@ def test_an_alarm_is_acknowledged_with_a_name_and_a_note(running: Running, page:
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_text("Acknowledged: 1")).to_be_visible()
     expect(page.get_by_role("cell", name="looks like a blocked gate")).to_be_visible()
+    page.goto(f"{running.url}/#/run/{run_id('a', '1')}")
+    expect(page.get_by_text("Seen by Ada")).to_contain_text("looks like a blocked gate")
     (alarm,) = httpx.get(f"{running.url}/v1/alarms").json()["items"]
     assert (alarm["acknowledged_by"], alarm["note"]) == ("Ada", "looks like a blocked gate")
 
@@ -210,44 +236,124 @@ def test_a_token_is_needed_where_others_can_come(model: Path, tmp_path: Path, pa
         running.stop()
 
 
-@pytest.mark.parametrize(
-    ("width", "dark"),
-    [
-        pytest.param(390, True, id="narrow-dark"),
-        pytest.param(1280, False, id="wide-light"),
-        pytest.param(390, False, id="narrow-light", marks=pytest.mark.slow),
-        pytest.param(1280, True, id="wide-dark", marks=pytest.mark.slow),
-    ],
-)
-def test_every_view_is_accessible(dark: bool, width: int, running: Running, page: Page) -> None:
+LOOKS = [
+    pytest.param(390, True, id="narrow-dark"),
+    pytest.param(1280, False, id="wide-light"),
+    pytest.param(390, False, id="narrow-light", marks=pytest.mark.slow),
+    pytest.param(1280, True, id="wide-dark", marks=pytest.mark.slow),
+]
+
+
+def check_accessible(page: Page, about: str) -> None:
+    """Let axe look for violations of WCAG 2.1 AA, and measure that nothing sticks out."""
     from axe_playwright_python.sync_playwright import Axe
 
-    running.send(*fallen(), step(0, "b"))
-    page.emulate_media(color_scheme="dark" if dark else "light")
-    page.set_viewport_size({"width": width, "height": 800})
-    for path in ("", f"#/run/{run_id('a', '1')}", "#/alarms", "#/trust", "#/contracts"):
-        page.goto("about:blank")
-        page.goto(f"{running.url}/{path}")
-        expect(page.locator("main h1")).to_be_visible()
-        expect(page.get_by_text("loading", exact=True)).to_have_count(0)
-        page.wait_for_function("() => document.querySelector('main').textContent.length > 60")
-        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
-        assert found.violations_count == 0, found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
+    assert found.violations_count == 0, f"{about}: {found.generate_report()}"
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, about
+
+
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
+def test_every_view_is_accessible(
+    dark: bool, width: int, model: Path, bounded_model: Path, tmp_path: Path, page: Page
+) -> None:
+    running = Running(model, tmp_path, specs=[minutes(bounded_model, ":4")])
+    try:
+        running.finish([2.0] * 20 + [-2.0] * 15)
+        running.send(*fallen(), *fallen("seen"), step(0, "b", contract="walk"), *spent("late", 5.0))
+        alarm = f"{run_id('seen', '1')}-1"
+        said = {"by": "Ada", "note": "on my way"}
+        httpx.post(f"{running.url}/v1/alarms/{alarm}/acknowledge", json=said).raise_for_status()
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.set_viewport_size({"width": width, "height": 800})
+        runs = [f"#/run/{run_id(agent, '1')}" for agent in ("a", "late", "past-0")]
+        for path in ("", *runs, "#/alarms", "#/trust", "#/contracts"):
+            page.goto("about:blank")
+            page.goto(f"{running.url}/{path}")
+            expect(page.locator("main h1")).to_be_visible()
+            expect(page.get_by_text("loading", exact=True)).to_have_count(0, timeout=SLOW)
+            page.wait_for_function("() => document.querySelector('main').textContent.length > 60")
+            check_accessible(page, path)
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
+def test_signing_in_is_accessible(
+    dark: bool, width: int, model: Path, tmp_path: Path, page: Page
+) -> None:
+    running = Running(model, tmp_path, token=True)
+    try:
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto(running.url)
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        check_accessible(page, "sign-in")
+    finally:
+        running.stop()
+
+
+def add_old_alarms(running: Running, run: str, n: int) -> None:
+    """Alarms of a run that are over, as if they had come after all others."""
+    number = running.service.store.find_runs([run])[run].number
+    with running.service.store.database.write() as at:
+        at.run_many(
+            "INSERT INTO alarms VALUES (?, ?, ?, 'target', ?, ?, ?, NULL, NULL, NULL)",
+            [(10_000 + i, f"x-{i}", number, f"over {i}", 2e9 + i, 2e9 + i) for i in range(n)],
+        )
 
 
 def test_an_open_alarm_is_shown_however_many_came_after_it(running: Running, page: Page) -> None:
     running.send(*fallen("oldest"))
-    run = running.service.store.find_runs([run_id("oldest", "1")])[run_id("oldest", "1")]
-    with running.service.store.database.write() as at:
-        at.run_many(
-            "INSERT INTO alarms VALUES (?, ?, ?, 'target', 'long over', ?, ?, NULL, NULL, NULL)",
-            [(10_000 + i, f"x-{i}", run.number, 2e9 + i, 2e9 + i) for i in range(2_500)],
-        )
+    add_old_alarms(running, run_id("oldest", "1"), 2_500)
     page.goto(f"{running.url}/#/alarms")
     expect(page.get_by_role("heading", name="Open: 1")).to_be_visible()
     expect(page.locator(".cards")).to_contain_text("oldest")
     expect(page.get_by_role("heading", name="Over: the newest 200")).to_be_visible()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("over 2499")
+
+
+def test_no_alarm_that_is_over_is_out_of_reach(running: Running, page: Page) -> None:
+    running.send(*fallen())
+    add_old_alarms(running, run_id("a", "1"), 1_250)
+    page.goto(f"{running.url}/#/alarms")
+    for shown in range(200, 1_250, 200):
+        expect(page.get_by_role("heading", name=f"Over: the newest {shown:,}")).to_be_visible()
+        page.get_by_role("button", name="Show older ones").click()
+    expect(page.get_by_role("heading", name="Over: 1,250")).to_be_visible()
+    expect(page.get_by_role("row").last).to_contain_text("over 0")
+    expect(page.get_by_role("button", name="Show older ones")).to_have_count(0)
+
+
+def test_hundreds_of_open_alarms_are_counted_and_can_all_be_shown(
+    running: Running, page: Page
+) -> None:
+    agents = [f"agent-{i:03d}" for i in range(120)]
+    running.send(*(step(0, agent) for agent in agents))
+    running.send(*(step(1, agent, reward=-50.0) for agent in agents))
+    page.goto(f"{running.url}/#/alarms")
+    expect(page.get_by_role("heading", name="Open: 120")).to_be_visible()
+    expect(page.locator("#open-alarms")).to_have_text("120")
+    expect(page.locator(".cards li")).to_have_count(100)
+    page.get_by_role("button", name="Show all").click()
+    expect(page.locator(".cards li")).to_have_count(120)
+
+
+def test_a_silenced_agent_is_told_and_the_place_of_delivery_is_named(
+    running: Running, page: Page
+) -> None:
+    running.send(*fallen())
+    page.goto(f"{running.url}/#/alarms")
+    expect(page.locator(".cards")).to_contain_text("given no address to send alarms to")
+    page.get_by_role("button", name="Silence for an hour").click()
+    expect(page.locator(".cards")).to_contain_text("a is silenced until")
+    with running.service.store.database.write() as at:
+        alarm = f"{run_id('a', '1')}-1"
+        row = (1_000, alarm, "pager", b"{}", 0.0, 0, 4e9, "waiting", "")
+        at.run("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    expect(page.locator(".cards")).to_contain_text(
+        "0 of 1 message sent to pager, 1 still to be sent", timeout=10_000
+    )
 
 
 def test_older_versions_of_a_contract_are_judged_too(running: Running, page: Page) -> None:
@@ -257,3 +363,140 @@ def test_older_versions_of_a_contract_are_judged_too(running: Running, page: Pag
     expect(page.get_by_text("version 2", exact=True)).to_be_visible()
     page.get_by_text("Version 1 of walk").click()
     expect(page.locator("details")).to_contain_text("runs have ended")
+
+
+def minutes(model: Path, target: str, name: str = "time") -> ContractSpec:
+    """A contract whose behavior can only grow."""
+    return ContractSpec(
+        name=name, model=str(model), target=target, false_alarm_rate=0.2, unit="minutes"
+    )
+
+
+def spent(agent: str, amount: float, contract: str = "time") -> list[dict[str, Any]]:
+    """Two steps of a run that has spent this much after them."""
+    return [step(0, agent, contract=contract), step(1, agent, reward=amount, contract=contract)]
+
+
+def test_a_run_that_is_decided_is_told_apart_from_one_in_danger(
+    model: Path, bounded_model: Path, tmp_path: Path, page: Page
+) -> None:
+    specs = [minutes(bounded_model, ":4"), minutes(bounded_model, "4:", "least")]
+    running = Running(model, tmp_path, specs=specs)
+    try:
+        running.send(*fallen("danger"), *spent("gone", 5.0), *spent("safe", 5.0, "least"))
+        page.goto(running.url)
+        expect(page.get_by_text("Worst now")).to_contain_text("danger · 1: alarm since step 1")
+        expect(page.locator(".summary")).to_contain_text("Already decided: 1 lost, 1 met.")
+        lost = page.get_by_text("Already lost:")
+        expect(lost).to_contain_text("gone · 1. Whatever happens next")
+        order = [row.split(" ·")[0] for row in page.locator(ROW).all_inner_texts()]
+        assert order == ["danger", "gone", "safe"]
+        row = page.get_by_role("row", name="gone · 1")
+        for text in ("already lost", "certain", "5 minutes"):
+            expect(row).to_contain_text(text)
+        expect(page.get_by_role("row", name="safe · 1")).to_contain_text("already met")
+        page.get_by_label("Status").select_option("already lost")
+        expect(page.locator(ROW)).to_have_count(1)
+        page.get_by_role("link", name="gone · 1").first.click()
+        lead = page.locator(".lead")
+        expect(lead).to_contain_text("already lost since step 1 · whatever happens next")
+        expect(page.get_by_text("The target: at most 4 minutes.")).to_be_visible()
+        expect(page.get_by_role("img", name="the score so far: 5 minutes")).to_be_visible()
+        page.get_by_role("link", name="To the alarms").click()
+        expect(page.locator(".cards")).to_contain_text("already lost: whatever happens next")
+        page.get_by_role("link", name="Contracts").click()
+        expect(page.get_by_role("cell", name="at least 4 minutes")).to_be_visible()
+    finally:
+        running.stop()
+
+
+def test_a_goal_over_several_behaviors_shows_each_and_says_why(
+    model: Path, goal_model: Path, tmp_path: Path, page: Page
+) -> None:
+    target, unit = "gain >= -1 & spent <= 2", {"spent": "kJ"}
+    spec = ContractSpec(
+        name="goal", model=str(goal_model), target=target, false_alarm_rate=0.2, unit=unit
+    )
+    running = Running(model, tmp_path, specs=[spec])
+    try:
+        sent = {"agent": "g", "run": "1", "contract": "goal"}
+        running.send(
+            {**sent, "step": 0, "state": [0.1]},
+            {**sent, "step": 1, "state": [0.2], "reward": 0.5, "signals": {"energy": 1.75}},
+        )
+        page.goto(f"{running.url}/#/run/{run_id('g', '1')}")
+        expect(page.get_by_text("spent is the likely culprit")).to_be_visible(timeout=SLOW)
+        expect(
+            page.get_by_text("The target: gain at least −1 and spent at most 2 kJ.")
+        ).to_be_visible()
+        row = page.get_by_role("row", name="spent at most 2 kJ")
+        expect(row).to_contain_text("1.75 kJ")
+        expect(page.get_by_text("The recorded runs that are most like")).to_be_visible()
+        expect(page.get_by_role("rowheader", name="spent so far")).to_be_visible()
+    finally:
+        running.stop()
+
+
+def test_the_keyboard_reaches_a_run_and_its_alarm(running: Running, page: Page) -> None:
+    running.send(*fallen())
+    page.goto(running.url)
+    expect(page.locator(ROW)).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_label("Status").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".fleet")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator(f"{ROW} a")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="a · 1")).to_be_visible()
+
+
+def test_finished_runs_are_downloaded_from_the_page(running: Running, page: Page) -> None:
+    running.finish([2.0, -2.0])
+    page.goto(f"{running.url}/#/contracts")
+    with page.expect_download() as found:
+        page.get_by_role("link", name="Download its finished runs").click()
+    assert found.value.suggested_filename == "walk.parquet"
+    assert pl.read_parquet(found.value.path())["episode"].n_unique() == 2
+
+
+def test_ended_runs_leave_a_page_that_is_left_open(running: Running, page: Page) -> None:
+    page.clock.install()
+    page.goto(running.url)
+    expect(page.locator("#connection")).to_have_text("● live")
+    running.send(step(0, "stays"), step(0, "ends"), step(1, "ends", end=True, state=None))
+    expect(page.locator(ROW)).to_have_count(2)
+    expect(page.get_by_role("row", name="ends · 1")).to_contain_text("ended")
+    page.clock.fast_forward("06:00")
+    expect(page.locator(ROW)).to_have_count(1)
+    expect(page.get_by_role("row", name="stays · 1")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_the_demo_moves_within_a_minute(page: Page) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "ontarget", "demo", "--serve", "--port", str(port)]
+    began = time.monotonic()
+    demo = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        while True:
+            try:
+                httpx.get(f"{url}/readyz").raise_for_status()
+                break
+            except httpx.HTTPError:
+                assert time.monotonic() - began < 120.0
+                time.sleep(0.5)
+        page.goto(url)
+        expect(page.locator(".summary")).to_contain_text("40 runs under way", timeout=30_000)
+        steps = page.locator(f"{ROW} span:nth-child(6)")
+        before = steps.all_inner_texts()
+        page.wait_for_timeout(3_000)
+        assert steps.all_inner_texts() != before
+    finally:
+        demo.terminate()
+        demo.wait(20.0)

@@ -6,10 +6,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from ontarget.service import Service, create_app
+from ontarget import Episodes, GoalMonitor, QuantileForest
+from ontarget.errors import InputError
+from ontarget.service import ContractSpec, Service, create_app, run_id
+from ontarget.service.contracts import HeldContracts
 from tests.service.test_api import LOCAL, made, step, whole_runs
 
 PAGE = ["index.html", "main.js", "style.css", "theme.css", "icon.svg"]
@@ -127,3 +132,79 @@ def test_health_counts_false_alarms(client: TestClient) -> None:
     alarms = client.get("/v1/alarms").json()["items"]
     false = {one["agent"] for one in alarms} & {f"a{i}" for i in range(4)}
     assert found["false_alarms"] == len(false)
+
+
+def test_a_goal_over_several_behaviors_says_why(goal_model: Path, tmp_path: Path) -> None:
+    spec = ContractSpec(name="goal", model=str(goal_model), target="gain >= -1 & spent <= 2")
+    service = Service(str(tmp_path / "goal.db"), [spec], models=tmp_path / "models")
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        sent = {"agent": "a", "run": "1"}
+        path = f"/v1/runs/{run_id('a', '1')}/why"
+        for number in range(3):
+            more = {"reward": 0.25, "signals": {"energy": 0.75}} if number else {}
+            one = {**sent, "step": number, "state": [0.1 * number], **more}
+            answer = client.post("/v1/steps", json=one).json()
+        found = client.get(path).json()
+        assert found["p"] == pytest.approx(answer["p"], abs=1e-12)
+        moved = sum(one["change"] for one in found["contributions"])
+        assert moved == pytest.approx(found["p"] - found["p_before"], abs=1e-12)
+        assert found["culprit"] == "spent"
+        gain, spent = found["behaviors"]
+        assert (gain["name"], gain["target"], gain["so_far"]) == ("gain", "[-1, inf)", 0.5)
+        assert (spent["name"], spent["so_far"]) == ("spent", 1.5)
+        assert spent["p"] == pytest.approx(answer["parts"]["spent"], abs=1e-12)
+        assert found["precedents"][0]["outcome"].keys() == {"gain", "spent"}
+        end = {**sent, "step": 3, "reward": 0.0, "signals": {"energy": 0.0}, "end": True}
+        client.post("/v1/steps", json=end)
+        assert client.get(path).json() == found
+
+
+def test_a_run_of_a_group_is_explained_as_it_was_answered(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    walks = Episodes.from_arrays(
+        rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)), groups=["calm", "wild"] * 150
+    )
+    monitor = GoalMonitor(QuantileForest(n_trees=5, min_leaf=10), group="group")
+    monitor.fit(walks, progress=False).save(tmp_path / "groups.ontarget")
+    model = str(tmp_path / "groups.ontarget")
+    spec = ContractSpec(name="walk", model=model, target="0:", false_alarm_rate=0.2)
+    service = Service(str(tmp_path / "groups.db"), [spec], models=tmp_path / "models")
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        for number in range(2):
+            one = {"agent": "a", "run": "1", "step": number, "state": [0.1], "group": "wild"}
+            answer = client.post("/v1/steps", json=one).json()
+        found = client.get(f"/v1/runs/{run_id('a', '1')}/why").json()
+        assert found["p"] == pytest.approx(answer["p"], abs=1e-12)
+        assert found["path"] is not None
+        assert client.get("/v1/contracts/walk/health").json()["verdict"] == "too few runs"
+
+
+def test_a_unit_is_shown_and_makes_no_new_version(client: TestClient, service: Service) -> None:
+    (one,) = client.get("/v1/contracts").json()
+    assert "unit" not in one["spec"]
+    spec = {"name": "walk", "model": one["spec"]["model"], "target": "0:", "false_alarm_rate": 0.2}
+    said = client.post("/v1/contracts", json={**spec, "unit": "minutes"}).json()
+    assert (said["version"], said["spec"]["unit"]) == (1, "minutes")
+    again = HeldContracts(service.store, service.contracts._folder)
+    assert again.named("walk").spec.unit == "minutes"
+    for wrong in ({"gain": "m"}, "m" * 41, 3):
+        refused = client.post("/v1/contracts", json={**spec, "unit": wrong})
+        assert refused.status_code in (400, 422), wrong
+        assert "unit" in refused.json()["detail"]
+
+
+def test_a_goal_takes_a_unit_for_each_behavior(goal_model: Path, tmp_path: Path) -> None:
+    spec = ContractSpec(name="goal", model=str(goal_model), target="gain >= -1 & spent <= 2")
+    named = {"gain": "points", "spent": "kJ"}
+    service = Service(
+        str(tmp_path / "goal.db"),
+        [msgspec.structs.replace(spec, unit=named)],
+        models=tmp_path / "models",
+    )
+    assert service.contracts.named("goal").spec.unit == named
+    for wrong in ("points", {"speed": "m/s"}):
+        with pytest.raises(InputError, match=r"unit of contract 'goal' needs one .*gain, spent"):
+            service.contracts.add(msgspec.structs.replace(spec, unit=wrong), at=0.0)
+    with pytest.raises(InputError, match="contract 'goal' is wrong"):
+        service.contracts.add(msgspec.structs.replace(spec, unit="m" * 41), at=0.0)
+    service.close()

@@ -54,7 +54,9 @@ def serve_fleet(console: Console, folder: Path, target: str, *, port: int, seed:
     GoalMonitor(policy="tamarisk, fixed policy").fit(simulate("tamarisk", _RECORDED, seed)).save(
         model
     )
-    spec = ContractSpec(name="river", model=str(model), target=target, false_alarm_rate=0.05)
+    spec = ContractSpec(
+        name="river", model=str(model), target=target, false_alarm_rate=0.05, unit="points"
+    )
     service = Service(str(folder / "fleet.db"), [spec], models=folder / "models")
     url = f"http://127.0.0.1:{port}"
     stop = threading.Event()

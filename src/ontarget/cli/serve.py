@@ -58,6 +58,14 @@ def serve(
     confidence: Confidence = None,
     for_steps: ForSteps = 1,
     calibration: CalibrationOption = "target",
+    unit: Annotated[
+        str,
+        typer.Option(
+            help="What the behavior is counted in, for the page: minutes; of several behaviors, "
+            "return=points,energy=kJ.",
+            metavar="TEXT",
+        ),
+    ] = "",
     database: Annotated[
         str,
         typer.Option(help="A file for SQLite, or postgresql://…", metavar="URL"),
@@ -143,6 +151,7 @@ def serve(
             "confidence": _rate(confidence),
             "for_steps": for_steps,
             "calibration": calibration_of(calibration),
+            "unit": _unit(unit),
         }
     elif model is not None or target is not None:
         raise typer.BadParameter("a MODEL needs a --target, and a target a MODEL")
@@ -203,3 +212,11 @@ def _rate(text: str | None) -> float | None:
         return float(text)
     except ValueError:
         raise InputError(f"a rate needs a number, got {text!r}") from None
+
+
+def _unit(text: str) -> str | dict[str, str]:
+    """A unit, or the unit of each behavior by its name."""
+    if "=" not in text:
+        return text
+    named = [one.partition("=") for one in text.split(",")]
+    return {name.strip(): unit.strip() for name, _, unit in named}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ontarget.service._database import Connection
 from ontarget.service.store import Store
 
 __all__ = ["acknowledge", "alarms", "deliveries", "runs_of", "silence", "silenced", "try_again"]
@@ -12,18 +13,14 @@ _ALARM: Final = (
     "a.number, a.id, a.kind, a.reason, a.raised_at, a.cleared_at, a.acknowledged_at, "
     "a.acknowledged_by, a.note, r.id, r.agent, r.run, r.contract, CASE WHEN r.ended_at IS NULL "
     "THEN 'under way' WHEN r.met IS NULL OR r.intervened_at IS NOT NULL THEN 'unknown' "
-    "WHEN r.met = 1 THEN 'met' ELSE 'missed' END, "
-    + ", ".join(
-        f"(SELECT COUNT(*) FROM outbox o WHERE o.alarm = a.id AND o.state = '{state}')"
-        for state in ("sent", "waiting", "dead")
-    )
-    + ", COALESCE((SELECT MAX(error) FROM outbox o WHERE o.alarm = a.id AND o.state = 'dead'), '')"
+    "WHEN r.met = 1 THEN 'met' ELSE 'missed' END, s.until"
 )
 _ALARM_NAMES: Final = (
     "number", "id", "kind", "reason", "raised_at", "cleared_at", "acknowledged_at",
-    "acknowledged_by", "note", "run_id", "agent", "run", "contract", "outcome", "sent", "waiting",
-    "dead", "error",
+    "acknowledged_by", "note", "run_id", "agent", "run", "contract", "outcome", "silenced_until",
 )  # fmt: skip
+_STATES: Final = ("sent", "waiting", "dead")
+_MANY: Final = 400  # keys of one query
 _NEWEST: Final = 2**63 - 1
 _DELIVERY: Final = "id, alarm, hook, created_at, attempts, due_at, state, error"
 
@@ -49,10 +46,35 @@ def alarms(
     with store.database.read() as at:
         rows = at.rows(
             f"SELECT {_ALARM} FROM alarms a JOIN runs r ON r.number = a.run "
+            "LEFT JOIN silences s ON s.agent = r.agent "
             f"WHERE {' AND '.join(where)} ORDER BY a.number DESC LIMIT ?",
             (*values, limit),
         )
-    return [dict(zip(_ALARM_NAMES, row, strict=True)) for row in rows]
+        found = [dict(zip(_ALARM_NAMES, row, strict=True)) for row in rows]
+        _add_messages(at, found)
+    return found
+
+
+def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
+    """Add to each alarm how its messages fare, and where they go."""
+    by_id = {one["id"]: one for one in found}
+    for one in found:
+        one.update(dict.fromkeys(_STATES, 0), to=[], error="")
+    ids = list(by_id)
+    for first in range(0, len(ids), _MANY):
+        some = ids[first : first + _MANY]
+        marks = ", ".join("?" * len(some))
+        for alarm, hook, state, n, error in at.rows(
+            "SELECT alarm, hook, state, COUNT(*), MAX(error) FROM outbox "
+            f"WHERE alarm IN ({marks}) GROUP BY alarm, hook, state ORDER BY hook, state",
+            some,
+        ):
+            one = by_id[alarm]
+            one[state] += int(n)
+            if hook not in one["to"]:
+                one["to"].append(hook)
+            if state == "dead":
+                one["error"] = max(one["error"], error)
 
 
 def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> bool:

@@ -10,9 +10,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from ontarget.errors import InputError, OntargetError, StoreError
 from ontarget.fitted.fitted import Fitted
@@ -28,6 +29,7 @@ from ontarget.target import Target
 __all__ = ["ContractSpec", "Fleet", "Held", "HeldContracts", "read_contracts"]
 
 Fleet: TypeAlias = FleetWatch | GoalRuns
+Unit: TypeAlias = Annotated[str, Meta(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 _MOST_TARGETS = 1_000  # of the runs' own, per contract: each is set up once and kept
 
@@ -53,6 +55,9 @@ class ContractSpec(
         As in ``ontarget watch``.
     silent_after
         Raise an alarm when an agent in the middle of a run reports nothing for this many seconds.
+    unit
+        What the behavior is counted in, such as ``minutes``, for people who read the page; for a
+        goal over several behaviors, the unit of each by its name.
     model_sha256, recalibrated_from
         The checksum of the model file; and of the one that it was recalibrated from. The service
         fills them in.
@@ -69,6 +74,7 @@ class ContractSpec(
     clear_above: float | None = None
     calibration: Literal["target", "common"] = "target"
     silent_after: float | None = None
+    unit: Unit | dict[Name, Unit] = ""
     model_sha256: str = ""
     recalibrated_from: str = ""
 
@@ -214,7 +220,14 @@ class HeldContracts:
         return found
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
-        """The contract in force: a new version, unless the newest one says the same."""
+        """The contract in force: a new version, unless the newest one says the same.
+
+        A unit is only shown, so that another one makes no new version.
+        """
+        try:  # what is stored must be readable: a struct that Python made was not checked
+            msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
+        except msgspec.ValidationError as error:
+            raise InputError(f"contract {spec.name!r} is wrong: {error}") from error
         path = Path(spec.model)
         try:
             with path.open("rb") as file:
@@ -225,8 +238,9 @@ class HeldContracts:
         spec = msgspec.structs.replace(spec, model_sha256=digest, recalibrated_from="")
         newest = self._newest.get(spec.name)
         if newest is not None and _says_the_same(spec, self.held(newest).spec):
-            return self.held(newest)
+            return self._labelled(self.held(newest), spec.unit)
         tried = Held(0, 0, spec, GoalMonitor.load(path), at, {})
+        _check_unit(spec.name, spec.unit, tried.monitor)
         tried.fleet(spec.target)  # refuses what cannot be promised before anything is stored
         self._keep(path, digest)
         return self._put_in_force(spec, at)
@@ -246,6 +260,16 @@ class HeldContracts:
         )
         Held(0, 0, spec, monitor, at, {}).fleet(spec.target)  # as in `add`
         return self._put_in_force(spec, at)
+
+    def _labelled(self, held: Held, unit: Unit | dict[Name, Unit]) -> Held:
+        """A contract that is in force, with this unit."""
+        if unit != held.spec.unit:
+            _check_unit(held.spec.name, unit, held.monitor)
+            held.spec = msgspec.structs.replace(held.spec, unit=unit)
+            with self._store.database.write() as writing:
+                text = msgspec.json.encode(held.spec).decode()
+                writing.run("UPDATE contracts SET spec = ? WHERE id = ?", (text, held.id))
+        return held
 
     def _put_in_force(self, spec: ContractSpec, at: float) -> Held:
         number = self._insert(spec, at)
@@ -289,9 +313,26 @@ def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
     """Whether a contract is in force already, perhaps recalibrated since; names may be paths."""
     own = newest.recalibrated_from or newest.model_sha256
     same = msgspec.structs.replace(
-        newest, model=asked.model, model_sha256=own, recalibrated_from=""
+        newest, model=asked.model, model_sha256=own, recalibrated_from="", unit=asked.unit
     )
     return asked == same
+
+
+def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) -> None:
+    """Refuse a unit that no behavior of the monitor can have."""
+    known = ", ".join(monitor.readings)
+    if isinstance(unit, str):
+        if unit and known:
+            raise InputError(
+                f"unit of contract {name!r} needs one for each behavior by its name ({known}), "
+                f"got {unit!r}"
+            )
+        return
+    if not known:
+        raise InputError(f"unit of contract {name!r} needs a text such as 'minutes', got {unit!r}")
+    for one in unit:
+        if one not in monitor.readings:
+            raise InputError(f"unit of contract {name!r} needs one of {known}, got {one!r}")
 
 
 def read_contracts(path: Path) -> list[ContractSpec]:

@@ -30,6 +30,7 @@ __all__ = ["alarm", "contracts", "episodes", "history", "page", "page_of", "runs
 T = TypeVar("T")
 _HISTORY = 10_000  # answers of one response
 _MOST = 2**63 - 1
+_TIMES = ("raised_at", "cleared_at", "acknowledged_at", "silenced_until")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -76,7 +77,8 @@ class AgentView(msgspec.Struct, frozen=True):
 class AlarmView(msgspec.Struct, frozen=True):
     """An alarm, and what became of its run: if that met its target, the alarm was false.
 
-    ``sent``, ``waiting`` and ``dead`` count the messages about it; ``error`` is why some are dead.
+    ``sent``, ``waiting`` and ``dead`` count the messages about it; ``to`` names where they go, and
+    ``error`` says why some are dead. Until ``silenced_until`` its agent gives rise to none.
     """
 
     id: str
@@ -91,6 +93,8 @@ class AlarmView(msgspec.Struct, frozen=True):
     agent: str
     run: str
     outcome: Literal["under way", "met", "missed", "unknown"]
+    silenced_until: str | None
+    to: list[str]
     sent: int
     waiting: int
     dead: int
@@ -331,7 +335,7 @@ def counts(store: Store) -> dict[str, int]:
 
 
 def _alarm(found: dict[str, Any]) -> AlarmView:
-    times = {name: _moment(found[name]) for name in ("raised_at", "cleared_at", "acknowledged_at")}
+    times = {name: _moment(found[name]) for name in _TIMES}
     shown = {name: one for name, one in found.items() if name not in ("number", "contract")}
     return AlarmView(**{**shown, **times})
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ontarget.errors import OntargetError
+from ontarget.goal import Goal
 from ontarget.service.contracts import Held
 from ontarget.service.messages import read_payload
 from ontarget.service.service import Service
@@ -25,23 +26,88 @@ def why(service: Service, run: StoredRun) -> dict[str, Any]:
     """What moved p in the run's last step, and its precedents, as plain values and in words."""
     held = service.contracts.held(run.contract)
     if held.monitor.readings:
-        raise Refusal(404, "nothing to explain", "a goal over several behaviors has no explanation")
+        return _why_of_goal(service, held, run)
     steps = service.store.history(run, least=max(0, run.next - 3))
     told = [one for one in steps if _state(one) is not None and _answer(one)["p"] is not None]
     if not told:
-        raise Refusal(404, "nothing to explain", "no step of this run has a probability yet")
+        raise _nothing()
     now, earlier = told[-1], told[:-1]
     follows = bool(earlier) and earlier[-1].step == now.step - 1
-    seen = _states(service, held, run)
+    seen, group = _states(service, held, run), _group(service, held, run)
     found = held.monitor.explain(
         now.step,
         seen(now),
         _so_far(now),
         Target.parse(run.target),
         before=(seen(earlier[-1]), _so_far(earlier[-1])) if follows else None,
+        group=group,
         calibration=held.spec.calibration,
     )
-    return {**found.to_dict(), "words": found.in_a_line, "path": _path(held, now, seen(now))}
+    return {
+        **found.to_dict(),
+        "words": found.in_a_line,
+        "path": _path(held, now, seen(now), group),
+        "behaviors": [],
+    }
+
+
+def _why_of_goal(service: Service, held: Held, run: StoredRun) -> dict[str, Any]:
+    """The same of a goal over several behaviors, with how each of them stands by itself.
+
+    A step stores no behavior so far, so a watch lives through the run again.
+    """
+    wanted = Goal.parse(run.target)
+    watch = held.monitor.watch(
+        wanted,
+        group=_group(service, held, run),
+        alarm=held.spec.rule,
+        calibration=held.spec.calibration,
+    )
+    answered = False
+    for one in service.store.history(run):
+        if _state(one) is not None:
+            now = watch.step(_state(one), _signals(one))
+            answered = answered or now.known
+    if not answered:
+        raise _nothing()
+    found, stands = watch.explain(), watch.run_state
+    behaviors = [
+        {
+            "name": name,
+            "target": str(wanted.projection(name)),
+            "so_far": one.so_far,
+            "p": now.p if now.known else None,
+        }
+        for (name, now), one in zip(watch.parts.items(), stands.parts or (stands,), strict=True)
+    ]
+    return {
+        **found.to_dict(),
+        "words": found.in_a_line,
+        "path": None,
+        "behaviors": behaviors,
+    }
+
+
+def _nothing() -> Refusal:
+    return Refusal(404, "nothing to explain", "no step of this run has a probability yet")
+
+
+def _group(service: Service, held: Held, run: StoredRun) -> Any:
+    """The run's group: its first step names it."""
+    if held.fitted.groups is None:
+        return None
+    first = service.store.history(run, most=0)[0]
+    return read_payload(bytes(first.payload)).get("group")
+
+
+def _signals(step: StoredStep) -> dict[str, Any]:
+    """What the signals read since the step before; NaN where nobody knows."""
+    sent = read_payload(bytes(step.payload))
+    earned = sent.get("reward", 0.0)
+    if earned is None and step.step == 0:
+        earned = 0.0  # before the first step nothing is earned
+    read = {**sent.get("signals", {}), "reward": earned}
+    return {name: math.nan if one is None else one for name, one in read.items()}
 
 
 def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredStep], Any]:
@@ -51,7 +117,8 @@ def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredSte
     """
     if not held.monitor.fitted.history:
         return _state
-    watch = held.monitor.watch(Target.parse(run.target), alarm_below=0.0)
+    target, group = Target.parse(run.target), _group(service, held, run)
+    watch = held.monitor.watch(target, group=group, alarm=held.spec.rule)
     found = {}
     for one in service.store.history(run):
         sent = read_payload(bytes(one.payload))
@@ -61,12 +128,13 @@ def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredSte
     return lambda step: [math.nan if value is None else value for value in found[step.step] or ()]
 
 
-def _path(held: Held, now: StoredStep, seen: Any) -> dict[str, Any] | None:
+def _path(held: Held, now: StoredStep, seen: Any, group: Any) -> dict[str, Any] | None:
     """Where the run will be at every later step, with a band; None if none can be given."""
     monitor, so_far = held.monitor, _so_far(now)
     try:
         state = [monitor.fitted.state_schema.encode(seen)]
-        band = monitor.path_band(now.step, state, so_far, _LEVEL)
+        groups = None if held.fitted.groups is None else [group]
+        band = monitor.path_band(now.step, state, so_far, _LEVEL, groups=groups)
     except OntargetError:
         return None
     return {
@@ -92,7 +160,10 @@ def _so_far(step: StoredStep) -> float:
 
 
 def _state(step: StoredStep) -> Any:
+    """The state that a step reported, with NaN for what is missing; None at the end of a run."""
     state = read_payload(bytes(step.payload)).get("state")
     if isinstance(state, list):
-        return [float("nan") if value is None else value for value in state]
+        return [math.nan if value is None else value for value in state]
+    if isinstance(state, dict):
+        return {name: math.nan if value is None else value for name, value in state.items()}
     return state

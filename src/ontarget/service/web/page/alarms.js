@@ -1,10 +1,14 @@
 // Alarms: open, acknowledged, over; who has seen them, and whether the messages arrived.
 
-import { all, post } from "./api.js";
+import { all, post, some } from "./api.js";
 import { fill, h, table } from "./dom.js";
-import { moment } from "./words.js";
+import { STATUS, isDecided, moment, percent, reasonOf } from "./words.js";
 
 const EVERY = 5_000; // milliseconds between two looks
+const OPEN = 20_000; // open alarms that are read; no more runs are on the page either
+const CARDS = 100; // open alarms that are shown before somebody asks for more
+const PAGE = 200; // older alarms that are shown at a time
+const MOST = 1_000; // alarms of one answer
 
 export function alarms(live, mayAct) {
   const view = h("section", {}, h("h1", {}, "Alarms"), h("p", {}, "loading"));
@@ -12,30 +16,50 @@ export function alarms(live, mayAct) {
   const trouble = h("p", { role: "alert", class: "trouble" });
   const lists = h("div");
   let known = -1;
+  let cards = CARDS;
+  let shown = PAGE;
+  let reach = PAGE; // how many of all alarms are read, at least
+  let found = { items: [], more: false };
 
   async function load() {
     try {
       // Those that are open, however old they are, and the newest of all.
-      const [open, newest] = await Promise.all([all("/v1/alarms?open=true", 2000), all("/v1/alarms", 2000)]);
-      const known = new Map([...newest, ...open].map((one) => [one.id, one]));
-      paint([...known.values()].sort((a, b) => (a.raised_at < b.raised_at ? 1 : a.raised_at > b.raised_at ? -1 : 0)));
+      const [open, newest] = await Promise.all([all("/v1/alarms?open=true", OPEN), some("/v1/alarms", reach)]);
+      const once = new Map([...newest.items, ...open].map((one) => [one.id, one]));
+      const items = [...once.values()].sort((a, b) => (a.raised_at < b.raised_at ? 1 : a.raised_at > b.raised_at ? -1 : 0));
+      found = { items, more: newest.more };
+      paint();
       trouble.textContent = "";
     } catch (error) { trouble.textContent = error.message; }
   }
 
-  function paint(found) {
+  async function showOlder(over) {
+    shown += PAGE;
+    if (over < shown) reach += MOST;
+    document.activeElement?.blur();
+    await load();
+  }
+
+  function paint() {
     if (lists.contains(document.activeElement)) return; // somebody is writing a note
-    const waiting = found.filter((one) => !one.cleared_at && !one.acknowledged_at);
-    const seen = found.filter((one) => !one.cleared_at && one.acknowledged_at);
-    const over = found.filter((one) => one.cleared_at);
+    const { items, more } = found;
+    const waiting = items.filter((one) => !one.cleared_at && !one.acknowledged_at);
+    const seen = items.filter((one) => !one.cleared_at && one.acknowledged_at);
+    const over = items.filter((one) => one.cleared_at);
     fill(lists,
-      record(found),
-      h("h2", {}, `Open: ${waiting.length}`),
-      waiting.length ? h("ul", { class: "cards" }, waiting.map((one) => card(one))) : h("p", {}, "No alarm waits for anybody."),
-      h("h2", {}, `Acknowledged: ${seen.length}`),
-      seen.length ? rows("Alarms that somebody has seen", seen) : h("p", {}, "None."),
-      h("h2", {}, over.length > 200 ? "Over: the newest 200" : `Over: ${over.length}`),
-      over.length ? rows("Alarms that are over, the newest first", over.slice(0, 200)) : h("p", {}, "None."));
+      record(items),
+      h("h2", {}, `Open: ${waiting.length.toLocaleString("en-US")}`),
+      waiting.length ? h("ul", { class: "cards" }, waiting.slice(0, cards).map((one) => card(one))) : h("p", {}, "No alarm waits for anybody."),
+      waiting.length > cards ? h("p", {}, `The newest ${cards} are shown. `, button("Show all", () => { cards = Infinity; document.activeElement?.blur(); paint(); })) : null,
+      h("h2", {}, `Acknowledged: ${seen.length.toLocaleString("en-US")}`),
+      seen.length ? rows("Alarms that somebody has seen, the newest first", seen) : h("p", {}, "None."),
+      h("h2", {}, over.length > shown || more ? `Over: the newest ${Math.min(shown, over.length).toLocaleString("en-US")}` : `Over: ${over.length.toLocaleString("en-US")}`),
+      over.length ? rows("Alarms that are over, the newest first", over.slice(0, shown)) : h("p", {}, "None."),
+      over.length > shown || more ? h("p", {}, button("Show older ones", () => showOlder(over.length))) : null);
+  }
+
+  function button(text, act) {
+    return h("button", { type: "button", onclick: act }, text);
   }
 
   function card(one) {
@@ -45,14 +69,23 @@ export function alarms(live, mayAct) {
       h("button", { type: "submit" }, "Acknowledge"),
       h("button", { type: "button", onclick: () => silence(one) }, "Silence for an hour"));
     return h("li", { class: "alarm" },
-      h("p", {}, h("strong", {}, h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`)), ` · ${one.reason}`),
-      h("p", { class: "note" }, `Raised ${moment(one.raised_at)}. ${delivered(one)}`),
+      h("p", {}, h("strong", {}, h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`)), ` · ${now(one)}`),
+      h("p", { class: "note" }, `Raised ${moment(one.raised_at)}: ${reasonOf(one)}. ${delivered(one)}`),
       mayAct ? form : h("p", { class: "note" }, "Your token may only read: somebody with the scope admin can acknowledge this."));
+  }
+
+  /** How the run of an open alarm stands now. */
+  function now(one) {
+    const run = live.runs.get(one.run_id);
+    if (one.kind === "silent") return "nothing was heard of it";
+    if (!run) return "under way";
+    if (run.stands === STATUS.LOST) return `already lost: whatever happens next, it ends outside the target (step ${run.step})`;
+    return isDecided(run.stands) ? `${run.stands.word} (step ${run.step})` : `p is now ${percent(run.p)} (step ${run.step})`;
   }
 
   function rows(caption, some) {
     return table(caption, ["run", "raised", "why", "over since", "was it right?", "seen by", "note", "messages"],
-      some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), moment(one.raised_at), one.reason,
+      some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), moment(one.raised_at), reasonOf(one),
         moment(one.cleared_at), right(one), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
         one.note || "", delivered(one)]));
   }
@@ -104,11 +137,15 @@ function record(found) {
     ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false.`);
 }
 
+/** What became of the messages about an alarm. */
 function delivered(alarm) {
   const all = alarm.sent + alarm.waiting + alarm.dead;
-  if (!all) return "No message was sent: there is no hook, or its agent is silenced.";
-  return [`${alarm.sent} of ${all} ${all === 1 ? "message" : "messages"} sent`, alarm.waiting ? `${alarm.waiting} waiting` : "",
-    alarm.dead ? `${alarm.dead} given up (${alarm.error})` : ""].filter(Boolean).join(", ") + ".";
+  const silenced = alarm.silenced_until && new Date(alarm.silenced_until) > new Date()
+    ? `${alarm.agent} is silenced until ${moment(alarm.silenced_until)}: no message is sent about it. ` : "";
+  if (!all) return silenced || "No message was sent: the service was given no address to send alarms to, or the agent was silenced.";
+  const counts = [`${alarm.sent} of ${all} ${all === 1 ? "message" : "messages"} sent to ${alarm.to.join(" and ")}`,
+    alarm.waiting ? `${alarm.waiting} still to be sent` : "", alarm.dead ? `${alarm.dead} given up (${alarm.error})` : ""];
+  return `${silenced}${counts.filter(Boolean).join(", ")}.`;
 }
 
 function remembered() {

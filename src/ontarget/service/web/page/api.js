@@ -34,16 +34,21 @@ export async function post(path, body) {
   }));
 }
 
-/** Every item of a paged list, up to so many. */
-export async function all(path, most = 10000) {
-  const found = [];
+/** The items of a paged list, up to so many, and whether there are more. */
+export async function some(path, most) {
+  const items = [];
   let after = "";
-  while (found.length < most) {
+  while (items.length < most) {
     const join = path.includes("?") ? "&" : "?";
     const page = await get(`${path}${join}limit=1000${after ? `&after=${encodeURIComponent(after)}` : ""}`);
-    found.push(...page.items);
-    if (!page.next) break;
+    items.push(...page.items);
     after = page.next;
+    if (!after) break;
   }
-  return found;
+  return { items, more: Boolean(after) };
+}
+
+/** Every item of a paged list, up to so many. */
+export async function all(path, most) {
+  return (await some(path, most)).items;
 }

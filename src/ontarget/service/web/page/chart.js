@@ -41,7 +41,7 @@ function ticks(low, high, most = 5) {
  * lines: [{points: [[step, value]], kind}], bands: [{points: [[step, [low, high]]]}], levels:
  * [{value, label, kind}], marks: [{step, label}] are moments such as alarms.
  */
-export function overSteps({ title, horizon, low, high, lines = [], bands = [], levels = [], marks = [], shares = false }) {
+export function overSteps({ title, horizon, low, high, lines = [], bands = [], levels = [], marks = [], shares = false, unit = "" }) {
   const width = innerWidth < NARROW ? 400 : 720, height = 240; // so that text keeps its size
   const x = (at) => PAD.left + (at / Math.max(horizon, 1)) * (width - PAD.left - PAD.right);
   const y = (v) => height - PAD.bottom - ((v - low) / ((high - low) || 1)) * (height - PAD.top - PAD.bottom);
@@ -54,6 +54,7 @@ export function overSteps({ title, horizon, low, high, lines = [], bands = [], l
     ticks(0, horizon, width / 90).filter(Number.isInteger).map((t) => s("text", {
       class: "tick", x: x(t), y: height - PAD.bottom + 18, "text-anchor": "middle" }, String(t))),
     s("text", { class: "axis", x: (PAD.left + width - PAD.right) / 2, y: height - 2, "text-anchor": "middle" }, "step"),
+    unit ? s("text", { class: "axis", x: 2, y: PAD.top - 3 }, unit) : null,
     bands.map((one) => s("path", { class: `band ${one.kind ?? ""}`, d: band(one.points, x, y) })),
     levels.map((one) => s("g", { class: `level ${one.kind ?? ""}` },
       s("line", { x1: PAD.left, x2: width - PAD.right, y1: y(one.value), y2: y(one.value) }),

@@ -4,17 +4,29 @@ import { get } from "./api.js";
 import { fill, h, table } from "./dom.js";
 import { goal, percent, rule } from "./words.js";
 
-export class Contracts {
-  constructor() { this._found = []; }
+const AGAIN = 10_000; // milliseconds between two looks for a contract that is not known
 
-  async load() { this._found = await get("/v1/contracts"); }
+export class Contracts {
+  constructor() { this._found = []; this._asked = 0; }
+
+  async load() {
+    this._asked = Date.now();
+    this._found = await get("/v1/contracts");
+  }
 
   all() { return this._found; }
 
   /** The contract of a label such as river@2: by its name, for old versions are like new ones here. */
   of(label) {
     return this._found.find((one) => `${one.spec.name}@${one.version}` === label || one.spec.name === label)
-      ?? this._found.find((one) => (label ?? "").startsWith(`${one.spec.name}@`));
+      ?? this._found.find((one) => (label ?? "").startsWith(`${one.spec.name}@`))
+      ?? this._ask();
+  }
+
+  /** Read the contracts again: one has come since, and nothing is known of it yet. */
+  _ask() {
+    if (Date.now() - this._asked > AGAIN) this.load().catch(() => {});
+    return undefined;
   }
 
   spec(label) { return this.of(label)?.spec; }
@@ -40,7 +52,7 @@ export function contractsView(live, contracts) {
     return h("article", { class: "contract" },
       h("h2", {}, one.spec.name, h("span", { class: "quiet" }, ` version ${one.version}`)),
       table("What it says", ["", ""], [
-        ["target", goal(one.spec.target)],
+        ["target", goal(one.spec.target, one.spec)],
         ["rule", rule(one.spec)],
         ["threshold", limits.length ? `alarm when p falls below ${limits.join(", ")}` : "none"],
         ["horizon", `${one.horizon.toLocaleString("en-US")} steps at most`],

@@ -2,8 +2,8 @@
 
 import { get } from "./api.js";
 import { spark } from "./chart.js";
-import { h, mark, s, say } from "./dom.js";
-import { ago, because, number, percent, range, sinceStep, statusOf } from "./words.js";
+import { fill, h, mark, s, say } from "./dom.js";
+import { STATUS, ago, amount, because, goal, isDecided, percent, range, sinceStep } from "./words.js";
 
 const ROW = 44; // pixels: style.css says the same
 const AROUND = 6; // rows above and below those in sight
@@ -15,8 +15,10 @@ export function fleet(live, contracts) {
   const status = h("select", { id: "status" },
     h("option", { value: "" }, "all"),
     h("option", { value: "ALARM" }, "in alarm"),
+    h("option", { value: "LOST" }, "already lost"),
     h("option", { value: "UNKNOWN" }, "unknown"),
     h("option", { value: "OK" }, "no alarm"),
+    h("option", { value: "WON" }, "already met"),
     h("option", { value: "DONE" }, "ended"));
   const summary = h("p", { class: "summary", role: "status" });
   const head = h("div", { role: "row", class: "head" },
@@ -29,6 +31,9 @@ export function fleet(live, contracts) {
   const worstLink = h("a");
   const worstSays = h("span");
   worst.append("Worst now: ", worstLink, worstSays);
+  const targets = h("p", { class: "note" });
+  const lost = h("p", { class: "lead lost", hidden: true });
+  let lostShown = "";
   const empty = h("p", { class: "empty", hidden: true });
   let order = [];
   let told = { id: "", words: "", at: 0 }; // why the worst run is the worst
@@ -41,7 +46,7 @@ export function fleet(live, contracts) {
 
   function wanted(run) {
     const text = search.value.trim().toLowerCase();
-    if (status.value && run.status !== status.value) return false;
+    if (status.value && run.stands !== STATUS[status.value]) return false;
     return !text || run.agent.toLowerCase().includes(text) || run.run.toLowerCase().includes(text);
   }
 
@@ -97,7 +102,7 @@ export function fleet(live, contracts) {
 
   function write(shown, run, place) {
     recall(run);
-    const found = statusOf(run);
+    const found = run.stands;
     const horizon = contracts.horizon(run.contract);
     mark(shown.link, "href", `#/run/${run.id}`);
     say(shown.link, `${run.agent} · ${run.run}`);
@@ -110,7 +115,7 @@ export function fleet(live, contracts) {
     say(shown.status, `${found.mark} ${found.word}`);
     mark(shown.status, "title", run.reason);
     say(shown.step, horizon ? `${run.step} of ${horizon}` : String(run.step));
-    say(shown.soFar, number(run.soFar));
+    say(shown.soFar, amount(run.soFar, contracts.spec(run.contract)));
     say(shown.heard, ago(Date.now() - run.heard).replace(" ago", ""));
     mark(shown.element, "class", `run ${found.kind}`);
     mark(shown.element, "aria-rowindex", String(place + 2));
@@ -134,29 +139,57 @@ export function fleet(live, contracts) {
       if (!places.has(slot)) { shown.element.remove(); rows.delete(slot); }
     }
     const under = [...live.runs.values()].filter((run) => !run.ended);
-    const count = (name) => under.filter((run) => run.status === name).length;
+    const count = (found) => under.filter(found).length.toLocaleString("en-US");
+    const gone = under.filter((run) => run.stands === STATUS.LOST);
     say(summary, `${under.length.toLocaleString("en-US")} ${under.length === 1 ? "run" : "runs"} under way: `
-      + `${count("ALARM")} in alarm, ${count("UNKNOWN")} unknown, ${count("OK")} without an alarm.`);
-    const danger = worstOf(under);
-    worst.hidden = !danger;
-    if (danger) {
-      mark(worstLink, "href", `#/run/${danger.id}`);
-      say(worstLink, `${danger.agent} · ${danger.run}`);
-      const below = danger.threshold ? ` (alarm below ${percent(danger.threshold)})` : "";
-      const since = sinceStep(danger.alarm);
-      explain(danger);
-      const why = told.id === danger.id && told.words ? ` Why: ${told.words}.` : "";
-      say(worstSays, `: ${statusOf(danger).word}${since === null ? "" : ` since step ${since}`}, p is ${percent(danger.p)} at step ${danger.step}${below}${because(danger)}.${why}`);
-      mark(worst, "class", `lead ${statusOf(danger).kind}`);
-    }
+      + `${count((run) => run.status === "ALARM")} in alarm, ${count((run) => run.status === "UNKNOWN")} unknown, ${count((run) => run.status === "OK")} without an alarm. `
+      + `Already decided: ${gone.length.toLocaleString("en-US")} lost, ${count((run) => run.stands === STATUS.WON)} met.`
+      + (live.full ? " There are more runs: those last heard of are shown." : ""));
+    say(targets, aims());
+    showWorst(worstOf(under));
+    showLost(gone);
     empty.hidden = order.length > 0;
     list.hidden = order.length === 0;
     say(empty, live.runs.size ? "No run fits the filter." : "No run is under way. The page fills as soon as an agent reports a step.");
   }
 
+  /** What runs should end in, by contract. */
+  function aims() {
+    const all = contracts.all();
+    const said = all.slice(0, 3).map((one) => `${all.length > 1 ? `${one.spec.name}: ` : ""}${goal(one.spec.target, one.spec)}`);
+    return said.length ? `The target: ${said.join("; ")}${all.length > 3 ? "; others under Contracts" : ""}.` : "";
+  }
+
+  function showWorst(run) {
+    worst.hidden = !run;
+    if (!run) return;
+    mark(worstLink, "href", `#/run/${run.id}`);
+    say(worstLink, `${run.agent} · ${run.run}`);
+    const below = run.threshold ? ` (alarm below ${percent(run.threshold)})` : "";
+    const since = sinceStep(run.alarm);
+    explain(run);
+    const why = told.id === run.id && told.words ? ` Why: ${told.words}.` : "";
+    const chance = isDecided(run.stands) ? "" : `, p is ${percent(run.p)} at step ${run.step}${below}`;
+    say(worstSays, `: ${run.stands.word}${since === null ? "" : `${isDecided(run.stands) ? ", in alarm" : ""} since step ${since}`}${chance}${because(run)}.${why}`);
+    mark(worst, "class", `lead ${run.stands.kind}`);
+  }
+
+  /** The runs that nothing can save any more, so that they are not taken for runs in danger. */
+  function showLost(gone) {
+    const first = gone.sort(byName).slice(0, 5);
+    const key = `${gone.length} ${first.map((run) => run.id).join(" ")}`;
+    lost.hidden = gone.length === 0;
+    if (key === lostShown) return;
+    lostShown = key;
+    const links = first.flatMap((run, k) => [k ? ", " : "", h("a", { href: `#/run/${run.id}` }, `${run.agent} · ${run.run}`)]);
+    const more = gone.length - first.length;
+    fill(lost, `Already lost: `, links, more ? ` and ${more.toLocaleString("en-US")} more` : "",
+      ". Whatever happens next, their outcome is outside the target.");
+  }
+
   const controls = h("div", { class: "controls" },
     h("label", { for: "search" }, "Search ", search), h("label", { for: "status" }, "Status ", status));
-  const view = h("section", {}, h("h1", {}, "Fleet"), summary, worst, controls, empty, list);
+  const view = h("section", {}, h("h1", {}, "Fleet"), summary, targets, worst, lost, controls, empty, list);
   const stop = live.watch(() => { if (!held) sort(); paint(); });
   sort();
   requestAnimationFrame(paint);
@@ -166,17 +199,28 @@ export function fleet(live, contracts) {
 }
 
 function byDanger(a, b) {
-  return statusOf(a).rank - statusOf(b).rank || (a.p ?? 2) - (b.p ?? 2)
-    || compare(a.agent, b.agent) || compare(a.run, b.run);
+  return a.stands.rank - b.stands.rank || (a.p ?? 2) - (b.p ?? 2) || byName(a, b);
+}
+
+function byName(a, b) {
+  return compare(a.agent, b.agent) || compare(a.run, b.run);
 }
 
 function compare(a, b) { // a thousand runs are sorted four times a second: no localeCompare
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The run in most danger; none while no p is known. */
+/** The run in most danger, of those that can still be saved; failing that, one that is lost. */
 function worstOf(under) {
   let found = null;
-  for (const run of under) if (run.p !== null && (!found || byDanger(run, found) < 0)) found = run;
+  for (const run of under) {
+    if (run.p === null || run.stands === STATUS.WON) continue;
+    if (!found || worseThan(run, found)) found = run;
+  }
   return found;
+}
+
+function worseThan(a, b) {
+  const lost = (run) => (run.stands === STATUS.LOST ? 1 : 0);
+  return (lost(a) - lost(b) || byDanger(a, b)) < 0;
 }

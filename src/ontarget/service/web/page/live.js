@@ -1,20 +1,24 @@
 // What is known of every run, kept up to date by the stream of events.
 //
-// Nothing grows without end: a run has one record and the last values of p, a run that has ended is
-// dropped after some minutes, and events are folded in as they come. Views are told of changes at
+// Nothing grows without end: a run has one record and the last values of p, runs that have ended are
+// dropped after some minutes or when there are many, and events are folded in as they come. Views are told of changes at
 // most four times a second.
 
 import { all } from "./api.js";
+import { statusOf } from "./words.js";
 
 const TRAIL = 60; // values of p behind a run's present one
 const KEPT = 5 * 60_000; // milliseconds after which an ended run is dropped
+const ENDED = 500; // ended runs that are kept at most
 const MOST = 20_000; // runs
 const PAINT = 250; // milliseconds between two paintings
+const ALARMS = 30_000; // milliseconds between two looks at alarms that no step has raised
 const QUIET = 20_000; // milliseconds without an event, after which the service is asked
 
 export class Live {
   constructor() {
     this.runs = new Map();
+    this.full = false; // whether there are more runs than are kept
     this.openAlarms = new Set();
     this.state = "connecting";
     this.since = Date.now(); // when the state became what it is
@@ -35,13 +39,27 @@ export class Live {
   /** What is under way now: at the start, and after the connection was lost. */
   async _load() {
     try {
-      this.openAlarms.clear();
-      for (const run of await all("/v1/runs?open=true", MOST)) this._know(run);
-      for (const alarm of await all("/v1/alarms?open=true", 1000)) this.openAlarms.add(alarm.id);
+      const asked = Date.now();
+      const open = await all("/v1/runs?open=true", MOST);
+      const ids = new Set(open.map((run) => run.id));
+      for (const [id, run] of this.runs) { // over since the connection was lost
+        if (!run.ended && !ids.has(id) && run.heard < asked) this.runs.delete(id);
+      }
+      for (const run of open) this._know(run);
+      await this._loadAlarms();
     } catch (error) {
       if (error.status !== 401) this._became("lost");
     }
     this._changed();
+  }
+
+  async _loadAlarms() {
+    this._alarmsRead = Date.now();
+    const found = await all("/v1/alarms?open=true", MOST);
+    // Of a run that is known, its last answer says more: it may have come meanwhile.
+    const others = found.filter((alarm) => alarm.kind !== "target" || !this.runs.has(alarm.run_id));
+    this.openAlarms = new Set(others.map((alarm) => alarm.id));
+    for (const run of this.runs.values()) if (run.alarm) this.openAlarms.add(run.alarm);
   }
 
   stop() {
@@ -82,9 +100,9 @@ export class Live {
   /** Drop what is over, and make sure that silence is not a dead connection. */
   async _look() {
     const now = Date.now();
-    for (const [id, run] of this.runs) {
-      if (run.ended && now - run.heard > KEPT) this.runs.delete(id);
-    }
+    this._drop([...this.runs.values()].filter((run) => run.ended), ENDED, now - KEPT);
+    this.full = this.runs.size >= MOST;
+    this._drop([...this.runs.values()], MOST, 0);
     if (this._source?.readyState === EventSource.CLOSED) this._follow();
     if (this.state === "live" && now - this.heard > QUIET) {
       try {
@@ -93,7 +111,18 @@ export class Live {
         else this._became("lost");
       } catch { this._became("lost"); }
     }
+    if (this.state === "live" && now - (this._alarmsRead ?? 0) > ALARMS) {
+      try { await this._loadAlarms(); } catch { /* at the next look */ }
+    }
     this._changed();
+  }
+
+  /** Of these runs, keep those heard of since a moment, and of them so many: the last heard of. */
+  _drop(some, most, since) {
+    some.sort((a, b) => b.heard - a.heard);
+    for (const [k, run] of some.entries()) {
+      if (k >= most || run.heard < since) this.runs.delete(run.id);
+    }
   }
 
   _know(run) {
@@ -121,7 +150,7 @@ export class Live {
       contract: answer.contract, step: answer.step, p: answer.p, spread: answer.spread,
       status: answer.status, reason: answer.reason ?? "", soFar: answer.so_far,
       threshold: answer.threshold, alarm: answer.alarm ?? "", ended: answer.end ?? false,
-      at: answer.at, heard: Date.now(),
+      at: answer.at, heard: Date.now(), stands: statusOf(answer),
     });
     record.trail.push(answer.p);
     if (record.trail.length > TRAIL) record.trail.shift();

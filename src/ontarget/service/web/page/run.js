@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { overSteps } from "./chart.js";
 import { fill, h, table } from "./dom.js";
-import { because, ends, goal, moment, number, percent, range, rule, sinceStep, statusOf } from "./words.js";
+import { STATUS, amount, because, ends, goal, intervals, isDecided, moment, number, percent, range, reasonOf, rule, sinceStep, statusOf, unitOf } from "./words.js";
 
 const PAINT = 250; // milliseconds between two paintings
 const EXPLAIN = 2_000; // and between two explanations, which cost the service more
@@ -89,13 +89,8 @@ export function run(live, contracts, id) {
     const low = Math.min(...values, 0), high = Math.max(...values, 1e-9);
     fill(view,
       h("h1", {}, `${about.agent} · ${about.run}`),
-      h("p", { class: `lead ${found.kind}` },
-        h("strong", {}, `${found.mark} ${found.word}${sinceStep(last.alarm) === null ? "" : ` since step ${sinceStep(last.alarm)}`}`),
-        about.ended_at
-          ? ` · ended, and ${about.met === null ? "it is not known whether it met" : about.met ? "met" : "missed"} its target`
-          : ` · p is ${percent(last.p)}, likely ${range(last.spread)}, at step ${last.step} of ${horizon}`,
-        because(last)),
-      h("p", { class: "note" }, `The target: ${goal(about.target)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
+      h("p", { class: `lead ${found.kind}` }, h("strong", {}, `${found.mark} ${found.word}${since(steps, found)}`), outlook(found, horizon), because(last)),
+      h("p", { class: "note" }, `The target: ${goal(about.target, spec)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
       why ? h("p", {}, `Why: ${Math.abs(why.change) < 0.0005 ? "p hardly moved in the last step; " : ""}${why.words}.`) : null,
       h("figure", {},
         overSteps({
@@ -105,35 +100,58 @@ export function run(live, contracts, id) {
           marks: [...raised.map((one) => ({ step: one.step, label: "alarm" })), ...cleared.map((one) => ({ step: one.step, label: "cleared" }))],
         }),
         h("figcaption", {}, "The probability that the run ends in its target, with its spread.")),
-      h("figure", {},
+      last.parts ? behaviors(last.parts, spec) : h("figure", {},
         overSteps({
-          title: `the score so far: ${number(last.so_far)}`, horizon, low, high,
+          title: `the score so far: ${amount(last.so_far, spec)}`, horizon, low, high, unit: unitOf(spec),
           lines: [{ points: soFar, kind: "score" }],
           bands: [{ points: [[last.step, [last.so_far, last.so_far]], ...foretold.map(([step, a, b]) => [step, [a ?? low, b ?? high]])], kind: "score" }],
           levels: bounds.map((value) => ({ value, label: `target ${number(value)}`, kind: "target" })),
         }),
-        h("figcaption", {}, `The score so far is ${number(last.so_far)}.${ahead ? ` The band holds its whole path to come with a probability of ${percent(ahead.level)}: at the end, ${between(foretold.at(-1))}.` : ""}`)),
-      why ? moved(why) : null,
+        h("figcaption", {}, `The score so far is ${amount(last.so_far, spec)}; the target is ${goal(about.target, spec)}.${ahead ? ` The band holds its whole path to come with a probability of ${percent(ahead.level)}: at the end, ${between(foretold.at(-1), spec)}.` : ""}`)),
+      why ? moved(why, spec) : null,
       alarms.length ? alarmed() : null,
       h("h2", {}, "Every step"),
       table("Answers, the newest first", ["step", "p", "likely range", "so far", "status", "state", "heard"],
-        steps.slice(-200).reverse().map((one) => [String(one.step), percent(one.p), range(one.spread), number(one.so_far),
+        steps.slice(-200).reverse().map((one) => [String(one.step), percent(one.p), range(one.spread), amount(one.so_far ?? null, spec),
           `${statusOf(one).word}${one.reason ? `: ${one.reason}` : ""}`, reported(states.get(one.step)), moment(one.at)]), [0, 1, 2, 3]));
   }
 
-  function moved(found) {
+  /** Since which step a run stands as it does. */
+  function since(steps, found) {
+    if (!isDecided(found)) return sinceStep(about.last.alarm) === null ? "" : ` since step ${sinceStep(about.last.alarm)}`;
+    const before = steps.findLastIndex((one) => statusOf(one) !== found);
+    return steps[before + 1] ? ` since step ${steps[before + 1].step}` : "";
+  }
+
+  function outlook(found, horizon) {
+    const last = about.last;
+    if (about.ended_at) return ` · ended, and ${about.met === null ? "it is not known whether it met" : about.met ? "met" : "missed"} its target`;
+    if (found === STATUS.LOST) return ` · whatever happens next, it ends outside the target; it is at step ${last.step} of ${horizon}`;
+    if (found === STATUS.WON) return ` · whatever happens next, it ends in the target; it is at step ${last.step} of ${horizon}`;
+    return ` · p is ${percent(last.p)}, likely ${range(last.spread)}, at step ${last.step} of ${horizon}`;
+  }
+
+  /** How each behavior stands by itself, for a goal over several. */
+  function behaviors(parts, spec) {
+    const told = new Map((why?.behaviors ?? []).map((one) => [one.name, one]));
+    return table("Each behavior by itself", ["behavior", "should end", "so far", "p of that"],
+      Object.entries(parts).map(([name, p]) => [name, told.has(name) ? intervals(told.get(name).target, spec, name) : "–",
+        amount(told.get(name)?.so_far ?? null, spec, name), percent(p)]), [2, 3]);
+  }
+
+  function moved(found, spec) {
     return h("div", {},
       h("h2", {}, Math.abs(found.change) < 0.0005 ? "What p rests on" : "Why p moved"),
       Math.abs(found.change) >= 0.0005 ? table("What moved p in the last step, in percentage points", ["", "from", "to", "moved p by"],
         found.contributions.slice(0, 8).map((one) => [one.cause, value(one.before), value(one.now), signed(one.change)]), [1, 2, 3]) : null,
       found.precedents.length ? table("The recorded runs that are most like this one", ["run", "at its step", "weight", "its outcome", "this run, going on like it"],
-        found.precedents.slice(0, 8).map((one) => [String(one.run), String(one.step), percent(one.weight), number(one.outcome),
-          `ends in ${number(one.ends_at)}, ${one.met ? "inside" : "outside"} the target`]), [1, 2, 3]) : null);
+        found.precedents.slice(0, 8).map((one) => [String(one.run), String(one.step), percent(one.weight), amount(one.outcome, spec),
+          `ends in ${amount(one.ends_at, spec)}, ${one.met ? "inside" : "outside"} the target`]), [1, 2, 3]) : null);
   }
 
   function alarmed() {
     return h("div", {}, h("h2", {}, "Alarms"), alarms.map((one) => h("p", {},
-      `Raised ${moment(one.raised_at)}: ${one.reason}. `,
+      `Raised ${moment(one.raised_at)}: ${reasonOf(one)}. `,
       one.acknowledged_at ? `Seen by ${one.acknowledged_by} ${moment(one.acknowledged_at)}${one.note ? `: “${one.note}”` : ""}.` : "Nobody has acknowledged it yet. ",
       one.acknowledged_at ? null : h("a", { href: "#/alarms" }, "To the alarms"))));
   }
@@ -147,11 +165,11 @@ function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-function between([, low, high]) {
+function between([, low, high], spec) {
   if (low === null && high === null) return "anything";
-  if (low === null) return `at most ${number(high)}`;
-  if (high === null) return `at least ${number(low)}`;
-  return `from ${number(low)} to ${number(high)}`;
+  if (low === null) return `at most ${amount(high, spec)}`;
+  if (high === null) return `at least ${amount(low, spec)}`;
+  return `from ${number(low)} to ${amount(high, spec)}`;
 }
 
 function value(one) {

@@ -2,14 +2,25 @@
 
 export const STATUS = {
   ALARM: { mark: "▲", word: "alarm", kind: "alarm", rank: 0 },
-  UNKNOWN: { mark: "?", word: "unknown", kind: "unknown", rank: 1 },
-  OK: { mark: "●", word: "no alarm", kind: "fine", rank: 2 },
-  PENDING: { mark: "○", word: "not begun", kind: "unknown", rank: 3 },
-  DONE: { mark: "■", word: "ended", kind: "done", rank: 4 },
+  LOST: { mark: "✕", word: "already lost", kind: "lost", rank: 1 },
+  UNKNOWN: { mark: "?", word: "unknown", kind: "unknown", rank: 2 },
+  OK: { mark: "●", word: "no alarm", kind: "fine", rank: 3 },
+  PENDING: { mark: "○", word: "not begun", kind: "unknown", rank: 4 },
+  WON: { mark: "✓", word: "already met", kind: "fine", rank: 5 },
+  DONE: { mark: "■", word: "ended", kind: "done", rank: 6 },
 };
 
+/** How a run stands. p is exactly 0 or 1 only where nothing that may come can change the outcome. */
 export function statusOf(answer) {
+  if (!answer.end && answer.status !== "DONE") {
+    if (answer.p === 0) return STATUS.LOST;
+    if (answer.p === 1) return STATUS.WON;
+  }
   return STATUS[answer.status] ?? STATUS.UNKNOWN;
+}
+
+export function isDecided(status) {
+  return status === STATUS.LOST || status === STATUS.WON;
 }
 
 export function percent(p) {
@@ -24,6 +35,12 @@ export function because(answer) {
   return answer.reason && !answer.reason.startsWith("p = ") ? `: ${answer.reason}` : "";
 }
 
+/** Why an alarm was raised; a comparison of p in percent, as everywhere on the page. */
+export function reasonOf(alarm) {
+  const found = /^p = (\S+), alarm below (\S+)$/.exec(alarm.reason);
+  return found ? `p was ${percent(Number(found[1]))}, and the alarm is below ${percent(Number(found[2]))}` : alarm.reason;
+}
+
 /** The step at which an alarm was raised: its id ends in it. */
 export function sinceStep(alarm) {
   const found = /-(\d+)$/.exec(alarm ?? "");
@@ -32,6 +49,7 @@ export function sinceStep(alarm) {
 
 export function range(pair) {
   if (!pair) return "–";
+  if (pair[0] === pair[1]) return "certain"; // only what is decided has no spread
   const [low, high] = pair.map((p) => Math.round(100 * p));
   return low === high ? `${low} %` : `${low} to ${high} %`;
 }
@@ -63,8 +81,29 @@ export function moment(text) {
   return day + at.toLocaleTimeString("en-GB");
 }
 
-/** LO:HI as a person would say it. */
-export function goal(target) {
+/** The unit of a contract's behavior; of several, of the one with this name. */
+export function unitOf(spec, behavior) {
+  const unit = spec?.unit ?? "";
+  return typeof unit === "string" ? unit : unit[behavior] ?? "";
+}
+
+/** A number with its unit; of several behaviors, each by its name. */
+export function amount(value, spec, behavior) {
+  if (value !== null && typeof value === "object") {
+    return Object.entries(value).map(([name, one]) => `${name} ${amount(one, spec, name)}`).join(", ");
+  }
+  const unit = unitOf(spec, behavior);
+  return unit && value !== null && value !== undefined ? `${number(value)} ${unit}` : number(value);
+}
+
+/** LO:HI, or conditions on several behaviors, as a person would say it. */
+export function goal(target, spec) {
+  if (/[<>=]|\bin\b/.test(target)) return conditions(target, spec);
+  const unit = unitOf(spec);
+  return bounds(target) + (unit ? ` ${unit}` : "");
+}
+
+function bounds(target) {
   const parts = target.split("|").map((one) => one.trim());
   return parts.map((part) => {
     const found = /^\(?\[?([^:]*):([^:]*?)\)?\]?$/.exec(part);
@@ -75,6 +114,30 @@ export function goal(target) {
     if (high) return `at most ${minus(high)}`;
     return part;
   }).join(" or ");
+}
+
+/** A target as the service writes it, such as [0, 5] | [10, inf), as a person would say it. */
+export function intervals(target, spec, behavior) {
+  const unit = unitOf(spec, behavior);
+  const said = target.split("|").map((part) => {
+    const found = /^([[(])(\S+), (\S+)([\])])$/.exec(part.trim());
+    if (!found) return part.trim();
+    const [, left, low, high, right] = found;
+    if (low === "-inf" && high === "inf") return "anywhere";
+    if (low === "-inf") return `${right === "]" ? "at most" : "less than"} ${minus(high)}`;
+    if (high === "inf") return `${left === "[" ? "at least" : "more than"} ${minus(low)}`;
+    return `from ${minus(low)} to ${minus(high)}`;
+  }).join(" or ");
+  return unit && said !== "anywhere" ? `${said} ${unit}` : said;
+}
+
+function conditions(target, spec) {
+  const signs = { ">=": "at least", "<=": "at most", ">": "more than", "<": "less than" };
+  const unit = (name) => (unitOf(spec, name) ? ` ${unitOf(spec, name)}` : "");
+  return target
+    .replace(/([^\W\d]\w*)\s*(>=|<=|>|<)\s*([-+.\w]+)/gu, (_, name, sign, value) => `${name} ${signs[sign]} ${minus(value)}${unit(name)}`)
+    .replace(/([^\W\d]\w*)\s+in\s+([^&|()]+)/gu, (_, name, range) => `${name} ${bounds(range.trim())}${unit(name)} `)
+    .replace(/\s*&\s*/g, " and ").replace(/\s*\|\s*/g, " or ").trim();
 }
 
 /** The ends of a target, for lines in a picture. */
