@@ -1,9 +1,10 @@
 """The pictures of the live page: every view, on the runners of a marathon that are replayed to it.
 
-    python docs/draw_page.py boston.parquet
+    python docs/draw_page.py boston.parquet [folder]
 
-The table has one row per runner and mat, with the minutes to the next mat as the reward (Boston
-2014, from github.com/llimllib/bostonmarathon, MIT); the target is to finish within four hours.
+With a folder, every view is drawn in light and dark, wide and narrow. The table has one row per
+runner and mat, with the minutes to the next mat as the reward (Boston 2014, from
+github.com/llimllib/bostonmarathon, MIT); the target is to finish within four hours.
 """
 
 from __future__ import annotations
@@ -13,113 +14,175 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import polars as pl
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from ontarget import Episodes, GoalMonitor
-from ontarget.service import run_id
 
 LEARNED, FINISHED, UNDER_WAY = 1_500, 400, 60
 FEATURES = ("age", "km", "elapsed_min", "last_pace_min_per_km")
 IMAGES = Path(__file__).parent / "images"
+CONTRACTS = """
+[[contract]]
+name = "marathon"
+model = "boston.ontarget"
+target = ":240"
+unit = "minutes"
+
+[[hook]]
+name = "race control"
+url = "http://127.0.0.1:{port}"
+"""
+LOOKS = {
+    "": (1280, 820, "light"), "-dark": (1280, 820, "dark"),
+    "-narrow": (390, 820, "light"), "-narrow-dark": (390, 820, "dark"),
+}  # fmt: skip
+KEPT = {"fleet": ("", "-narrow-dark"), "run": ("", "-dark")}  # by default the first
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Where messages about alarms arrive."""
+
+    def do_POST(self) -> None:
+        """Take a message."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *about: object) -> None:
+        """Say nothing."""
 
 
 def messages(runner: pl.DataFrame, steps: int) -> list[dict[str, Any]]:
     """What a runner's chip reports at the first mats; all of them end the run."""
     rows = runner.sort("step").to_dicts()
-    agent, sent = f"bib {rows[0]['episode'].split('-')[1]}", []
+    year, bib = rows[0]["episode"].split("-")
+    about, sent = {"agent": f"bib {bib}", "run": year}, []
     for k, row in enumerate(rows[:steps]):
         state = {name: row[name] for name in FEATURES}
         reward = rows[k - 1]["reward"] if k else 0.0
-        sent.append({"agent": agent, "run": "2014", "step": k, "state": state, "reward": reward})
+        sent.append({**about, "step": k, "state": state, "reward": reward})
     if steps > len(rows):
-        end = {"step": len(rows), "reward": rows[-1]["reward"], "end": True}
-        sent.append({"agent": agent, "run": "2014", **end})
+        sent.append({**about, "step": len(rows), "reward": rows[-1]["reward"], "end": True})
     return sent
 
 
+def post(client: httpx.Client, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Report steps; the answers."""
+    found: list[dict[str, Any]] = []
+    for first in range(0, len(sent), 1_000):
+        said = client.post("/v1/steps", json=sent[first : first + 1_000])
+        found += said.raise_for_status().json()
+    return found
+
+
 def replay(client: httpx.Client, runners: list[pl.DataFrame]) -> str:
-    """Let runners finish and others be under way; the one in most danger."""
+    """Let runners finish and others be under way; the one in most danger that can be saved."""
     rng = np.random.default_rng(0)
-    whole = [one for runner in runners[:FINISHED] for one in messages(runner, 99)]
-    for first in range(0, len(whole), 1_000):
-        client.post("/v1/steps", json=whole[first : first + 1_000]).raise_for_status()
-    last: list[dict[str, Any]] = []
-    for runner in runners[FINISHED : FINISHED + UNDER_WAY]:
-        sent = messages(runner, int(rng.integers(2, 9)))
-        last.append(client.post("/v1/steps", json=sent).raise_for_status().json()[-1])
+    post(client, [one for runner in runners[:FINISHED] for one in messages(runner, 99)])
+    last = [
+        post(client, messages(runner, int(rng.integers(2, 9))))[-1]
+        for runner in runners[FINISHED : FINISHED + UNDER_WAY]
+    ]
     alarmed = [one for one in last if one["status"] == "ALARM"]
     for one in alarmed[1:3]:
         said = {"by": "Ada", "note": "sent a volunteer to the next mat"}
         client.post(f"/v1/alarms/{one['alarm']}/acknowledge", json=said).raise_for_status()
-    return min(alarmed or last, key=lambda one: one["p"])["agent"]
+    return min(alarmed, key=lambda one: one["p"] or 1.0)["id"]
 
 
-def draw(page: Page, url: str, agent: str) -> None:
+def draw(browser: Browser, url: str, run: str, folder: Path, *, every: bool) -> None:
     """Write a picture of every view."""
     views = {
-        "fleet": "", "run": f"#/run/{run_id(agent, '2014')}", "alarms": "#/alarms",
-        "trust": "#/trust", "contracts": "#/contracts",
+        "fleet": "", "run": f"#/run/{run}", "alarms": "#/alarms", "trust": "#/trust",
+        "contracts": "#/contracts",
     }  # fmt: skip
-    for name, path in views.items():
-        page.goto("about:blank")
-        page.goto(f"{url}/{path}")
-        page.wait_for_function(
-            "() => document.querySelector('main').textContent.length > 200", timeout=120_000
+    for look, (width, height, scheme) in LOOKS.items():
+        page = browser.new_page(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,  # type: ignore[arg-type]
         )
-        if name == "fleet":
-            page.get_by_text("Why:").wait_for(timeout=120_000)
-        if name == "run":
-            page.get_by_text("The recorded runs that are most like").wait_for(timeout=120_000)
-        page.wait_for_timeout(1_000)
-        page.screenshot(path=IMAGES / f"page-{name}.png", full_page=name == "run")
+        for name, path in views.items():
+            if not every and look not in KEPT.get(name, ("",)):
+                continue
+            page.goto("about:blank")
+            page.goto(f"{url}/{path}")
+            page.wait_for_function(
+                "() => document.querySelector('main').textContent.length > 200", timeout=120_000
+            )
+            if name == "fleet":
+                page.get_by_text("Why:").wait_for(timeout=120_000)
+            if name == "run":
+                page.get_by_text("The recorded runs that are most like").wait_for(timeout=120_000)
+            page.wait_for_timeout(1_000)
+            page.screenshot(
+                path=folder / f"page-{name}{look}.png", full_page=every or name == "run"
+            )
+        page.close()
 
 
-def main(table: str) -> None:
+def fitted(table: pl.DataFrame, path: Path) -> None:
+    """Fit a monitor to runners, whose minutes can only grow."""
+    learned = Episodes.from_frame(table.select("episode", "step", *FEATURES, "reward"))
+    GoalMonitor(reward_bounds=(0.0, None)).fit(learned, progress=False).save(path)
+
+
+@contextmanager
+def serving(folder: Path, contracts: str, port: int) -> Iterator[str]:
+    """A service with these contracts; its address."""
+    receiver = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    (folder / "service.toml").write_text(contracts.format(port=receiver.server_port))
+    command = [
+        sys.executable, "-m", "ontarget", "serve", "--contracts", "service.toml",
+        "--database", "boston.db", "--port", str(port),
+    ]  # fmt: skip
+    server = subprocess.Popen(command, cwd=folder)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        while True:
+            try:
+                httpx.get(f"{url}/readyz").raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.5)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+        receiver.shutdown()
+
+
+def main(table: str, folder: Path | None = None) -> None:
     """Fit, serve, replay and draw."""
-    folder = Path(tempfile.mkdtemp())
+    work = Path(tempfile.mkdtemp())
     rows = pl.read_parquet(table).filter(pl.col("year") == 2014)
     ids = rows["episode"].unique().sort().sample(fraction=1.0, shuffle=True, seed=0).to_list()
-    learned = rows.filter(pl.col("episode").is_in(ids[:LEARNED])).select(
-        "episode", "step", *FEATURES, "reward"
-    )
-    GoalMonitor().fit(Episodes.from_frame(learned), progress=False).save(folder / "boston.ontarget")
+    fitted(rows.filter(pl.col("episode").is_in(ids[:LEARNED])), work / "boston.ontarget")
     shown = ids[LEARNED : LEARNED + FINISHED + UNDER_WAY]
     runners = [rows.filter(pl.col("episode") == one) for one in shown]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [
-        sys.executable, "-m", "ontarget", "serve", "boston.ontarget", "--target", ":240",
-        "--database", "boston.db", "--port", str(port),
-    ]  # fmt: skip
-    server = subprocess.Popen(command, cwd=folder)
-    try:
+    with serving(work, CONTRACTS, port) as url, sync_playwright() as driver:
         with httpx.Client(base_url=url, timeout=120.0) as client:
-            while True:
-                try:
-                    client.get("/readyz")
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.5)
-            agent = replay(client, runners)
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-            )
-            draw(browser.new_page(viewport={"width": 1280, "height": 820}), url, agent)
-            browser.close()
-    finally:
-        server.terminate()
-        server.wait()
+            run = replay(client, runners)
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        draw(browser, url, run, folder or IMAGES, every=folder is not None)
+        browser.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(Path, sys.argv[2:3]))

@@ -35,6 +35,13 @@ def test_check_says_what_is_held(model: Path, tmp_path: Path) -> None:
     assert again == said
 
 
+def test_a_unit_is_taken_and_one_of_no_behavior_is_refused(model: Path, tmp_path: Path) -> None:
+    asked = (model, "--target", "0:", "--database", tmp_path / "a.db", "--check")
+    assert run(*asked, "--unit", "minutes").startswith("contract   walk@1: 0: minutes, alarm")
+    wrong = run(*asked, "--unit", "gain=points,spent=kJ", code=1)
+    assert "unit of contract 'walk' needs a text such as 'minutes'" in wrong
+
+
 def test_contracts_come_from_a_file(model: Path, tmp_path: Path) -> None:
     (tmp_path / "walk.ontarget").write_bytes(model.read_bytes())
     contracts = tmp_path / "service.toml"

@@ -310,19 +310,20 @@ def test_an_open_alarm_is_shown_however_many_came_after_it(running: Running, pag
     expect(page.get_by_role("heading", name="Open: 1")).to_be_visible()
     expect(page.locator(".cards")).to_contain_text("oldest")
     expect(page.get_by_role("heading", name="Over: the newest 200")).to_be_visible()
-    expect(page.get_by_role("row").nth(1)).to_contain_text("over 2499")
+    expect(page.locator("tbody tr").first).to_contain_text("over 2499")
 
 
 def test_no_alarm_that_is_over_is_out_of_reach(running: Running, page: Page) -> None:
     running.send(*fallen())
     add_old_alarms(running, run_id("a", "1"), 1_250)
     page.goto(f"{running.url}/#/alarms")
-    for shown in range(200, 1_250, 200):
-        expect(page.get_by_role("heading", name=f"Over: the newest {shown:,}")).to_be_visible()
-        page.get_by_role("button", name="Show older ones").click()
-    expect(page.get_by_role("heading", name="Over: 1,250")).to_be_visible()
-    expect(page.get_by_role("row").last).to_contain_text("over 0")
-    expect(page.get_by_role("button", name="Show older ones")).to_have_count(0)
+    over = page.locator("h2").last
+    for shown in (200, 400, 800):
+        expect(over).to_have_text(f"Over: the newest {shown}", timeout=20_000)
+        page.locator("button", has_text="Show older ones").click()
+    expect(over).to_have_text("Over: 1,250", timeout=20_000)
+    expect(page.locator("tbody tr").last).to_contain_text("over 0")
+    expect(page.locator("button", has_text="Show older ones")).to_have_count(0)
 
 
 def test_hundreds_of_open_alarms_are_counted_and_can_all_be_shown(

@@ -199,9 +199,12 @@ def _asked(
 def _say(service: Service) -> None:
     for held in service.contracts.all():
         trigger = held.fleet(held.spec.target).triggers[0]
+        unit = held.spec.unit
+        if not isinstance(unit, str):
+            unit = "in " + ", ".join(f"{one} ({name})" for name, one in unit.items())
         typer.echo(
-            f"contract   {held.label}: {held.spec.target}, alarm below {trigger.threshold:.3g}, "
-            f"{held.fitted.horizon} steps"
+            f"contract   {held.label}: {held.spec.target}{unit and f' {unit}'}, "
+            f"alarm below {trigger.threshold:.3g}, {held.fitted.horizon} steps"
         )
 
 

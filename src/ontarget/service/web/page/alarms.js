@@ -7,7 +7,7 @@ import { STATUS, isDecided, moment, percent, reasonOf } from "./words.js";
 const EVERY = 5_000; // milliseconds between two looks
 const OPEN = 20_000; // open alarms that are read; no more runs are on the page either
 const CARDS = 100; // open alarms that are shown before somebody asks for more
-const PAGE = 200; // older alarms that are shown at a time
+const PAGE = 200; // alarms that are over, shown before somebody asks for more
 const MOST = 1_000; // alarms of one answer
 
 export function alarms(live, mayAct) {
@@ -34,8 +34,8 @@ export function alarms(live, mayAct) {
   }
 
   async function showOlder(over) {
-    shown += PAGE;
-    if (over < shown) reach += MOST;
+    shown *= 2;
+    if (over < shown) reach = shown + MOST;
     document.activeElement?.blur();
     await load();
   }
