@@ -20,7 +20,9 @@ __all__ = ["Feature", "Schema", "Unseen"]
 Unseen: TypeAlias = Literal["error", "missing"]
 
 _LONGEST_NAME = 60
-_UNNAMED = (list, tuple, np.ndarray)  # exactly: a named tuple or a subclass is read by itself
+_UNNAMED = frozenset(
+    {list, tuple, np.ndarray}
+)  # exactly: a named tuple or a subclass is read by itself
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,7 @@ def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
 
 def _matrix_of(ones: Any) -> FloatArray | None:
     """The states as a matrix, if they are rows of numbers without names of their own."""
-    if not (isinstance(ones, np.ndarray) or all(type(one) in _UNNAMED for one in ones)):
+    if not (isinstance(ones, np.ndarray) or _UNNAMED.issuperset(map(type, ones))):
         return None
     try:
         whole = ones if isinstance(ones, np.ndarray) else np.array(ones)

@@ -30,6 +30,7 @@ from ontarget.fitted.target_map import Calibrated
 from ontarget.live import _run_kernel as k
 from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason
+from ontarget.live._stretches import stretches
 from ontarget.live.batch import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted
@@ -303,8 +304,7 @@ class Contract:
             return
         alone: list[tuple[int, slice]] = []  # models with threads of their own, or none
         shared: list[tuple[int, slice]] = []
-        borders = np.flatnonzero(np.diff(self._law_numbers[times], prepend=-1, append=-1))
-        for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+        for a, b in stretches(self._law_numbers[times]):
             t = int(times[a])
             if all(live.takes_threads for _, live in self.laws[t]):
                 shared += [(t, slice(c, min(c + _BLOCK, b))) for c in range(a, b, _BLOCK)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from ontarget.errors import EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, SPREAD_HIGH, SPREAD_LOW, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
+from ontarget.live._stretches import stretches
 from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
@@ -100,8 +100,7 @@ class FleetWatch:
     @property
     def intervened(self) -> BoolArray:
         """Which of the agents' runs somebody took over."""
-        taken = self._table.taken
-        return np.array([row in taken for row in self._rows.values()], dtype=np.bool_)
+        return self._are_taken(self._which(None))
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
         """New agents, each at the beginning of a run."""
@@ -242,7 +241,7 @@ class FleetWatch:
             alarmed=whole[:, k.ALARMED] != 0,
             since=whole[:, k.SINCE],
             ended=whole[:, k.ENDED] != 0,
-            reasoned=(whole[:, k.CODE] != 0) | np.isin(rows, list(self._table.taken)),
+            reasoned=(whole[:, k.CODE] != 0) | self._are_taken(rows),
         )
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
@@ -366,6 +365,12 @@ class FleetWatch:
             words=words,
         )
 
+    def _are_taken(self, rows: IndexArray) -> BoolArray:
+        taken = self._table.taken
+        if not taken:
+            return np.zeros(rows.size, dtype=np.bool_)
+        return np.array([row in taken for row in rows.tolist()], dtype=np.bool_)
+
     def _which(self, agents: Any) -> IndexArray:
         if agents is None:
             if self._everyone is None:
@@ -378,7 +383,7 @@ class FleetWatch:
             for name in names:
                 self._row(name)
             raise
-        if np.unique(rows).size != rows.size:
+        if len(set(names)) != len(names):
             raise InputError("agents need to differ: each takes one step per call")
         return rows
 
@@ -413,7 +418,7 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
         raise InputError(f"{what} need numbers, got {shown(values)}") from error
     if array.shape not in ((), (n,)):
         raise InputError(f"{what} need one number or one for each of {n} agents, got {array.shape}")
-    return np.broadcast_to(array, (n,))
+    return array if array.shape else np.full(n, array)
 
 
 def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
@@ -426,6 +431,6 @@ def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
 def _by_value(times: IndexArray) -> Iterator[tuple[int, IndexArray]]:
     """Each distinct step, and where it stands."""
     order = np.argsort(times, kind="stable")
-    borders = np.flatnonzero(np.diff(times[order], prepend=-1, append=-1))
-    for a, b in pairwise(borders.tolist()):
-        yield int(times[order[a]]), order[a:b]
+    ordered = times[order]
+    for a, b in stretches(ordered):
+        yield int(ordered[a]), order[a:b]
