@@ -10,16 +10,16 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ontarget._typing import FloatArray
 from ontarget.live import Outlooks, RunState, Status
-from ontarget.live.runs import PACKED, Standings
+from ontarget.live.runs import PACKED
 from ontarget.service._goal_runs import GoalRuns
 from ontarget.service.contracts import Fleet, Held
 from ontarget.service.messages import StepMessage
 from ontarget.service.store import StoredRun
 
-__all__ = ["Accepted", "Run", "moved", "numbers_of", "resume", "thresholds"]
+__all__ = ["QUARTERS", "Accepted", "Run", "change", "move_on", "moved", "resume"]
 
+QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
 _CUT_OFF: Final = "cut off: nobody knows what the run would have come to"
 
 
@@ -33,6 +33,7 @@ class Run:
     resumed: bool  # whether the fleet has it
     marks: list[float | None]
     alarm: str = ""  # the id of the alarm it is in
+    only_moved: bool = True  # nothing changed that most steps leave alone
     last: tuple[int, bytes, bytes] | None = None
     fresh: list[tuple[int, bytes, bytes]] = field(default_factory=list)
 
@@ -64,21 +65,6 @@ def resume(fleet: Fleet, runs: Sequence[Run]) -> None:
     for run, alarmed, since in found:
         run.alarm = f"{run.stored.id}-{since}" if alarmed else ""
         run.resumed = True
-
-
-def numbers_of(outlooks: Outlooks, standings: Standings) -> FloatArray:
-    """What an answer says of each run, in its order."""
-    return np.column_stack(
-        [
-            outlooks.p,
-            outlooks.spread,
-            outlooks.low,
-            outlooks.high,
-            outlooks.plausibility,
-            outlooks.assurance,
-            standings.so_far,
-        ]
-    )
 
 
 def moved(
@@ -136,8 +122,44 @@ def _reading(state: Any) -> Any:
     return [math.nan if one is None else one for one in state]
 
 
-def thresholds(fleet: Fleet, standings: Standings) -> list[float]:
-    """The threshold of each run's alarm."""
-    of = np.array([trigger.threshold for trigger in fleet.triggers])
-    found: list[float] = of[standings.group].tolist()
-    return found
+def move_on(one: Accepted, answer: bytes, state: bytes, at: float) -> None:
+    """Write down that a step was answered, and where its run is now."""
+    stored = one.run.stored
+    one.run.fresh.append((stored.next, one.payload, answer))
+    stored.next, stored.state, stored.updated_at = stored.next + 1, state, at
+
+
+def change(one: Accepted, p: float, status: str, *, horizon: int, ended: bool, at: float) -> None:
+    """Write down what some steps change of a run and most do not.
+
+    Parameters
+    ----------
+    one
+        The step with its run, which has moved on.
+    p, status
+        What the fleet says of the run now.
+    horizon
+        How many steps its runs may have.
+    ended
+        Whether the run is over.
+    at
+        When the step was answered.
+    """
+    run, stored, message = one.run, one.run.stored, one.message
+    alarmed = 1 if run.alarm else 0
+    if status != stored.status or alarmed != stored.alarmed:
+        stored.status, stored.alarmed = status, alarmed
+        run.only_moved = False
+    if message.intervened and stored.intervened_at is None:
+        stored.intervened_at = message.step
+        run.only_moved = False
+    if ended:
+        stored.ended_at, stored.cut_off = at, int(message.truncated)
+        stored.met = int(p) if status == "DONE" else None
+        run.only_moved = False
+        return
+    quarter, rest = divmod(message.step * QUARTERS, horizon)
+    if rest < QUARTERS and quarter < QUARTERS:
+        run.marks[quarter] = p if p == p else None
+        stored.marks = msgspec.msgpack.encode(run.marks)
+        run.only_moved = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
@@ -12,8 +11,16 @@ import msgspec
 
 from ontarget.errors import OntargetError, StoreError
 from ontarget.live import Outlooks, Status
-from ontarget.service._goal_runs import GoalRuns
-from ontarget.service._moving import Accepted, Run, moved, numbers_of, resume, thresholds
+from ontarget.service._answers import News, answers_of
+from ontarget.service._moving import (
+    QUARTERS,
+    Accepted,
+    Run,
+    change,
+    move_on,
+    moved,
+    resume,
+)
 from ontarget.service.contracts import Fleet, HeldContracts
 from ontarget.service.messages import (
     Answer,
@@ -24,7 +31,7 @@ from ontarget.service.messages import (
 )
 from ontarget.service.store import Batch, ConflictError, Progress, Store, StoredRun
 
-__all__ = ["QUARTERS", "Engine", "Reply"]
+__all__ = ["Engine", "Reply"]
 
 Reply: TypeAlias = bytes | Problem  # an answer as JSON, or what is wrong
 Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
@@ -32,10 +39,8 @@ Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 _ATTEMPTS: Final = 8  # times that other workers may come first, before the agent is asked to wait
 _NO_STATE: Final = 'a step needs a "state", or "end": true'
 _SIGNALS: Final = 'a goal over several behaviors reads "reward" and "signals", not "behavior"'
-QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
 _UNMARKED: Final = msgspec.msgpack.encode([None] * QUARTERS)
 _encoder: Final = msgspec.json.Encoder()
-_NAMES: Final = tuple(status.name for status in Status)
 
 
 class Engine:
@@ -124,11 +129,8 @@ class Engine:
         batch = Batch(at=self._clock())
         self._load(messages, ids)
         replies: list[Reply | None] = [None] * len(messages)
-        by_run: dict[str, list[int]] = {}
-        for place, key in enumerate(ids):
-            by_run.setdefault(key, []).append(place)
         touched: dict[str, Run] = {}
-        for wave in zip_longest(*by_run.values()):
+        for wave in _waves(ids):
             accepted = []
             for place in wave:
                 if place is not None:
@@ -140,13 +142,16 @@ class Engine:
                         replies[place] = found
             self._advance(accepted, batch, replies)
         batch.progress = [
-            Progress(run.stored, run.expected, run.fresh) for run in touched.values() if run.fresh
+            Progress(run.stored, run.expected, run.fresh, run.only_moved)
+            for run in touched.values()
+            if run.fresh
         ]
         return [one for one in replies if one is not None], batch
 
     def _load(self, messages: Sequence[StepMessage], ids: Sequence[str]) -> None:
         """Read the runs that are not in memory, or that another worker may have moved on."""
         wanted: set[str] = set()
+        crowded = 2 * len(self._runs) > self._most_runs  # then it matters which were used last
         for key, message in zip(ids, messages, strict=True):
             run = self._runs.get(key)
             if run is None:
@@ -154,7 +159,7 @@ class Engine:
             elif self.store.shared and message.step > run.stored.next:
                 self.forget([key])
                 wanted.add(key)
-            else:
+            elif crowded:
                 self._runs.move_to_end(key)
         for key, stored in self.store.find_runs(sorted(wanted)).items():
             held = self.contracts.held(stored.contract)
@@ -245,94 +250,32 @@ class Engine:
             keys = [one.run.stored.id for one in some]
             resume(fleet, [one.run for one in some if not one.run.resumed])
             outlooks = moved(fleet, some, keys, told=told, ends=ends, cut=cut)
-            self._note(some, outlooks, fleet, keys, batch, replies)
+            _intervene(fleet, some, outlooks)
+            news = News.of(fleet, keys, outlooks, ends=ends, cut=cut)
+            self._note(some, news, fleet, batch, replies)
 
     def _note(
         self,
         some: Sequence[Accepted],
-        outlooks: Outlooks,
+        news: News,
         fleet: Fleet,
-        keys: Sequence[str],
         batch: Batch,
         replies: list[Reply | None],
     ) -> None:
         """Write down where runs are now, and the answers."""
-        taken = [
-            one.run.stored.id
-            for one, status in zip(some, outlooks.status.tolist(), strict=True)
-            if one.message.intervened
-            and one.run.stored.intervened_at is None
-            and status != Status.DONE
-        ]
-        if taken:
-            fleet.intervene(taken)
-        standings = fleet.standings(keys)
-        facts = zip(
-            some,
-            numbers_of(outlooks, standings).tolist(),
-            outlooks.n.tolist(),
-            outlooks.status.tolist(),
-            thresholds(fleet, standings),
-            standings.packed,
-            standings.alarmed.tolist(),
-            standings.since.tolist(),
-            standings.ended.tolist(),
-            standings.reasoned.tolist(),
-            strict=True,
-        )
-        said = datetime.fromtimestamp(batch.at, UTC).isoformat(timespec="milliseconds")
-        shown = said.replace("+00:00", "Z")
+        judged = zip(some, news.alarmed, news.since, news.ended, news.reasons, strict=True)
+        for one, alarmed, since, ended, reason in judged:
+            if alarmed or one.run.alarm:
+                self._judge(one.run, since, batch, reason, stands=alarmed and not ended)
         held = some[0].run.held
-        label, horizon = held.label, held.fitted.horizon
-        for i, (one, row, n, code, threshold, state, alarmed, since, over, reasoned) in enumerate(
-            facts
+        answers = answers_of(some, news, fleet, label=held.label, at=batch.at)
+        horizon = held.fitted.horizon
+        for one, answer, row, status, state, ended in zip(
+            some, answers, news.numbers, news.status, news.packed, news.ended, strict=True
         ):
-            run, stored, message = one.run, one.run.stored, one.message
-            status, known = _NAMES[code], row[0] == row[0]
-            reason = outlooks.words(i) if reasoned or message.truncated else ""
-            ended = over or message.is_last
-            if alarmed or run.alarm:
-                self._judge(run, since, batch, reason, stands=alarmed and not ended)
-            # NaN and infinities become null.
-            answer = Answer(
-                stored.agent,
-                stored.run,
-                stored.id,
-                label,
-                stored.next,
-                row[0],
-                (row[1], row[2]) if known else None,
-                row[3],
-                row[4],
-                row[5],
-                row[6],
-                n,
-                row[7],
-                threshold,
-                status,
-                shown,
-                reason,
-                run.alarm,
-                ended,
-                parts=fleet.parts(stored.id) if isinstance(fleet, GoalRuns) else {},
-            )
-            said_bytes = _encoder.encode(answer)
-            run.fresh.append((stored.next, one.payload, said_bytes))
-            quarter, rest = divmod(stored.next * QUARTERS, horizon)
-            if rest < QUARTERS and quarter < QUARTERS and not ended:
-                run.marks[quarter] = row[0] if known else None
-                stored.marks = msgspec.msgpack.encode(run.marks)
-            if message.intervened and stored.intervened_at is None:
-                stored.intervened_at = stored.next
-            stored.next += 1
-            stored.state = state
-            stored.status, stored.alarmed = status, 1 if run.alarm else 0
-            stored.updated_at = batch.at
-            if ended:
-                stored.ended_at = batch.at
-                stored.met = int(row[0]) if status == "DONE" else None
-                stored.cut_off = int(message.truncated)
-            replies[one.place] = said_bytes
+            move_on(one, answer, state, batch.at)
+            change(one, row[0], status, horizon=horizon, ended=ended, at=batch.at)
+            replies[one.place] = answer
 
     def _judge(self, run: Run, since: int, batch: Batch, reason: str, *, stands: bool) -> None:
         """Raise the run's alarm, or clear it."""
@@ -353,9 +296,31 @@ class Engine:
         for one in batch.progress:
             run = self._runs[one.run.id]
             run.expected, run.last, run.fresh = one.run.next, run.fresh[-1], []
+            run.only_moved = True
         self.forget([one.run.id for one in batch.progress if one.run.ended_at is not None])
         while len(self._runs) > self._most_runs:
             self.forget([next(iter(self._runs))])
+
+
+def _waves(ids: Sequence[str]) -> Iterable[Iterable[int | None]]:
+    """The places of messages in rounds that have at most one message of each run."""
+    if len(set(ids)) == len(ids):
+        return [range(len(ids))]
+    by_run: dict[str, list[int]] = {}
+    for place, key in enumerate(ids):
+        by_run.setdefault(key, []).append(place)
+    return zip_longest(*by_run.values())
+
+
+def _intervene(fleet: Fleet, some: Sequence[Accepted], outlooks: Outlooks) -> None:
+    """Tell a fleet which runs somebody has taken over now."""
+    taken = [
+        one.run.stored.id
+        for one, status in zip(some, outlooks.status.tolist(), strict=True)
+        if one.message.intervened and one.run.stored.intervened_at is None and status != Status.DONE
+    ]
+    if taken:
+        fleet.intervene(taken)
 
 
 def _problem(

@@ -15,8 +15,8 @@ import numpy as np
 from ontarget.drift import DriftGuard
 from ontarget.errors import OntargetError
 from ontarget.service._export import read_runs
+from ontarget.service._moving import QUARTERS
 from ontarget.service.contracts import Held
-from ontarget.service.engine import QUARTERS
 from ontarget.service.store import Store, StoredRun
 from ontarget.target import Target
 

@@ -1,0 +1,102 @@
+"""What agents are answered, from what a fleet says of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from ontarget.live import Outlooks, Status
+from ontarget.service._goal_runs import GoalRuns
+from ontarget.service._moving import Accepted
+from ontarget.service.contracts import Fleet
+from ontarget.service.messages import Answer
+
+__all__ = ["News", "answers_of"]
+
+_NAMES: Final = tuple(status.name for status in Status)
+_encoder: Final = msgspec.json.Encoder()
+
+
+class News(NamedTuple):
+    """What a fleet says of some runs after a step: one entry for each, as plain values."""
+
+    numbers: list[list[float]]  # p, spread, low, high, plausibility, assurance, so far
+    n: list[int]
+    status: list[str]
+    thresholds: list[float]
+    packed: list[bytes]
+    alarmed: list[bool]
+    since: list[int]
+    ended: list[bool]
+    reasons: list[str]
+
+    @classmethod
+    def of(
+        cls, fleet: Fleet, keys: Sequence[str], outlooks: Outlooks, *, ends: bool, cut: bool
+    ) -> News:
+        """What there is to say of these runs; ``ends``: this was their last, ``cut``: cut off."""
+        standings = fleet.standings(keys)
+        words = outlooks.words
+        numbers = np.column_stack(
+            [
+                outlooks.p, outlooks.spread, outlooks.low, outlooks.high, outlooks.plausibility,
+                outlooks.assurance, standings.so_far,
+            ]
+        )  # fmt: skip
+        of_group = np.array([trigger.threshold for trigger in fleet.triggers])
+        return cls(
+            numbers=numbers.tolist(),
+            n=outlooks.n.tolist(),
+            status=[_NAMES[code] for code in outlooks.status.tolist()],
+            thresholds=of_group[standings.group].tolist(),
+            packed=standings.packed,
+            alarmed=standings.alarmed.tolist(),
+            since=standings.since.tolist(),
+            ended=[True] * len(keys) if ends or cut else standings.ended.tolist(),
+            reasons=[
+                words(i) if reasoned or cut else ""
+                for i, reasoned in enumerate(standings.reasoned.tolist())
+            ],
+        )
+
+
+def answers_of(
+    some: Sequence[Accepted], news: News, fleet: Fleet, *, label: str, at: float
+) -> list[bytes]:
+    """The answer to each step, as JSON; NaN and infinities become null.
+
+    Parameters
+    ----------
+    some
+        The steps with their runs.
+    news
+        What the fleet says of these.
+    fleet
+        The fleet.
+    label
+        The name and the version of their contract.
+    at
+        When they were taken, in seconds since 1970.
+    """
+    said = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    shown = said.replace("+00:00", "Z")
+    found = []
+    for one, row, n, status, threshold, ended, reason in zip(
+        some, news.numbers, news.n, news.status, news.thresholds, news.ended, news.reasons,
+        strict=True,
+    ):  # fmt: skip
+        run, stored = one.run, one.run.stored
+        p, least, most, low, high, plausibility, assurance, so_far = row
+        found.append(
+            Answer(
+                stored.agent, stored.run, stored.id, label, stored.next, p,
+                (least, most) if p == p else None, low, high, plausibility, assurance, n, so_far,
+                threshold, status, shown, reason, run.alarm, ended, False,
+                fleet.parts(stored.id) if isinstance(fleet, GoalRuns) else {},
+            )
+        )  # fmt: skip
+    return [_encoder.encode(one) for one in found]
