@@ -319,7 +319,7 @@ def test_what_came_through_a_proxy_needs_a_token(service: Service) -> None:
 def test_what_is_too_much_is_refused(model: Path, tmp_path: Path) -> None:
     limits = Limits(body_bytes=2_000, batch=3, agents=2, run_steps=2, steps_per_second=8.0)
     app = create_app(made(str(tmp_path / "small.db"), model, tmp_path, limits=limits))
-    app.state.api._buckets._clock = lambda: 0.0  # on a slow machine a second would pass
+    app.state.api.taking._buckets._clock = lambda: 0.0  # on a slow machine a second would pass
     with TestClient(app, base_url=LOCAL) as client:
         assert client.post("/v1/steps", json=[step(0)] * 4).status_code == 413
         assert client.post("/v1/steps", json=step(0, note="x" * 3_000)).status_code == 413

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -13,11 +14,12 @@ from ontarget.service.messages import StepMessage
 
 __all__ = ["Gathering"]
 
+_log: Final = logging.getLogger("ontarget.service")
 _ENOUGH: Final = 256  # steps that gain nothing by waiting for more
 _SHARE: Final = 0.5  # of the time of the last write, to wait for more
 _LONGEST: Final = 0.005  # seconds to wait for more
 
-_Waiting: TypeAlias = list[tuple[Sequence[StepMessage], asyncio.Future[list[Reply]]]]
+_Waiting: TypeAlias = list[tuple[Sequence[StepMessage], Callable[[Replies], None]]]
 
 
 class Gathering:
@@ -46,17 +48,33 @@ class Gathering:
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
         """The replies to the messages of one request, once they are on disk."""
+        found: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+        def done(replies: Replies) -> None:
+            if found.done():
+                return  # the client has left
+            if isinstance(replies, Exception):
+                found.set_exception(replies)
+            else:
+                found.set_result(replies)
+
+        self.add(messages, done)
+        return await found
+
+    def add(self, messages: Sequence[StepMessage], done: Callable[[Replies], None]) -> None:
+        """Take the messages of one request; ``done`` is called once they are on disk.
+
+        It is called on the event loop, with the replies or with what went wrong.
+        """
         self._writer.admit(len(messages))
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[Reply]] = loop.create_future()
-        self._waiting.append((messages, found))
+        self._waiting.append((messages, done))
         self._steps += len(messages)
         if len(self._waiting) == 1:
             self._looking = True  # what comes in this turn comes along
+            loop = asyncio.get_running_loop()
             loop.call_soon(self._look, loop)
         elif not self._looking and self._is_due():
-            self._hand_over(loop)
-        return await found
+            self._hand_over(asyncio.get_running_loop())
 
     def _is_due(self) -> bool:
         """Whether to ask the writer now."""
@@ -99,11 +117,9 @@ class Gathering:
         self._busy -= 1
         self._expected = len(self._waiting) + len(answered)
         self._patience = min(_SHARE * (loop.time() - began), _LONGEST)
-        for (_, found), reply in zip(answered, replies, strict=True):
-            if found.done():
-                continue  # the client has left
-            if isinstance(reply, Exception):
-                found.set_exception(reply)
-            else:
-                found.set_result(reply)
+        for (_, give), reply in zip(answered, replies, strict=True):
+            try:
+                give(reply)
+            except Exception:  # the others are answered all the same
+                _log.exception("an answer could not be given")
         self._look(loop)

@@ -28,6 +28,7 @@ __all__ = [
     "Endpoint",
     "Refusal",
     "answered",
+    "is_local",
     "is_loopback",
     "json_response",
     "refused",
@@ -152,7 +153,7 @@ async def _admit(
         detail = "send a token: Authorization: Bearer ot_…"
         raise Refusal(401, "no token", detail, www_authenticate="Bearer")
     # Without tokens, a page in a browser on this machine must not be able to talk to the service.
-    if not _is_local(request.headers.get("host") or request.url.netloc):
+    if not is_local(request.headers.get("host") or request.url.netloc):
         raise Refusal(403, "not local", "without a token the service answers to 127.0.0.1 only")
     if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
         detail = "this came through a proxy; start the service with --require-token"
@@ -232,7 +233,7 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 
 
 @lru_cache(maxsize=1024)  # asked at every step
-def _is_local(netloc: str) -> bool:
+def is_local(netloc: str) -> bool:
     """Whether a host with its port is this machine."""
     try:
         return is_loopback(urlsplit(f"//{netloc}").hostname or "")

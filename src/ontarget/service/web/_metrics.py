@@ -2,9 +2,52 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 __all__ = ["Metrics"]
+
+
+class _Spread:
+    """A histogram that costs little to add to: both are counted at every step."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def family(self, name: str, text: str) -> HistogramMetricFamily:
+        named = [*(str(float(one)) for one in self._bounds), "+Inf"]
+        buckets = list(zip(named, accumulate(self._counts), strict=True))
+        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self._sum)
+
+
+class _Counted(Collector):
+    """What is counted at every request with steps, on the event loop."""
+
+    def __init__(self) -> None:
+        self.taken = self.refused = 0
+        self.sizes = _Spread((1, 10, 100, 1_000, 10_000))
+        self.seconds = _Spread((0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5))
+
+    def collect(self) -> Iterable[Metric]:
+        steps = CounterMetricFamily("ontarget_steps", "Steps by result.", labels=["result"])
+        steps.add_metric(["taken"], self.taken)
+        steps.add_metric(["refused"], self.refused)
+        yield steps
+        yield self.sizes.family("ontarget_request_steps", "Steps of one request.")
+        yield self.seconds.family(
+            "ontarget_request_seconds", "Seconds from a request with steps to its answer."
+        )
 
 
 class Metrics:
@@ -12,22 +55,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.steps = Counter(
-            "ontarget_steps", "Steps by result.", ["result"], registry=self.registry
-        )
-        self.taken, self.refused = self.steps.labels("taken"), self.steps.labels("refused")
-        self.batch = Histogram(
-            "ontarget_request_steps",
-            "Steps of one request.",
-            buckets=(1, 10, 100, 1_000, 10_000),
-            registry=self.registry,
-        )
-        self.seconds = Histogram(
-            "ontarget_request_seconds",
-            "Seconds from a request with steps to its answer.",
-            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
-            registry=self.registry,
-        )
+        self._counted = _Counted()
+        self.registry.register(self._counted)
         self.open_runs = Gauge(
             "ontarget_open_runs", "Runs that are not over.", registry=self.registry
         )
@@ -44,6 +73,14 @@ class Metrics:
             ["contract", "health"],
             registry=self.registry,
         )
+
+    def add(self, taken: int, refused: int, seconds: float) -> None:
+        """Count a request: its steps that were taken or refused, and how long it took."""
+        counted = self._counted
+        counted.taken += taken
+        counted.refused += refused
+        counted.sizes.add(taken + refused)
+        counted.seconds.add(seconds)
 
     def text(self) -> bytes:
         """The metrics as Prometheus reads them."""

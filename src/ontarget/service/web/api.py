@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -26,11 +25,9 @@ from ontarget.service.health import Health, HealthWatch
 from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
 from ontarget.service.service import Service
 from ontarget.service.web import _views as views
-from ontarget.service.web._bodies import read_steps
+from ontarget.service.web._direct import Direct
 from ontarget.service.web._events import Streams
-from ontarget.service.web._gathering import Gathering
 from ontarget.service.web._http import (
-    Buckets,
     Endpoint,
     Refusal,
     answered,
@@ -42,6 +39,7 @@ from ontarget.service.web._http import (
 from ontarget.service.web._metrics import Metrics
 from ontarget.service.web._openapi import described
 from ontarget.service.web._page import page_routes
+from ontarget.service.web._steps import Outcome, Steps
 from ontarget.service.web._why import why
 
 __all__ = ["create_app"]
@@ -70,8 +68,7 @@ class Api:
         self.service = service
         self.metrics = Metrics()
         self.streams = Streams(service.store, most=service.limits.streams)
-        self._buckets = Buckets(service.limits.steps_per_second)
-        self._gathering = Gathering(service.writer)
+        self.taking = Steps(service, self.metrics)
         self._health: dict[int, HealthWatch] = {}
         self._health_lock = threading.Lock()
 
@@ -147,32 +144,30 @@ class Api:
 
     async def steps(self, request: Request, service: Service) -> Response:
         """Take steps; an array is answered item by item."""
-        began = time.perf_counter()
         body = await body_of(request, service.limits.body_bytes)
-        messages, single, lines = read_steps(request, body, service.limits.batch)
-        good = [one for one in messages if isinstance(one, StepMessage)]
-        self._hold_back(request.state.client, len(messages))
-        taken = await self._gathering.take(good) if good else []
-        left = iter(taken)
-        replies = [next(left) if isinstance(one, StepMessage) else one for one in messages]
-        self._count(replies, time.perf_counter() - began)
-        if single:
-            return _response(replies[0])
-        encoded = [one if isinstance(one, bytes) else msgspec.json.encode(one) for one in replies]
-        if lines:
-            return Response(b"\n".join([*encoded, b""]), media_type="application/x-ndjson")
-        return Response(b"[" + b",".join(encoded) + b"]", media_type="application/json")
+        found: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Outcome) -> None:
+            if not found.done():  # the client may have left
+                found.set_result(outcome)
+
+        kind = request.headers.get("content-type", "")
+        self.taking.begin(kind, body, request.state.client, done)
+        outcome = await found
+        if isinstance(outcome, Response):
+            return outcome
+        return Response(outcome, media_type="application/json")
 
     async def end(self, request: Request, service: Service) -> Response:
         """End a run by its id."""
         message = await decoded(request, service, EndMessage)
-        self._hold_back(request.state.client, 1)
+        self.taking.hold_back(request.state.client, 1)
         run = await views.stored_run(service, request.path_params["id"])
         whole = StepMessage(
             agent=run.agent, run=run.run, end=True, **msgspec.structs.asdict(message)
         )
-        (reply,) = await self._gathering.take([whole])
-        self._count([reply], 0.0)
+        (reply,) = await self.taking.take([whole])
+        self.taking.count([reply], 0.0)
         return _response(reply)
 
     async def runs(self, request: Request, service: Service) -> Response:
@@ -371,20 +366,6 @@ class Api:
                 watch = self._health[held.id] = HealthWatch(self.service.store, held)
             return watch.health()
 
-    def _hold_back(self, client: str, n: int) -> None:
-        wait = self._buckets.take(client, n)
-        if wait > 0.0:
-            detail = f"more than {self.service.limits.steps_per_second:g} steps per second"
-            raise Refusal(429, "too fast", detail, retry_after=str(int(wait) + 1))
-
-    def _count(self, replies: Sequence[Reply], seconds: float) -> None:
-        refused = sum(not isinstance(one, bytes) for one in replies)
-        self.metrics.taken.inc(len(replies) - refused)
-        if refused:
-            self.metrics.refused.inc(refused)
-        self.metrics.batch.observe(len(replies))
-        self.metrics.seconds.observe(seconds)
-
     def _gauge(self) -> None:
         service, metrics = self.service, self.metrics
         metrics.ready.set(not service.trouble())
@@ -444,6 +425,7 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
     routes += page_routes(service, open_to_all=open_to_all)
     app = _App(routes=routes, lifespan=life, exception_handlers={404: _missing, 405: _missing})
     app.state.api = api
+    app.state.direct = Direct(api.taking, service, open_to_all=open_to_all)
     return app
 
 

@@ -64,7 +64,7 @@ def serve_on(
         app,
         host=host,
         port=port,
-        http=protocol(),
+        http=protocol(app.state.direct),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -1,0 +1,139 @@
+"""The short way of a request with steps: from the bytes of a connection to the writer and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import Response
+
+from ontarget.service.service import Service
+from ontarget.service.web._http import is_local, strict
+from ontarget.service.web._steps import Outcome, Steps
+
+__all__ = ["Direct", "response_of"]
+
+_LINE: Final = b"POST /v1/steps HTTP/1.1\r\n"
+_END: Final = b"\r\n\r\n"
+_CLOSE: Final = (b"connection", b"close")
+# Whatever else a head says is for the parser to judge.
+_PLAIN: Final = frozenset(
+    {b"accept", b"accept-encoding", b"accept-language", b"authorization", b"connection",
+     b"content-length", b"content-type", b"host", b"user-agent"}
+)  # fmt: skip
+
+
+class Direct:
+    """Takes requests with steps that arrive in one piece and have nothing unusual about them.
+
+    Such a request needs no task, no parser and no application. All others are left to them, and
+    so is whoever may not report: they know how to refuse.
+
+    Parameters
+    ----------
+    steps
+        What takes the steps.
+    service
+        Whose they are.
+    open_to_all
+        Whether requests need no token.
+    """
+
+    def __init__(self, steps: Steps, service: Service, *, open_to_all: bool) -> None:
+        self._steps = steps
+        self._tokens = service.tokens
+        self._most = service.limits.body_bytes
+        self._open = open_to_all
+
+    def take(self, data: bytes, address: str, done: Callable[[Outcome], None]) -> bool:
+        """Whether these bytes are such a request; then ``done`` gets the response, soon or now.
+
+        Parameters
+        ----------
+        data
+            What a connection has read, at the beginning of a request.
+        address
+            Where it comes from.
+        done
+            Called on the event loop.
+        """
+        if not data.startswith(_LINE):
+            return False
+        end = data.find(_END)
+        fields = _fields(data[:end]) if end >= 0 else None
+        if fields is None:
+            return False
+        size = fields.get(b"content-length", b"")
+        if not size.isdigit() or int(size) != len(data) - end - len(_END) or int(size) > self._most:
+            return False
+        if fields.get(b"connection", b"keep-alive").lower() != b"keep-alive":
+            return False
+        client = self._client(fields, address)
+        if client is None:
+            return False
+        kind = fields.get(b"content-type", b"").decode("latin-1")
+        self._steps.begin(kind, data[end + len(_END) :], client, done)
+        return True
+
+    def _client(self, fields: dict[bytes, bytes], address: str) -> str | None:
+        """Who reports, by token or by address; None if that is not clear at once."""
+        said = fields.get(b"authorization")
+        if said is None:
+            local = self._open and is_local(fields.get(b"host", b"").decode("latin-1"))
+            return address if local else None
+        if not self._tokens.fresh:
+            return None
+        kind, _, token = said.decode("latin-1").partition(" ")
+        token = token.strip()
+        if kind.lower() != "bearer" or "report" not in self._tokens.scopes_of(token):
+            return None
+        return token.split("_")[1]
+
+
+def _fields(head: bytes) -> dict[bytes, bytes] | None:
+    """The fields of a request's head; None if there is anything unusual about them."""
+    lines = head.split(b"\r\n")
+    breaks = len(lines) - 1
+    if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+        return None
+    found: dict[bytes, bytes] = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(b":")
+        name = name.lower()
+        if name not in _PLAIN or name in found:
+            return None
+        found[name] = value.strip(b" \t")
+    return found
+
+
+def response_of(outcome: Outcome, common: Sequence[tuple[bytes, bytes]], *, last: bool) -> bytes:
+    """A response as it is written, with the fields that all have in common.
+
+    Parameters
+    ----------
+    outcome
+        What it says.
+    common
+        What the server tells of itself, such as the date.
+    last
+        Whether the connection is closed after it.
+    """
+    more = (*common, _CLOSE) if last else tuple(common)
+    if isinstance(outcome, bytes):
+        return b"%scontent-length: %d\r\n\r\n%s" % (_good_head(more), len(outcome), outcome)
+    return _head(outcome.status_code, (*more, *strict(outcome).raw_headers)) + bytes(outcome.body)
+
+
+@lru_cache(maxsize=4)  # the date changes every second
+def _good_head(more: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """The head of every response to steps that were taken, but for the length of the body."""
+    fields = strict(Response(media_type="application/json")).raw_headers
+    kept = [one for one in fields if one[0] != b"content-length"]
+    return _head(200, (*more, *kept)).removesuffix(b"\r\n")
+
+
+def _head(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    line = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
+    return b"".join([line, *(b"%s: %s\r\n" % one for one in fields), b"\r\n"])

@@ -1,0 +1,109 @@
+"""The call that every step of every agent makes, without the HTTP around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+from starlette.responses import Response
+
+from ontarget.service._writer import Replies
+from ontarget.service.engine import Reply
+from ontarget.service.messages import Problem, StepMessage
+from ontarget.service.service import Service
+from ontarget.service.web._bodies import Body, read_steps
+from ontarget.service.web._gathering import Gathering
+from ontarget.service.web._http import Buckets, Refusal, problem_response, refused
+from ontarget.service.web._metrics import Metrics
+
+__all__ = ["Outcome", "Steps"]
+
+Outcome: TypeAlias = bytes | Response  # the JSON of a request that was taken, or anything else
+
+
+class Steps:
+    """Takes the steps of a request, and says how it went.
+
+    Parameters
+    ----------
+    service
+        What takes them.
+    metrics
+        Where they are counted.
+    """
+
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        self._limits = service.limits
+        self._buckets = Buckets(service.limits.steps_per_second)
+        self._gathering = Gathering(service.writer)
+        self._metrics = metrics
+
+    def begin(self, kind: str, body: bytes, client: str, done: Callable[[Outcome], None]) -> None:
+        """Take the steps of a body; an array is answered item by item.
+
+        Parameters
+        ----------
+        kind
+            The type of its content.
+        body
+            The steps.
+        client
+            Who sends them.
+        done
+            Called on the event loop with the response: once they are on disk, or at once if they
+            are refused.
+        """
+        began = time.perf_counter()
+
+        def answered(replies: Replies) -> None:
+            if isinstance(replies, Exception):
+                done(refused(replies))
+                return
+            all_replies = replies if read.good is read.messages else _in_order(read, replies)
+            self.count(all_replies, time.perf_counter() - began)
+            done(_outcome(read, all_replies))
+
+        try:
+            read = read_steps(kind, body, self._limits.batch)
+            self.hold_back(client, len(read.messages))
+            if read.good:
+                self._gathering.add(read.good, answered)
+        except Exception as error:
+            done(refused(error))
+        else:
+            if not read.good:
+                answered([])
+
+    async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
+        """The replies to some messages, once they are on disk."""
+        return await self._gathering.take(messages)
+
+    def hold_back(self, client: str, n: int) -> None:
+        """Refuse a client that sends too much."""
+        wait = self._buckets.take(client, n)
+        if wait > 0.0:
+            detail = f"more than {self._limits.steps_per_second:g} steps per second"
+            raise Refusal(429, "too fast", detail, retry_after=str(int(wait) + 1))
+
+    def count(self, replies: Sequence[Reply], seconds: float) -> None:
+        """Count what was taken and what was refused."""
+        refusals = sum([type(one) is Problem for one in replies])
+        self._metrics.add(len(replies) - refusals, refusals, seconds)
+
+
+def _in_order(read: Body, replies: Sequence[Reply]) -> list[Reply]:
+    """The replies to all messages of a body, also to those that could not be read."""
+    left = iter(replies)
+    return [one if isinstance(one, Problem) else next(left) for one in read.messages]
+
+
+def _outcome(read: Body, replies: Sequence[Reply]) -> Outcome:
+    if read.single:
+        reply = replies[0]
+        return problem_response(reply) if isinstance(reply, Problem) else reply
+    encoded = [msgspec.json.encode(one) if isinstance(one, Problem) else one for one in replies]
+    if read.lines:
+        return Response(b"\n".join([*encoded, b""]), media_type="application/x-ndjson")
+    return b"[" + b",".join(encoded) + b"]"
