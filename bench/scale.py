@@ -29,7 +29,9 @@ def make(folder: Path, n: int, seed: int) -> None:
     """Write so many episodes to files of ten thousand each, sorted by episode as logs are."""
     import polars as pl
 
-    folder.mkdir(parents=True)
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     for start in range(0, n, FILE_EPISODES):
         some = min(FILE_EPISODES, n - start)
         rng = np.random.default_rng((seed, start))
@@ -49,7 +51,8 @@ def make(folder: Path, n: int, seed: int) -> None:
                 "reward": rewards.ravel(),
             }
         )
-        table.write_parquet(folder / f"{start:09d}.parquet", compression="lz4")
+        table.write_parquet(part / f"{start:09d}.parquet", compression="lz4")
+    part.rename(folder)
 
 
 def prepare(source: Path, output: Path) -> None:
@@ -166,8 +169,14 @@ def _crps(monitor, new, t: int) -> np.ndarray:
     return 2.0 * np.maximum(levels * under, (levels - 1.0) * under).mean(axis=1)
 
 
-def staged(name: str, rows: int, *arguments: object) -> None:
-    """Run a stage in a process of its own; print its time, speed and peak memory."""
+def staged(name: str, rows: int, *arguments: object, made: Path | None = None) -> None:
+    """Run a stage in a process of its own; print its time, speed and peak memory.
+
+    Nothing is run if what it would make is there already.
+    """
+    if made is not None and made.exists():
+        print(f"{name:<10}{made.name} is there already", flush=True)
+        return
     start = time.perf_counter()
     command = [sys.executable, __file__, "--stage", name, *map(str, arguments)]
     child = os.posix_spawn(sys.executable, command, os.environ)
@@ -181,25 +190,29 @@ def staged(name: str, rows: int, *arguments: object) -> None:
     print(f"{name:<10}{took:>9.1f} s{busy:>9.1f} cpu s{speed}{memory:>8.2f} GB peak", flush=True)
 
 
-def run(rows: int, folder: Path, *, prepare_only: bool) -> None:
+def run(rows: int, folder: Path, *, prepare_only: bool, resume: bool) -> None:
     """All stages, one after the other."""
     n = rows // STEPS
     new = max(FILE_EPISODES, int(NEW * n))
     print(f"{rows:,} rows: {n:,} episodes of {STEPS} steps, {FEATURES} features", flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    staged("make", rows, folder / "runs", n, 0)
-    staged("prepare", rows, folder / "runs", folder / "prepared")
+    if not resume:
+        shutil.rmtree(folder, ignore_errors=True)
+    model, small = folder / "model.ontarget", folder / "few.ontarget"
+    _prepared(rows, folder / "runs", folder / "prepared", n, 0)
     if prepare_only:
         return
-    shutil.rmtree(folder / "runs")
-    staged("fit", rows, folder / "prepared", folder / "model.ontarget")
-    staged("make", new * STEPS, folder / "new", new, 1)
-    staged("prepare", new * STEPS, folder / "new", folder / "new-prepared")
-    staged("evaluate", 0, folder / "model.ontarget", folder / "new-prepared")
-    staged("make", FEW * STEPS, folder / "few", FEW, 2)
-    staged("prepare", FEW * STEPS, folder / "few", folder / "few-prepared")
-    staged("fit", FEW * STEPS, folder / "few-prepared", folder / "few.ontarget")
-    staged("live", 0, folder / "model.ontarget", folder / "few.ontarget")
+    staged("fit", rows, folder / "prepared", model, made=model)
+    _prepared(new * STEPS, folder / "new", folder / "new-prepared", new, 1)
+    staged("evaluate", 0, model, folder / "new-prepared")
+    _prepared(FEW * STEPS, folder / "few", folder / "few-prepared", FEW, 2)
+    staged("fit", FEW * STEPS, folder / "few-prepared", small, made=small)
+    staged("live", 0, model, small)
+
+
+def _prepared(rows: int, log: Path, prepared: Path, n: int, seed: int) -> None:
+    """Make a log of n episodes, and prepare it."""
+    staged("make", rows, log, n, seed, made=log)
+    staged("prepare", rows, log, prepared, made=prepared / "manifest.json")
 
 
 def main() -> None:
@@ -208,6 +221,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "scale")
     parser.add_argument("--prepare-only", action="store_true")
+    parser.add_argument("--resume", action="store_true", help="keep what an earlier run has made")
     parser.add_argument("--rates", action="store_true", help="measure what `ontarget plan` needs")
     parser.add_argument("--cap", nargs="?", const="20000,100000", metavar="SIZES")
     parser.add_argument("--stage", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -224,7 +238,7 @@ def main() -> None:
     elif asked.cap:
         cap(asked.cap, "2000")
     else:
-        run(int(asked.rows), asked.folder, prepare_only=asked.prepare_only)
+        run(int(asked.rows), asked.folder, prepare_only=asked.prepare_only, resume=asked.resume)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from ontarget.errors import InputError
 
 __all__ = ["n_threads", "run_blocks", "threads_at_most"]
 
+_BLOCKS_A_THREAD = 4  # at least, before blocks grow: a thread that is done early takes another
+
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _limit: ContextVar[int | None] = ContextVar("threads_at_most", default=None)
@@ -49,18 +51,22 @@ def threads_at_most(n_jobs: int | None) -> Iterator[None]:
         _limit.reset(token)
 
 
-def run_blocks(task: Callable[[int, int], object], n_items: int, *, block: int) -> None:
+def run_blocks(
+    task: Callable[[int, int], object], n_items: int, *, block: int, most: int = 0
+) -> None:
     """Call ``task(start, stop)`` over blocks that cover ``range(n_items)``.
 
-    The result must not depend on the blocks, so each item writes its own part of the output. The
-    task must not call `run_blocks` itself, because it would wait for its own thread.
+    A block has ``block`` items, and up to ``most`` of them where every thread still gets several
+    blocks. The result must not depend on the blocks, so each item writes its own part of the
+    output. The task must not call `run_blocks` itself, because it would wait for its own thread.
     """
     if n_items <= block:  # one live row: nothing to ask, nothing to wake
         if n_items > 0:
             task(0, n_items)
         return
-    starts = range(0, n_items, max(1, block))
     threads, limit = n_threads(), _limit.get()
+    block = max(1, block, min(most, n_items // (_BLOCKS_A_THREAD * threads)))
+    starts = range(0, n_items, block)
 
     def run(some: range) -> None:
         for start in some:

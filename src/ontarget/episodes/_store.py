@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.target import Target
 
-__all__ = ["Roles", "Signal", "Store"]
+__all__ = ["Roles", "RowValues", "Signal", "Store"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,15 @@ class Signal:
             outcomes=self.outcomes[episodes],
             ahead=None if self.ahead is None else self.ahead[rows],
         )
+
+
+class RowValues(NamedTuple):
+    """What some rows of a store hold."""
+
+    states: FloatArray  # (features, rows)
+    rewards: FloatArray | None
+    before: FloatArray
+    ahead: FloatArray | None
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,7 @@ class Store:
         slices = [self.rows(t, episodes)[0] for t in range(int(self.lengths[episodes].max()))]
         rows = np.concatenate([np.asarray(part) for part in slices])
         counts = [np.asarray(part).size for part in slices]
+        values = self.values_of(rows)
 
         def own(values: AnyArray | None) -> Any:
             return None if values is None else values[episodes]
@@ -185,12 +195,21 @@ class Store:
             terminated=own(self.terminated),
             lengths=self.lengths[episodes],
             offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+            states=values.states,
+            rewards=values.rewards,
+            before=values.before,
+            ahead=values.ahead,
+            outcomes=self.outcomes[episodes],
+            several=tuple(signal.part(rows, episodes) for signal in self.several),
+        )
+
+    def values_of(self, rows: IndexArray) -> RowValues:
+        """What these rows hold; they come step by step."""
+        return RowValues(
             states=self.states[:, rows],
             rewards=None if self.rewards is None else self.rewards[rows],
             before=self.before[rows],
             ahead=None if self.ahead is None else self.ahead[rows],
-            outcomes=self.outcomes[episodes],
-            several=tuple(signal.part(rows, episodes) for signal in self.several),
         )
 
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:

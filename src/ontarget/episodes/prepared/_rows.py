@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes._store import RowValues
 from ontarget.episodes.prepared._manifest import PreparedFile
 from ontarget.episodes.reading._columns import encoded
 from ontarget.episodes.reading._files import explained
@@ -114,6 +115,24 @@ class PreparedRows:
                 array.setflags(write=False)
             _CACHE.keep(key, found)
         return found
+
+    def values_of(self, rows: IndexArray) -> RowValues:
+        """What these rows hold, which come step by step; each step is read once."""
+        cuts = np.searchsorted(rows, self.offsets)
+        states: list[FloatArray] = []
+        columns: dict[str, list[FloatArray]] = {name: [] for name in self.columns}
+        for t in np.flatnonzero(np.diff(cuts)).tolist():
+            own, step = rows[cuts[t] : cuts[t + 1]] - self.offsets[t], self.step(t)
+            states.append(step.states[:, own])
+            for name, pieces in columns.items():
+                pieces.append(step.columns[name][own])
+        found = {name: np.concatenate(pieces) for name, pieces in columns.items()}
+        return RowValues(
+            states=np.concatenate(states, axis=1),
+            rewards=found.get("reward"),
+            before=found["before"],
+            ahead=found.get("ahead"),
+        )
 
     def _read(self, part: PartFiles, t: int) -> _Step:
         alive = np.flatnonzero(part.lengths > t)

@@ -12,7 +12,7 @@ import polars as pl
 
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.episodes._store import Store
+from ontarget.episodes._store import RowValues, Store
 from ontarget.episodes.prepared._manifest import MANIFEST, Manifest, PreparedPart, checksum
 from ontarget.episodes.prepared._rows import PartFiles, PreparedRows, RowColumn, States
 from ontarget.episodes.reading._columns import flags, labels
@@ -38,6 +38,10 @@ class PreparedStore(Store):
         """A store of these episodes only, in memory."""
         found = super().part(episodes)
         return Store(**{one.name: getattr(found, one.name) for one in fields(Store)})
+
+    def values_of(self, rows: IndexArray) -> RowValues:
+        """What these rows hold; each step is read once."""
+        return cast(States, self.states).rows.values_of(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self.origin, self.schema, self.horizon)

@@ -47,6 +47,7 @@ __all__ = ["prepare"]
 _WORK = ".work"
 _FILE_ROWS = 2_000_000
 _GROUP_ROWS = 1_000_000
+_BUCKET_GROUP_ROWS = 1 << 15  # few: of a very large log, a file takes a step or two of each bucket
 
 
 def prepare(
@@ -307,7 +308,8 @@ class _Preparing:
         found = self._read(rows, layout).compact()
         store = found._store
         columns = _row_columns(store)
-        _write_table(self.work / f"bucket-{bucket:04d}-rows.parquet", columns, rows=1 << 17)
+        path = self.work / f"bucket-{bucket:04d}-rows.parquet"
+        _write_table(path, columns, rows=_BUCKET_GROUP_ROWS)
         about = _episode_columns(found) | {"first": _first_rows(found, rows, self.buckets)}
         path = self.work / f"bucket-{bucket:04d}-episodes.parquet"
         _write_table(path, [_series(name, own) for name, own in about.items()])
@@ -392,7 +394,16 @@ class _Preparing:
             here[known] = number[local[known]]
             some = rows.with_columns(pl.Series("episode", here)).filter(pl.col("episode") >= 0)
             found.append(some)
-        return pl.concat(found).sort("step", "episode").get_columns()
+        return _by_step(pl.concat(found), start).get_columns()
+
+
+def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
+    """The rows sorted by step, then episode: each has a place of its own, so none are compared."""
+    episode, step = (rows.get_column(name).to_numpy() for name in ("episode", "step"))
+    place = (step - start).astype(np.intp) * (int(episode.max()) + 1) + episode
+    found = np.full(int(place.max()) + 1, -1)
+    found[place] = np.arange(place.size)
+    return rows[found[found >= 0]]
 
 
 def _row_columns(store: Store) -> list[pl.Series]:

@@ -57,8 +57,9 @@ __all__ = ["QuantileForest", "SplitRule"]
 SplitRule: TypeAlias = Literal["distribution", "variance"]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Rows that one thread answers before it takes the next block.
-_BLOCK = 256
+# Rows that one thread answers before it takes the next block. A tree that was fetched for one row
+# serves all rows of a block; with many values, fewer rows fit into the fastest memory.
+_BLOCK, _MOST_ANSWERS = 256, 4096
 _NO_LIMIT = 2**31 - 1
 # However small the budget of entries is, a tree may have this many leaves.
 _LEAST_LEAVES = 4
@@ -259,7 +260,7 @@ class QuantileForest(ForestEstimator):
         def answer(a: int, b: int) -> None:
             limits_of_rows(table, rows[a:b], values[a:b], (left[a:b], right[a:b]))
 
-        self._answer(answer, rows.shape[0])
+        self._answer(answer, rows.shape[0], most=_MOST_ANSWERS // max(1, values.shape[1]))
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     @_stores_real
@@ -338,7 +339,7 @@ class QuantileForest(ForestEstimator):
             query = rows[a:b], values[a:b], episodes[a:b]
             out_of_bag_limits_of_rows(table, query, held, (left[a:b], right[a:b]))
 
-        self._answer(answer, rows.shape[0])
+        self._answer(answer, rows.shape[0], most=_MOST_ANSWERS // max(1, values.shape[1]))
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
@@ -432,9 +433,9 @@ class QuantileForest(ForestEstimator):
         self.n_features_in_ = table.bins.categorical.size
         return self
 
-    def _answer(self, task: Callable[[int, int], object], n_rows: int) -> None:
+    def _answer(self, task: Callable[[int, int], object], n_rows: int, *, most: int = 0) -> None:
         with threads_at_most(self.n_jobs):
-            run_blocks(task, n_rows, block=_BLOCK)
+            run_blocks(task, n_rows, block=_BLOCK, most=most)
 
     def _plan(self, n_features: int) -> GrowthPlan:
         """The constructor's arguments, checked."""

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StackedForest"]
 
-_BLOCK = 256
+# A tree that was fetched for one row serves all rows of a block; with many values, fewer rows fit
+# into the fastest memory.
+_BLOCK, _MOST_ANSWERS = 256, 4096
 
 
 class StackedForest(ForestEstimator):
@@ -199,7 +201,8 @@ class StackedForest(ForestEstimator):
             live.limits(rows[a:b], values[a:b], left[a:b], right[a:b])
 
         with threads_at_most(self.n_jobs):
-            run_blocks(answer, rows.shape[0], block=_BLOCK)
+            most = _MOST_ANSWERS // max(1, values.shape[1])
+            run_blocks(answer, rows.shape[0], block=_BLOCK, most=most)
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def out_of_bag_limits(
