@@ -29,7 +29,7 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 __all__ = ["FILE", "ROW", "Buckets"]
 
 ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
-_BUCKET_ROWS = 1_500_000
+_BUCKET_ROWS, _BUCKET_VALUES = 4_000_000, 24_000_000  # at most, roughly
 _ROWS_A_FILE = 1 << 40  # more than any file has: numbers of rows of different files never meet
 
 
@@ -60,7 +60,8 @@ class Buckets:
         rows = 0
         for source in self.sources:
             rows += 0 if source.is_dataset else source.n_rows()
-        return min(1024, max(1, -(-rows // _BUCKET_ROWS)))
+        most = max(1, min(_BUCKET_ROWS, _BUCKET_VALUES // len(self._first.types)))
+        return min(1024, max(1, -(-rows // most)))
 
     @cached_property
     def _first(self) -> _First:
@@ -116,27 +117,36 @@ class Buckets:
             ).items():
                 path = part / f"{bucket:04d}-{place:05d}.parquet"
                 with explained(path, "written"):
-                    some.write_parquet(path, compression="lz4")
+                    some.write_parquet(path, compression="lz4", statistics=False)
         facts = {"texts": {name: sorted(own) for name, own in texts.items()}, "least": least}
         write_whole(part / "facts.json", [json.dumps(facts).encode()])
         part.rename(done)
 
     def rows(self, bucket: int) -> pl.DataFrame:
         """All rows of a bucket, in the order of the files and of the rows in them."""
-        paths = sorted(self.folder.glob(f"rows-*/{bucket:04d}-*.parquet"))
+        paths = self._pieces.get(bucket, [])
         if not paths:
             return pl.DataFrame()
         frames = []
         for path in paths:
             with explained(path, "read"):
-                frames.append(pl.read_parquet(path).cast(dict(self._types)))  # type: ignore[arg-type]
+                own = pl.read_parquet(path)
+            frames.append(own if own.schema == self._types else own.cast(dict(self._types)))  # type: ignore[arg-type]
         return pl.concat(frames)
+
+    @cached_property
+    def _pieces(self) -> dict[int, list[Path]]:
+        """The files of each bucket that has rows, in the order of the sources; once all stand."""
+        found: dict[int, list[Path]] = {}
+        for path in sorted(self.folder.glob("rows-*/*.parquet")):
+            found.setdefault(int(path.name[:4]), []).append(path)
+        return found
 
     @cached_property
     def _types(self) -> pl.Schema:
         """The type of each column in all buckets: one that holds what every file has."""
         schemas: dict[tuple[tuple[str, pl.DataType], ...], str] = {}
-        for path in sorted(self.folder.glob("rows-*/*.parquet")):
+        for path in sorted(path for paths in self._pieces.values() for path in paths):
             name = self.sources[int(path.parent.name.removeprefix("rows-"))].name
             schemas.setdefault(tuple(pl.read_parquet_schema(path).items()), name)
         # Each file is alike to the first, which may have columns without any value.
@@ -209,7 +219,7 @@ class Buckets:
                 "longest run has is not known before all are read; pass ",
                 Argument("horizon", Placeholder("N")),
             )
-        paths = sorted(self.folder.glob(f"rows-*/{bucket:04d}-*.parquet"))
+        paths = self._pieces.get(bucket, [])
         if not paths:
             return 0
         keys = list(self.parts.episode_columns)

@@ -114,10 +114,11 @@ def prepare(
         "polars": pl.__version__,  # buckets are told apart by its hash
         "sources": [source.stamp() for source in found],
     }
+    buckets = Buckets(folder / _WORK, found, file_column)
+    asked["buckets"] = buckets.n
     with _room_for(folder):
         if not _begun(folder, asked):
-            work = _Preparing(folder, Buckets(folder / _WORK, found, file_column), division)
-            work.run(progress=progress)
+            _Preparing(folder, buckets, division).run(progress=progress)
             shutil.rmtree(folder / _WORK)
     return PreparedEpisodes(folder)
 
@@ -309,7 +310,7 @@ class _Preparing:
         store = found._store
         columns = _row_columns(store)
         path = self.work / f"bucket-{bucket:04d}-rows.parquet"
-        _write_table(path, columns, rows=_BUCKET_GROUP_ROWS)
+        _write_table(path, columns, rows=_BUCKET_GROUP_ROWS, passing=True)
         about = _episode_columns(found) | {"first": _first_rows(found, rows, self.buckets)}
         path = self.work / f"bucket-{bucket:04d}-episodes.parquet"
         _write_table(path, [_series(name, own) for name, own in about.items()])
@@ -461,11 +462,14 @@ def _series(name: str, values: AnyArray) -> pl.Series:
     return pl.Series(name, values.tolist(), dtype=pl.String)
 
 
-def _write_table(path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS) -> None:
+def _write_table(
+    path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS, *, passing: bool = False
+) -> None:
+    """Write a table; one that is only passing is packed less, in less time."""
     with explained(path, "written"), replacing(path) as part:
         pl.DataFrame(columns).write_parquet(
             part,
-            compression="zstd",
-            compression_level=1,
+            compression="lz4" if passing else "zstd",
+            compression_level=None if passing else 1,
             row_group_size=max(1, min(rows, _GROUP_ROWS)),
         )
