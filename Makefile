@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 ONLY   ?=
+# The tests start many processes, which would all compile the package's bytecode again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo paper test test-slow test-versions check lint format types bench docs site dist clean help
 .DEFAULT_GOAL := help

@@ -288,7 +288,7 @@ class StackedForest(ForestEstimator):
     def live(self) -> LiveStackedForest:
         """The model for rows that come live, without checks."""
         self._check_fitted()
-        return LiveStackedForest(self.stack_)
+        return self._live_
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted model needs to answer, as flat read-only arrays."""
@@ -306,10 +306,14 @@ class StackedForest(ForestEstimator):
         return cls(n_trees=some.roots.size, experts=used)._hold(stack, origins)
 
     def _hold(self, stack: Stack, origins: RowOrigins) -> Self:
-        self.stack_ = stack
+        self._serve(stack)
         self.training_episodes_, self.training_steps_ = origins
         self.n_features_in_ = stack.guides.linear.start.size - 1
         return self
+
+    def _serve(self, stack: Stack) -> None:
+        self.stack_ = stack
+        self._live_ = LiveStackedForest(stack)  # packed once: that takes as long as ten rows
 
     def _forests(self) -> list[tuple[float, QuantileForest]]:
         """The forests that count, with their weights; they read guided rows."""
@@ -369,8 +373,11 @@ class StackedForest(ForestEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stack_")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_live_"}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "stack_" in state:
             # Copies come back writable, and the kernels would compile once more for them.
-            self.stack_ = stack_from_arrays(stack_to_arrays(self.stack_))
+            self._serve(stack_from_arrays(stack_to_arrays(self.stack_)))
