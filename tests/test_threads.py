@@ -44,6 +44,21 @@ def visits(n_items: int, block: int) -> np.ndarray:
     return seen
 
 
+@pytest.mark.parametrize(("n_items", "size"), [(100, 7), (512, 16), (1000, 20)])
+def test_blocks_grow_until_threads_would_get_too_few(
+    pool: CountingPool, n_items: int, size: int
+) -> None:
+    seen, sizes = np.zeros(n_items, dtype=int), []
+
+    def visit(start: int, stop: int) -> None:
+        sizes.append(stop - start)
+        seen[start:stop] += 1
+
+    run_blocks(visit, n_items, block=7, most=20)
+    assert np.all(seen == 1)
+    assert max(sizes) == size
+
+
 @pytest.mark.parametrize(("limit", "threads"), [(None, 15), (-1, 15), (1, 0), (3, 3), (40, 15)])
 def test_a_limit_bounds_the_threads_and_leaves_no_item_out(
     pool: CountingPool, limit: int | None, threads: int

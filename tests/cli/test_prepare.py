@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from ontarget import Episodes
 from ontarget.cli import app
+from tests.clusters import two_workers
 
 RUNNER = CliRunner()
 
@@ -48,3 +52,22 @@ def test_an_address_needs_a_cluster(tmp_path: Path) -> None:
     found = RUNNER.invoke(app, told)
     assert found.exit_code == 1
     assert "--address needs the engine dask or ray" in found.output
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what a cluster of another library warns of is its own
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_a_fit_at_an_address_gives_the_local_files_bytes(engine: str, tmp_path: Path) -> None:
+    folder, out = log(tmp_path / "runs"), tmp_path / "prepared"
+    assert RUNNER.invoke(app, ["prepare", str(folder), "-o", str(out)]).exit_code == 0
+
+    def fitted(name: str, *more: str) -> bytes:
+        told = ["fit", str(out), "-o", str(tmp_path / name), "--model", "marginal", *more]
+        command = [sys.executable, "-m", "ontarget", *told]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return (tmp_path / name).read_bytes()
+
+    with two_workers(engine) as address:
+        there = fitted("there", "--engine", engine, "--address", address)
+    assert there == fitted("here")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from ontarget.fitting.engines import connected
 from ontarget.modelfile.container import Container, write_container
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from ontarget.monitor import GoalMonitor
+from tests.clusters import two_workers
 from tests.walks import walks
 
 EPISODES = walks(150, horizon=8)
@@ -225,23 +224,6 @@ def test_an_executor_that_broke_for_good_tells_how_to_go_on(tmp_path: Path) -> N
     engine = Flaky(losses=0)
     fit(tmp_path, engine=engine)
     assert engine.submitted < 8
-
-
-@contextmanager
-def two_workers(engine: str) -> Iterator[None]:
-    """A cluster of two worker processes."""
-    if engine == "dask":
-        distributed = pytest.importorskip("distributed", reason="pip install 'ontarget[dask]'")
-        two = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-        with two as cluster, distributed.Client(cluster):
-            yield
-    else:
-        ray = pytest.importorskip("ray", reason="pip install 'ontarget[ray]'")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-        try:
-            yield
-        finally:
-            ray.shutdown()
 
 
 class Killing:
