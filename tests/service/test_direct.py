@@ -1,4 +1,4 @@
-"""Requests that arrive in one piece go a short way, and are answered as all others are."""
+"""Small requests with steps go a short way, and are answered as all others are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from ontarget.service import ContractSpec, Limits, Service, create_app
-from ontarget.service.web._direct import Direct, response_of
+from ontarget.service.web._direct import Direct, Found, response_of
 from ontarget.service.web._protocol import protocol
 
 HEAD = b"host: 127.0.0.1\r\ncontent-type: application/json\r\n"
@@ -55,10 +55,11 @@ def service(model: Path, tmp_path: Path) -> Iterator[Service]:
 
 
 def taken(service: Service, data: bytes, *, open_to_all: bool = True) -> list[Any]:
-    """What was taken of these bytes, and what was answered."""
+    """What was taken of these bytes."""
     steps, answers = Taken(), []
     direct = Direct(steps, service, open_to_all=open_to_all)  # type: ignore[arg-type]
-    assert direct.take(data, "192.0.2.7", answers.append) == bool(answers)
+    found = direct.take(data, "192.0.2.7", answers.append)
+    assert found is (Found.TAKEN if answers else Found.OTHER)
     return steps.came
 
 
@@ -71,7 +72,8 @@ def test_a_whole_request_with_plain_fields_is_taken(service: Service) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        request(b"{}")[:-1],  # a part
+        request(b"{}")[:20],
+        request(b"x" * 2_001)[:-1_000],
         request(b"{}") + request(b"{}"),  # two
         request(b"{}", line=b"GET /v1/steps HTTP/1.1"),
         request(b"{}", line=b"POST /v1/steps HTTP/1.0"),
@@ -100,6 +102,17 @@ def test_a_whole_request_with_plain_fields_is_taken(service: Service) -> None:
 )
 def test_whatever_is_unusual_is_left_to_the_parser(service: Service, data: bytes) -> None:
     assert taken(service, data) == []
+
+
+def test_the_rest_of_a_small_request_is_waited_for(service: Service) -> None:
+    whole = request(b"{}")
+    direct = Direct(Taken(), service, open_to_all=True)  # type: ignore[arg-type]
+    for data, found in ((whole, Found.TAKEN), (whole[:-1], Found.PART), (whole[:-2], Found.PART)):
+        assert direct.take(data, "", lambda _: None) is found
+    service.limits = Limits()
+    large = Direct(Taken(), service, open_to_all=True)  # type: ignore[arg-type]
+    assert large.take(request(b"x" * 65_536)[:-1], "", print) is Found.PART
+    assert large.take(request(b"x" * 65_537)[:-1], "", print) is Found.OTHER
 
 
 def test_a_token_is_asked_for_and_names_the_client(service: Service) -> None:
@@ -167,8 +180,15 @@ class Running:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        speaks = protocol(app.state.direct)
-        config = uvicorn.Config(app, port=self.port, http=speaks, log_config=None)
+        self.found: list[Found] = []  # of each piece that came between two requests
+        direct, take = app.state.direct, app.state.direct.take
+
+        def noted(*given: Any) -> Found:
+            self.found.append(take(*given))
+            return self.found[-1]
+
+        direct.take = noted
+        config = uvicorn.Config(app, port=self.port, http=protocol(direct), log_config=None)
         self._server = uvicorn.Server(config)
         self._lines: list[Line] = []
         self._thread = threading.Thread(target=self._server.run)
@@ -209,6 +229,7 @@ def test_both_ways_answer_alike(running: Running) -> None:
         short = line.response()
         line.send(whole[:30], whole[30:])
         long = line.response()
+        assert running.found[-2:] == [Found.TAKEN, Found.OTHER]
         assert short[0] == long[0]
         assert {**short[1], "date": ""} | {"content-length": ""} == {
             **long[1], "date": "", "content-length": ""
@@ -217,6 +238,10 @@ def test_both_ways_answer_alike(running: Running) -> None:
             assert short[2] == long[2]
         else:
             assert {**short[2], "duplicate": True} == long[2]
+    head, _, body = request(step(0)).partition(b"\r\n\r\n")
+    line.send(head + b"\r\n\r\n", body)
+    assert line.response()[2]["duplicate"] is True
+    assert running.found[-2:] == [Found.PART, Found.TAKEN]
     lines = request(step(0), b"host: 127.0.0.1\r\ncontent-type: application/x-ndjson\r\n")
     line.send(lines)
     assert line.response()[1]["content-type"] == "application/x-ndjson"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
@@ -13,10 +14,11 @@ from ontarget.service.service import Service
 from ontarget.service.web._http import is_local, strict
 from ontarget.service.web._steps import Outcome, Steps
 
-__all__ = ["Direct", "response_of"]
+__all__ = ["Direct", "Found", "response_of"]
 
 _LINE: Final = b"POST /v1/steps HTTP/1.1\r\n"
 _END: Final = b"\r\n\r\n"
+_WAITED_FOR: Final = 65536  # bytes of a body whose rest is waited for
 _CLOSE: Final = (b"connection", b"close")
 # Whatever else a head says is for the parser to judge.
 _PLAIN: Final = frozenset(
@@ -25,8 +27,16 @@ _PLAIN: Final = frozenset(
 )  # fmt: skip
 
 
+class Found(Enum):
+    """What some bytes of a connection are."""
+
+    TAKEN = auto()  # a request that is answered soon
+    PART = auto()  # the beginning of one: wait for the rest
+    OTHER = auto()  # anything else
+
+
 class Direct:
-    """Takes requests with steps that arrive in one piece and have nothing unusual about them.
+    """Takes requests with steps that are small and have nothing unusual about them.
 
     Such a request needs no task, no parser and no application. All others are left to them, and
     so is whoever may not report: they know how to refuse.
@@ -47,35 +57,34 @@ class Direct:
         self._most = service.limits.body_bytes
         self._open = open_to_all
 
-    def take(self, data: bytes, address: str, done: Callable[[Outcome], None]) -> bool:
-        """Whether these bytes are such a request; then ``done`` gets the response, soon or now.
+    def take(self, data: bytes, address: str, done: Callable[[Outcome], None]) -> Found:
+        """Take these bytes if they are such a request; ``done`` gets the response, soon or now.
 
         Parameters
         ----------
         data
-            What a connection has read, at the beginning of a request.
+            What a connection has read, from the beginning of a request.
         address
             Where it comes from.
         done
             Called on the event loop.
         """
-        if not data.startswith(_LINE):
-            return False
-        end = data.find(_END)
+        end = data.find(_END) if data.startswith(_LINE) else -1
         fields = _fields(data[:end]) if end >= 0 else None
-        if fields is None:
-            return False
-        size = fields.get(b"content-length", b"")
-        if not size.isdigit() or int(size) != len(data) - end - len(_END) or int(size) > self._most:
-            return False
-        if fields.get(b"connection", b"keep-alive").lower() != b"keep-alive":
-            return False
+        if fields is None or fields.get(b"connection", b"keep-alive").lower() != b"keep-alive":
+            return Found.OTHER
+        given, body = fields.get(b"content-length", b""), end + len(_END)
+        size = int(given) if given.isdigit() and len(given) < 10 else -1
+        if not len(data) - body <= size <= self._most:
+            return Found.OTHER
         client = self._client(fields, address)
         if client is None:
-            return False
+            return Found.OTHER
+        if size > len(data) - body:
+            return Found.PART if size <= _WAITED_FOR else Found.OTHER
         kind = fields.get(b"content-type", b"").decode("latin-1")
-        self._steps.begin(kind, data[end + len(_END) :], client, done)
-        return True
+        self._steps.begin(kind, data[body:], client, done)
+        return Found.TAKEN
 
     def _client(self, fields: dict[bytes, bytes], address: str) -> str | None:
         """Who reports, by token or by address; None if that is not clear at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, Literal
 
-from ontarget.service.web._direct import Direct, response_of
+from ontarget.service.web._direct import Direct, Found, response_of
 from ontarget.service.web._steps import Outcome
 
 __all__ = ["protocol"]
@@ -81,8 +81,8 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
     Parameters
     ----------
     direct
-        Takes requests with steps that arrive in one piece. They are answered without uvicorn's
-        parser and the task that it makes of every request, which cost more than the steps.
+        Takes small requests with steps. They are answered without uvicorn's parser and the task
+        that it makes of every request, which cost more than the steps.
     """
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -94,6 +94,7 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
         _asked = False  # a request went the short way, and is not answered yet
         _last = False  # close the connection after that answer
         _later = b""  # what came meanwhile
+        _part = b""  # the beginning of a request that may go the short way
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             self._line = transport
@@ -106,8 +107,13 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
                 if len(self._later) > _MOST:
                     self.flow.pause_reading()
                 return
-            if not (self._is_between() and self._takes(data)):
+            data = self._part + data if self._part else data
+            self._part = b""
+            found = self._taken(data) if self._is_between() else Found.OTHER
+            if found is Found.OTHER:
                 super().data_received(data)
+            elif found is Found.PART:
+                self._part = data
 
         def _is_between(self) -> bool:
             """Whether every request so far was read and answered."""
@@ -117,13 +123,13 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
             before: Any = self.cycle
             return before is None or (before.response_complete and not self.pipeline)
 
-        def _takes(self, data: bytes) -> bool:
+        def _taken(self, data: bytes) -> Found:
             self._unset_keepalive_if_required()
             self._asked = True
-            if direct.take(data, self._address, self._answer):
-                return True
-            self._asked = False
-            return False
+            found = direct.take(data, self._address, self._answer)
+            if found is not Found.TAKEN:
+                self._asked = False
+            return found
 
         def _answer(self, outcome: Outcome) -> None:
             self._asked = False
