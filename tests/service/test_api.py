@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -364,11 +365,28 @@ def test_a_full_disk_loses_nothing_and_is_survived(model: Path, tmp_path: Path) 
         room(1)  # SQLite takes it as: not a page more than there are
         down = client.post("/v1/steps", json=[step(1, agent) for agent in agents])
         assert (down.status_code, down.json()["title"]) == (503, "store")
+        red = client.get("/readyz")
+        assert (red.status_code, "full" in red.json()["detail"]) == (503, True)
         again = client.post("/v1/steps", json=[step(0, agent) for agent in agents]).json()
         assert again == [{**one, "duplicate": True} for one in first]
         room(1 << 30)
         back = client.post("/v1/steps", json=[step(1, agent) for agent in agents]).json()
         assert {one["step"] for one in back} == {1}
+        assert client.get("/readyz").status_code == 200
+
+
+def test_a_service_is_ready_again_some_time_after_a_write_failed(
+    model: Path, tmp_path: Path
+) -> None:
+    service = made(str(tmp_path / "one.db"), model, tmp_path)
+    try:
+        now = time.monotonic()
+        service.store.failed = now, "database or disk is full"
+        assert service.trouble() == "database or disk is full"
+        service.store.failed = now - 11.0, "database or disk is full"
+        assert service.trouble() == ""  # agents may try
+    finally:
+        service.close()
 
 
 def test_the_api_describes_itself(client: TestClient) -> None:

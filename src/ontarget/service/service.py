@@ -20,6 +20,7 @@ from ontarget.service.webhooks import Courier, Hook
 __all__ = ["Limits", "Service"]
 
 _AT_ONCE: Final = 1_000
+_DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could not be written
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,9 @@ class Service:
 
     def trouble(self) -> str:
         """Why steps cannot be taken now; empty if they can. Asked at most once a second."""
+        failed = self.store.failed
+        if failed is not None and time.monotonic() - failed[0] < _DOUBTED:
+            return failed[1]  # a disk that is nearly full may still take what a probe writes
         with self._ready_lock:
             if time.monotonic() - self._readied[0] > 1.0:
                 try:

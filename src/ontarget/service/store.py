@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -117,6 +118,7 @@ class Store:
         self.database = database
         self._move = _update(_MOVED, database.types)
         self._change = _update(_CHANGED, database.types)
+        self.failed: tuple[float, str] | None = None  # when and why steps could not be written
 
     @property
     def shared(self) -> bool:
@@ -137,6 +139,16 @@ class Store:
 
         A run that is no longer where the batch expects it raises `ConflictError`.
         """
+        try:
+            self._commit(batch)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            self.failed = time.monotonic(), str(error)
+            raise
+        self.failed = None
+
+    def _commit(self, batch: Batch) -> None:
         new = [one for one in batch.progress if one.expected < 0]
         old = [one for one in batch.progress if one.expected >= 0]
         n = len(new) + sum(len(one.steps) for one in batch.progress) + len(batch.raised)
