@@ -256,6 +256,11 @@ class AsyncClient:
         message = _message(agent, run, step, None, reward, more)
         return _unless_refused(await self._run(self._talk.report, message))
 
+    async def report(self, messages: Sequence[Message]) -> list[Answer]:
+        """The answers to many messages, item by item; a refused one has a number for a status."""
+        found: list[Answer] = await self._run(self._talk.report_all, messages)
+        return found
+
     async def flush(self) -> list[Answer]:
         """Send what waits; the answers, in order."""
         found: list[Answer] = await self._run(self._talk.flush)

@@ -118,6 +118,8 @@ def test_the_other_client_does_the_same_on_an_event_loop(served: TestClient) -> 
             assert answer is not None
             assert answer["duplicate"] is True
             assert (await client.end("a", "1", 1))["status"] == "DONE"  # type: ignore[index]
+            many = [{"agent": agent, "run": "1", "step": 0, "state": [0.1, 0.2]} for agent in "ab"]
+            assert [one["status"] for one in await client.report(many)] == [409, "OK"]
             assert (client.waiting, await client.flush()) == (0, [])
 
     anyio.run(run)
