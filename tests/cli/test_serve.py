@@ -82,6 +82,25 @@ def test_a_database_is_copied(model: Path, tmp_path: Path) -> None:
     assert "already exists" in twice
 
 
+def test_a_copy_is_restored(model: Path, tmp_path: Path) -> None:
+    database, copy = tmp_path / "a.db", tmp_path / "b.db"
+    run(model, "--target", "0:", "--database", database, "--check")
+    run("--database", database, "--backup", copy)
+    later = run(model, "--target", "-1:", "--database", database, "--check")
+    assert later.startswith("contract   walk@2: -1:")
+    service = open_store(str(database))
+    assert "another service holds" in run("--database", database, "--restore", copy, code=1)
+    service.close()
+    run("--database", database, "--restore", copy)
+    assert run("--database", database, "--check").startswith("contract   walk@1: 0:")
+    run("--database", tmp_path / "new.db", "--restore", copy)  # also where there was nothing
+    damaged = tmp_path / "c.db"
+    damaged.write_bytes(b"no database" * 100)
+    assert "cannot be restored" in run("--database", database, "--restore", damaged, code=1)
+    assert run("--database", database, "--check").startswith("contract   walk@1: 0:")
+    assert "there is no copy" in run("--database", database, "--restore", "gone.db", code=1)
+
+
 def test_a_service_needs_something_to_hold_runs_to(model: Path) -> None:
     for words in ([], [model], ["--target", "0:"]):
         assert "MODEL" in run(*words, code=2)

@@ -110,6 +110,13 @@ def serve(
         Path | None,
         typer.Option(help="Copy the SQLite database while the service runs.", metavar="FILE"),
     ] = None,
+    restore: Annotated[
+        Path | None,
+        typer.Option(
+            help="Put such a copy in the place of the database, while no service runs on it.",
+            metavar="FILE",
+        ),
+    ] = None,
     keep_days: Annotated[
         float | None,
         typer.Option(help="Delete runs this many days after they end.", metavar="N"),
@@ -131,11 +138,15 @@ def serve(
     for name in _NEEDED:
         require(name, extra="service")
     from ontarget.service import Service, serve_on
-    from ontarget.service._database import copy_file
+    from ontarget.service._database import copy_file, restore_file
 
     if backup is not None:
         copy_file(Path(database), backup)
         typer.echo(f"copied {database} to {backup}")
+        return
+    if restore is not None:
+        restore_file(restore, Path(database))
+        typer.echo(f"restored {database} from {restore}")
         return
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
     folder = models or Path("ontarget.models" if "://" in database else f"{database}.models")

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from ontarget._extras import require
 from ontarget.errors import StoreError
 
-__all__ = ["Connection", "Database", "copy_file", "open_database"]
+__all__ = ["Connection", "Database", "copy_file", "open_database", "restore_file"]
 
 _READERS: Final = 4
 _WAIT: Final = 30.0  # seconds for a connection or a lock
@@ -264,6 +264,28 @@ def copy_file(source: Path, path: Path) -> None:
             raw.backup(copy)
     except sqlite3.Error as error:
         raise StoreError(f"{source} cannot be copied: {error}") from error
+
+
+def restore_file(copy: Path, path: Path) -> None:
+    """Put a copy in the place of a SQLite database that no service holds."""
+    if not copy.is_file():
+        raise StoreError(f"there is no copy {copy}")
+    if not path.parent.is_dir():
+        raise StoreError(f"{path} cannot be made: there is no folder {path.parent}")
+    held = _locked(path.with_name(path.name + ".lock"))
+    try:
+        # Through SQLite, not by copying the file: its log may hold pages of what was there before.
+        with closing(sqlite3.connect(copy)) as raw, closing(sqlite3.connect(path)) as database:
+            raw.execute("PRAGMA query_only = 1")
+            raw.execute("SELECT MAX(version) FROM schema_version").fetchone()
+            said = raw.execute("PRAGMA integrity_check").fetchone()[0]
+            if said != "ok":
+                raise StoreError(f"{copy} is damaged: {said}")
+            raw.backup(database)
+    except sqlite3.Error as error:
+        raise StoreError(f"{copy} cannot be restored: {error}") from error
+    finally:
+        os.close(held)
 
 
 def _locked(path: Path) -> int:
