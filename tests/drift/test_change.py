@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ontarget import Episodes, GoalMonitor, Target
-from ontarget.drift import DriftJudgement, DriftReading, _comparing
+from ontarget import Episodes, GoalMonitor, Promised, Target
+from ontarget.drift import Drift, DriftJudgement, DriftReading, _comparing
 from ontarget.errors import CalibrationError, CensoredError, EpisodesError, InputError
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor._judging import _of_the_sample
+from ontarget.report._facts import facts_of
+from ontarget.report._findings import verdict as findings
 from tests.walks import shifted, walks
 
 GOAL = Target.at_least(0.3)
@@ -125,7 +127,7 @@ def test_the_season_that_changed_is_named() -> None:
     off = {(part.column, part.value): part.shows for part in found.parts}
     assert off["season", "autumn"]
     assert not off["season", "spring"]
-    assert "where season is autumn, p is now" in str(found)
+    assert re.search(r"where season is autumn, p is \d+ points too high", str(found))
     assert [part["value"] for part in found.to_json()["by"]] == ["autumn", "spring", "0", "1"]
 
 
@@ -136,6 +138,68 @@ def test_one_run_alone_has_no_range_in_json() -> None:
     assert told["one"] is None
     assert told["other"] > 0.0
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def with_evidence(change: float, harm: float = 1.0, shift: float = 0.0) -> Drift:
+    """What is said of 300 runs with so much evidence, and p off by so much on top."""
+    found = MONITOR.drift(walks(300, seed=3), GOAL)
+    low, too_high, high = (
+        getattr(found.bias, name) + shift for name in ("low", "too_high", "high")
+    )
+    return replace(
+        found,
+        change=found.change._replace(highest=change, alarm_after=None),
+        harm=found.harm._replace(highest=harm, alarm_after=None),
+        bias=found.bias._replace(low=low, too_high=too_high, high=high),
+    )
+
+
+@pytest.mark.parametrize(("change", "harm"), [(85.0, 1.0), (1.0, 85.0), (20.0, 3.0)])
+def test_evidence_near_its_threshold_is_called_building(change: float, harm: float) -> None:
+    found = with_evidence(change, harm, shift=-0.2)
+    most = max(change, harm)
+    assert found.judgement is DriftJudgement.BUILDING
+    assert not found.changed
+    told = f"reached {most:g} of the 100 at which we call it a change"
+    assert told in found.verdict
+    assert told in found.in_short[0]
+    assert f"in these {found.n} runs" in found.in_short[0]
+    assert "points too low" in found.in_short[1]  # beside what it is evidence of
+    what = "something has changed" if change == most else "p has become too high"
+    assert f"evidence is building that {what}: it {told}" in str(found)
+    for text in (*found.in_short, found.verdict):
+        assert "no sign" not in text
+
+
+def test_evidence_far_from_its_threshold_is_no_sign_even_if_p_is_off() -> None:
+    found = with_evidence(19.0, shift=-0.2)
+    assert found.judgement is DriftJudgement.NO_SIGN
+    assert found.in_short == (
+        f"no sign of a change in these {found.n} runs (evidence 19; 100 would be a change)",
+    )
+    assert "yet on these runs p is" in found.verdict
+    assert found.verdict.endswith("more runs will show whether that is chance or a change")
+    old = replace(found, before=found.bias)
+    assert "points too low before, too, so the model is off" in old.verdict
+
+
+def test_evidence_just_short_of_its_threshold_is_not_rounded_up_to_it() -> None:
+    assert "it reached just under 100 of the 100" not in with_evidence(99.4).verdict
+    assert "just under 100" in with_evidence(99.97).verdict
+
+
+def test_a_report_on_building_evidence_neither_denies_nor_claims_a_change() -> None:
+    found = MONITOR.evaluate(shifted(300, 4, -0.1), GOAL, resamples=5)
+    building = with_evidence(85.0, shift=0.2)
+    found.__dict__["drifted"] = building
+    verdict = found.verdict()
+    assert "the process may have changed, but that is no proof yet" in verdict.advice
+    statement = next(one for one in findings(facts_of(found, Promised())) if "85" in one.headline)
+    assert statement.good is None
+    assert statement.headline.startswith("Evidence of a change is building: it reached 85 of the")
+    held = MONITOR.evaluate(walks(300, seed=3), GOAL, resamples=5)
+    held.__dict__["drifted"] = building
+    assert "but evidence is building that something has changed" in held.verdict().advice
 
 
 def test_groups_are_each_compared_with_their_own() -> None:
@@ -165,8 +229,14 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
     page = (tmp_path / "report.html").read_text()
     for text in (found.summary(), page):
         assert re.search(r"[Ss]ince about run 201 of 400, where day is 4", text)
-        assert re.search(r"[Ww]here season is autumn, p is now \d+ points too high", text)
-    assert "Changed for the worse since the runs were recorded: p is now" in page
+        assert re.search(r"[Ww]here season is autumn, p is \d+ points too high", text)
+    assert "Changed for the worse since the runs were recorded: at step 0, p is now" in page
+    assert "All other figures on this page cover the runs before and after it together." in page
+    assert "over all 400 runs, before and after the change, p is" in found.summary()
+    both = (
+        r"p was off by [\d.]+ percentage points on average over all steps of all 400 runs, before "
+    )
+    assert re.search(both + "and after the change", str(found.verdict()))
     with pytest.raises(InputError, match="order needs one column, got 2: day, hour"):
         MONITOR.evaluate(runs, GOAL, order={"day": seasons, "hour": seasons})
     with pytest.raises(InputError, match="one value for each of 400 episodes"):

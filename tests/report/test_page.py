@@ -385,7 +385,7 @@ def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
     assert odd.too_high.value == pytest.approx(off.p[:, half == "odd"].mean() - odd.met)
     assert odd.shows
     assert re.search(r"odd 200 .* points too high \(\d", text)
-    assert even.in_words == "right, as far as these runs can tell"
+    assert even.in_words == "right, within chance"
     assert "Where is it right, and where not?" in text
     assert "0 to 1" in text  # the first third of six steps
 

@@ -15,7 +15,8 @@ from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Judgement
 from ontarget.report._facts import facts_of, gap_of
-from ontarget.report.verdict import _kept
+from ontarget.report._summary import summary_of
+from ontarget.report.verdict import _kept, luck_in_words
 from tests.walks import walks
 
 from .walked import monitor_of
@@ -83,8 +84,12 @@ def test_more_false_alarms_than_promised_are_told_with_what_chance_explains() ->
     some = np.flatnonzero(judged().met)[: round(0.06 * judged().met.sum())]
     p[-1, some] = 0.0
     facts = facts_of(saying(P, p), Promised())
-    assert "6 % of good runs raised an alarm, where 5 % were promised (which chance" in _kept(facts)
-    assert "which chance" not in _kept(facts_of(saying(P, np.maximum(p, 0.5)), Promised()))
+    told = "6 % of good runs raised an alarm, where 5 % were promised (within chance)"
+    assert told in _kept(facts)
+    assert luck_in_words(facts).startswith("that is within chance: the episodes that set the alarm")
+    assert luck_in_words(facts) in summary_of(facts)
+    fewer = facts_of(saying(P, np.maximum(p, 0.5)), Promised())
+    assert "within chance" not in _kept(fewer) + luck_in_words(fewer)
 
 
 def test_a_target_ruled_out_wrongly_too_often_does_not_hold() -> None:

@@ -14,15 +14,22 @@ from ontarget.target import Target
 
 __all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
 
+_BUILDING = 5.0  # the limit over what counts as building evidence
+
 UNKNOWN_ORDER: Final = (
     "unknown, so the runs were taken by lot; name a column of times to learn since when"
 )
 
 
 class DriftJudgement(StrEnum):
-    """What new episodes say of a change."""
+    """What new episodes say of a change.
+
+    The evidence is building from a fifth of the threshold on: at the default threshold of 100, it
+    gets that far in at most one comparison of 20 while nothing changes.
+    """
 
     NO_SIGN = "no sign of a change"
+    BUILDING = "evidence of a change is building"
     CHANGED = "changed"
     WORSE = "changed for the worse"
 
@@ -61,7 +68,7 @@ class Bias(NamedTuple):
     @property
     def short(self) -> str:
         """Which way p is off, and by how much, without the figures behind it."""
-        return f"p is {'now ' * self.shows}{self.amount}"
+        return f"p is {self.amount}"
 
     @property
     def amount(self) -> str:
@@ -72,7 +79,7 @@ class Bias(NamedTuple):
 
     def _told(self, runs: str = "", way: str = "") -> str:
         """Which way p is off, by how much, and of which runs."""
-        of = f"{self.n:,} {runs}".rstrip()
+        of = runs or f"{self.n:,} run{'s' * (self.n != 1)}"
         said = f"it said {percent(self.said)}, {percent(self.met)} of {of} came true"
         ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
         reach = f" ({ends[0]:.1f} to {ends[1]:.1f})" * self.shows
@@ -98,9 +105,29 @@ class Evidence(NamedTuple):
     alarm_after: int | None
 
     @property
+    def won(self) -> bool:
+        """Whether it reached the limit."""
+        return self.alarm_after is not None
+
+    @property
+    def building(self) -> bool:
+        """Whether it came within a factor of five of the limit, and not as far as that."""
+        return not self.won and self.highest >= self.limit / _BUILDING
+
+    @property
     def in_words(self) -> str:
         """The most that the gambler ever had; beyond a million, more digits say no more."""
-        return f"{self.highest:.3g}" if self.highest < 1e6 else "over a million"
+        if self.highest >= 1e6:
+            return "over a million"
+        text = f"{self.highest:.3g}"
+        # What falls short of the limit by a hair is not rounded up to it.
+        rounded_up = not self.won and float(text) >= self.limit
+        return f"just under {self.limit:g}" if rounded_up else text
+
+    @property
+    def reached(self) -> str:
+        """How far it came on its way to the limit."""
+        return f"it reached {self.in_words} of the {self.limit:g} at which we call it a change"
 
 
 @dataclass(frozen=True)
@@ -161,50 +188,97 @@ class Drift:
         It is for the worse if p has risen against what comes true, and is now too high. A rise can
         be as small as a point: on runs whose p hardly differs, ranks tell it from few.
         """
-        harmed = self.harm.alarm_after is not None
-        if harmed and self.latest.low > 0.0:
+        if self.harm.won and self.latest.low > 0.0:
             return DriftJudgement.WORSE
-        changed = harmed or self.change.alarm_after is not None
-        return DriftJudgement.CHANGED if changed else DriftJudgement.NO_SIGN
+        if self.harm.won or self.change.won:
+            return DriftJudgement.CHANGED
+        building = self.harm.building or self.change.building
+        return DriftJudgement.BUILDING if building else DriftJudgement.NO_SIGN
 
     @property
     def changed(self) -> bool:
         """Whether anything has changed."""
-        return self.judgement is not DriftJudgement.NO_SIGN
+        return self.harm.won or self.change.won
+
+    @property
+    def strongest(self) -> Evidence:
+        """The evidence that went furthest: of any change, or of harm."""
+        return max(self.change, self.harm, key=lambda one: one.highest / one.limit)
+
+    @property
+    def covers_both(self) -> bool:
+        """Whether these runs are known to come from before and after the change."""
+        return bool(self.since)
 
     @property
     def verdict(self) -> str:
         """What was found, and what to do."""
-        if not self.changed:
+        if self.changed:
+            advice = "recalibrate on runs that started after the change, or fit anew"
+            return f"{self.judgement}: {self.way}; what was promised need not hold: {advice}"
+        if self.judgement is DriftJudgement.BUILDING:
+            return (
+                f"{self.judgement}, but it is no proof yet: {self.strongest.reached}; compare "
+                "again once more runs have ended"
+            )
+        if not self.bias.shows:
             return f"{self.judgement}, which is no proof: a small change needs more runs to show"
-        advice = "recalibrate on runs that started after the change, or fit anew"
-        return f"{self.judgement}: {self.way}; what was promised need not hold: {advice}"
+        return f"{self.judgement}, yet on these runs {self.bias.short}; {self._unexplained}"
+
+    @property
+    def _unexplained(self) -> str:
+        """What to make of a p that is off while nothing seems to have changed."""
+        before = self.before
+        if before.shows and (before.too_high > 0.0) == (self.bias.too_high > 0.0):
+            return (
+                f"it was {before.amount} before, too, so the model is off rather than the process "
+                "changed: look for a feature that is missing, or recalibrate and renew p"
+            )
+        return "more runs will show whether that is chance or a change"
 
     @property
     def way(self) -> str:
         """Which way p is off, since the change if it is known when that was."""
-        return self.latest._told("" if self.now is None else "runs since then", self.headline)
+        latest = self.latest
+        if self.now is not None and self.covers_both:
+            return latest._told(f"{latest.n:,} runs since then", self.headline)
+        return latest._told(f"these {latest.n:,} runs", self.headline)
 
     @property
     def headline(self) -> str:
         """Which way p is off, without the figures behind it."""
-        if self.harm.alarm_after is not None and not self.latest.shows:
+        latest = self.latest
+        if self.harm.won and not latest.shows:
             return "p promises more than it did, but is not off by more than chance explains"
-        return self.latest.short if self.changed else f"p is {self.latest.amount}"
+        return f"p is {'now ' * (self.changed and latest.shows)}{latest.amount}"
 
     @property
     def in_short(self) -> tuple[str, ...]:
         """What was found: whether and which way, since when, by which column; a sentence each."""
+        misled = () if self.order in ("", UNKNOWN_ORDER) else (f"their order is {self.order}",)
+        if self.judgement is DriftJudgement.NO_SIGN:
+            return (f"{self.judgement} in these {self.n:,} runs ({self._evidence})", *misled)
         if not self.changed:
-            evidence = f"{self.change.in_words} of {self.change.limit:g}"
-            misled = () if self.order in ("", UNKNOWN_ORDER) else (f"their order is {self.order}",)
-            return (f"{self.judgement} (evidence {evidence})", *misled)
-        told = f"{self.judgement}: at step {self.t}, {self.way}"
-        return (
-            told,
+            building = f"{self.judgement} in these {self.n:,} runs: {self.strongest.reached}"
+            return (building, f"at step {self.t}, {self.way}", *misled)
+        told = (
+            f"{self.judgement}: at step {self.t}, {self.way}",
             self.when or f"since when is not known: their order is {self.order}",
+            self._over_all,
             *self.where,
         )
+        return tuple(filter(None, told))
+
+    @property
+    def _evidence(self) -> str:
+        return f"evidence {self.strongest.in_words}; {self.strongest.limit:g} would be a change"
+
+    @property
+    def _over_all(self) -> str:
+        """How far p is off on runs before and after the change; empty if they are the same."""
+        if self.now is None or not self.covers_both:
+            return ""
+        return f"over all {self.n:,} runs, before and after the change, {self.bias.short}"
 
     @property
     def when(self) -> str:
@@ -224,14 +298,14 @@ class Drift:
         return tuple(f"where {one.where}, {one.in_words}" for one in self.parts if one.shows)
 
     def __str__(self) -> str:
-        rose = self.harm.alarm_after is not None and self.judgement is not DriftJudgement.WORSE
+        rose = self.harm.won and self.judgement is not DriftJudgement.WORSE
         harm = "p has risen against what comes true" if rose else "p has become too high"
         lines = [
             ("change", _in_words(self.change, self.n, "something has changed")),
             ("harm", _in_words(self.harm, self.n, harm)),
             ("since", self.when.removeprefix("since ")),
             ("p", f"at step {self.t}, {self.way}"),
-            ("", f"over all {self.n:,} runs, p is {self.bias.amount}" * (self.now is not None)),
+            ("", self._over_all),
             ("before", f"on the {self.before.n:,} assure episodes {self._before}"),
             ("order", self.order),
             *(("by", one) for one in self.where),
@@ -241,9 +315,9 @@ class Drift:
 
     @property
     def _before(self) -> str:
-        before = self.before
-        way = "high" if before.too_high > 0.0 else "low"
-        return f"it was {_points(before.too_high)} too {way}"
+        if self.before.shows:
+            return f"p was {self.before.amount}"
+        return "p was right on average, as far as they can tell"
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
@@ -273,9 +347,11 @@ def _points(share: float) -> str:
 
 
 def _in_words(found: Evidence, n: int, what: str) -> str:
-    if found.alarm_after is None:
-        return (
-            f"no sign that {what}: the evidence reached {found.in_words}, and {found.limit:.3g} "
-            "would be an alarm"
-        )
-    return f"{what}: alarm after {found.alarm_after:,} of {n:,} runs, evidence {found.in_words}"
+    if found.won:
+        return f"{what}: alarm after {found.alarm_after:,} of {n:,} runs, evidence {found.in_words}"
+    if found.building:
+        return f"evidence is building that {what}: {found.reached}"
+    return (
+        f"no sign that {what}: the evidence reached {found.in_words}, and {found.limit:g} would be "
+        "an alarm"
+    )

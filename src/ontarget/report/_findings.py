@@ -8,13 +8,21 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
+from ontarget.drift.change import DriftJudgement
 from ontarget.errors import Argument
 from ontarget.evaluation import pool, reliability
 from ontarget.report._facts import Facts
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report._words import between
 from ontarget.report.measured import Measured
-from ontarget.report.verdict import COARSE, Judgement, in_points, verdict_of
+from ontarget.report.verdict import (
+    COARSE,
+    Judgement,
+    covers_both,
+    in_points,
+    luck_in_words,
+    verdict_of,
+)
 
 __all__ = ["Statement", "verdict"]
 
@@ -101,22 +109,29 @@ def _drift(found: Measured) -> list[Statement]:
     if drift is None:
         return []
     lot = "" if drift.when else "The runs were taken by lot: their order in the file plays no part."
-    by_p = drift.changed and drift.change.alarm_after is None  # only the bet on harm was won
-    won = drift.harm if by_p else drift.change
+    by_p = drift.strongest is drift.harm
     bet = (
-        f"A gambler who bets that {'p now promises more' if by_p else 'something has changed'}, "
-        f"and starts with 1, had {won.in_words} at best; {won.limit:g} counts as a change."
+        f"The evidence that {'p now promises too much' if by_p else 'something has changed'} "
+        f"starts at 1 and reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as "
+        "a change."
     )
-    if not drift.changed:
-        headline = "No sign that the process has changed since it was recorded."
-        told: tuple[str, ...] = ()
+    p = f"at step {drift.t}, {drift.way}"
+    if drift.changed:
+        both = "all other figures on this page cover the runs before and after it together"
+        told = (p, drift.when, both * drift.covers_both, *drift.where)
+        headline = (
+            f"{drift.judgement} since the runs were recorded: at step {drift.t}, {drift.headline}"
+        )
+    elif drift.judgement is DriftJudgement.BUILDING:
+        told = (p, "more runs will show whether something has changed")
+        headline = f"{drift.judgement}: {drift.strongest.reached}"
     else:
-        told = (f"at step {drift.t}, {drift.way}", drift.when, *drift.where)
-        headline = f"{drift.judgement} since the runs were recorded: {drift.headline}."
+        told = ()
+        headline = "no sign that the process has changed since it was recorded"
     detail = " ".join(f"{_sentence(one)}." for one in told if one)
     return [
         Statement(
-            _sentence(headline),
+            f"{_sentence(headline)}.",
             " ".join(filter(None, [detail, bet, lot])),
             False if drift.changed else None,
         )
@@ -179,7 +194,8 @@ def _calibration(facts: Facts) -> Statement:
     ece, raw = found.ece(), found.ece("raw")
     headline = f"{found.met.size:,} new episodes show no sign of miscalibration."
     if gap.beyond_chance:
-        headline = f"p is off by {in_points(gap.off)} on average, more than chance explains."
+        both = " over the runs before and after the change" * covers_both(found)
+        headline = f"p is off by {in_points(gap.off)} on average{both}, more than chance explains."
     elif gap.chance > COARSE:
         headline = f"{found.met.size:,} new episodes cannot tell whether p is off."
     detail = (
@@ -227,6 +243,8 @@ def _alarm(facts: Facts) -> Statement:
         f"{false.count:,} of {false.n:,} runs that met the target, {percent(false.value)} "
         f"({between(false.low, false.high)}). "
     )
+    luck = luck_in_words(facts)
+    kept += f"{_sentence(luck)}. " * bool(luck)
     if not caught.n:
         return Statement("No run failed, so no alarm was needed.", kept, None)
     kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"

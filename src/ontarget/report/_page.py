@@ -206,7 +206,7 @@ def _why(found: Measured) -> str:
     table = Table(HEADS, rows, numbers=[1, 2, 3], sentences=True)
     text = (
         "Runs that missed the target, each at the step where p fell most. The change is shared out "
-        "among its causes; this explains the model, not the world. The weight is that of the "
+        "among its causes; this explains the model, not the world. p rests on the "
         "recorded runs most like this one; the command ontarget explain names them."
     )
     return section("Why did p fall?", [paragraph(text), table.html()])

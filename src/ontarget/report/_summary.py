@@ -11,6 +11,7 @@ from ontarget.evaluation import AlarmQuality, Estimate
 from ontarget.goal import Goal
 from ontarget.report._facts import Facts, p_in_words
 from ontarget.report.measured import RaisedAlarms
+from ontarget.report.verdict import luck_in_words
 
 __all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
 
@@ -122,7 +123,7 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
         f"{_percent(quality.false_alarms.value)} false alarms{promised}"
     ]
-    lines += [f"{_GAP}{one}" for one in _luck(facts.alarms)]
+    lines += [f"{_GAP}{one}" for one in (luck_in_words(facts), *_luck(facts.alarms)) if one]
     if not quality.detections.n:
         return [*lines, "failures   none"]
     lines.append(f"failures   {failures_in_words(quality)}")

@@ -41,10 +41,14 @@ def fall_rows(found: Measured) -> list[list[str]]:
             str(why.t),
             percent(float("nan") if why.p_before is None else why.p_before),
             percent(why.p),
-            why.in_a_line,
+            "; ".join(filter(None, [_culprit(why), why.causes, why.rests_on])),
         ]
         for i, why in falls(found)
     ]
+
+
+def _culprit(why: Explanation) -> str:
+    return f"{plain(why.culprit)} is the likely culprit" * bool(why.culprit)
 
 
 def _explained(found: Measured, episode: int, t: int) -> Explanation:

@@ -63,7 +63,7 @@ class Part:
     def in_words(self) -> str:
         """Which way p is off here, and by how much."""
         if not self.shows:
-            return "right, as far as these runs can tell"
+            return "right, within chance"
         ends = sorted(abs(100.0 * end) for end in (self.too_high.low, self.too_high.high))
         way = "high" if self.too_high.value > 0.0 else "low"
         return (

@@ -9,9 +9,18 @@ from typing import Final
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
-from ontarget.report._facts import Facts, Gap
+from ontarget.report._facts import Facts
+from ontarget.report.measured import Measured
 
-__all__ = ["COARSE", "Judgement", "Verdict", "in_points", "verdict_of"]
+__all__ = [
+    "COARSE",
+    "Judgement",
+    "Verdict",
+    "covers_both",
+    "in_points",
+    "luck_in_words",
+    "verdict_of",
+]
 
 COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
 _RATE = 0.05  # of what is ruled out or assured
@@ -27,6 +36,10 @@ _DRIFTED = (
 _WRONG = (
     "there is no sign that the process has changed, so the model itself is more likely wrong; look "
     "for a feature that is missing, or fit on more runs"
+)
+_PERHAPS = (
+    "the process may have changed, but that is no proof yet (see drift); evaluate again once more "
+    "runs have ended, and recalibrate if it has"
 )
 
 
@@ -65,7 +78,7 @@ def verdict_of(facts: Facts) -> Verdict:
     """
     if facts.found.fitted_on.size:
         return Verdict(Judgement.NOT_NEW, *_not_new(facts))
-    broken = [one for one in (_off(facts.gap), _alarm(facts), _sure(facts)) if one]
+    broken = [one for one in (_off(facts), _alarm(facts), _sure(facts)) if one]
     if broken:
         kept = "" if _alarm(facts) else _alarm_kept(facts)
         return Verdict(Judgement.NOT_HELD, ", and ".join(broken) + kept, _advice(facts))
@@ -80,6 +93,11 @@ def _changed(facts: Facts) -> str:
     drifted = facts.found.drifted
     if drifted is None or drifted.judgement is DriftJudgement.NO_SIGN:
         return ""
+    if drifted.judgement is DriftJudgement.BUILDING:
+        return (
+            "but evidence is building that something has changed (see drift): evaluate again once "
+            "more runs have ended"
+        )
     return (
         "but something has changed since the runs were recorded, so it may not hold for long: "
         "recalibrate on recent runs"
@@ -98,7 +116,8 @@ def _advice(facts: Facts) -> str:
     drifted = facts.found.drifted
     if drifted is None:
         return _DIFFERENT
-    return _WRONG if drifted.judgement is DriftJudgement.NO_SIGN else _DRIFTED
+    advice = {DriftJudgement.NO_SIGN: _WRONG, DriftJudgement.BUILDING: _PERHAPS}
+    return advice.get(drifted.judgement, _DRIFTED)
 
 
 def in_points(share: float) -> str:
@@ -111,14 +130,23 @@ def _not_new(facts: Facts) -> tuple[str, str]:
     return f"the monitor was fitted on {seen:,} of these {n:,} runs", "evaluate it on new ones only"
 
 
-def _off(gap: Gap) -> str:
+def _off(facts: Facts) -> str:
+    gap = facts.gap
     if not gap.beyond_chance:
         return ""
     way = "high" if gap.too_high > 0.0 else "low"
+    both = covers_both(facts.found)
+    which = f" of all {facts.found.met.size:,} runs, before and after the change" * both
     return (
-        f"p was off by {in_points(gap.off)} on average ({100 * abs(gap.too_high):.1f} too {way}), "
-        f"more than the {100 * gap.chance:.1f} that chance explains"
+        f"p was off by {in_points(gap.off)} on average over all steps{which} "
+        f"({100 * abs(gap.too_high):.1f} too {way}), more than the {100 * gap.chance:.1f} that "
+        "chance explains"
     )
+
+
+def covers_both(found: Measured) -> bool:
+    """Whether the runs are known to come from before and after a change of the process."""
+    return found.drifted is not None and found.drifted.covers_both
 
 
 def _alarm_kept(facts: Facts) -> str:
@@ -185,21 +213,33 @@ def _kept(facts: Facts) -> str:
     said = (
         f"p came true as often as it said (off by {in_points(gap.off)} on average; chance alone "
         f"explains {100 * gap.chance:.1f})"
+        + ", over runs before and after the change"
+        * covers_both(facts.found)
     )
     if facts.alarms is None:
         return f"{said}, but no alarm can be promised"
     if facts.promised_rate is None:
         return said
-    false, allowed = facts.alarms.quality.false_alarms, facts.allowed_rate
-    luck = (
-        f" (which chance explains: up to {_percent(allowed)} in the episodes that set the alarm, "
-        f"and {_percent(false.low)} to {_percent(false.high)} in these runs)"
-        if allowed is not None and false.value > facts.promised_rate
-        else ""
-    )
+    false = facts.alarms.quality.false_alarms.value
+    luck = " (within chance)" * (false > facts.promised_rate)
     return (
-        f"{said}, and {_percent(false.value)} of good runs raised an alarm, where "
+        f"{said}, and {_percent(false)} of good runs raised an alarm, where "
         f"{_percent(facts.promised_rate)} were promised{luck}"
+    )
+
+
+def luck_in_words(facts: Facts) -> str:
+    """What chance explains of false alarms above the promise; empty if it need not explain any."""
+    rate, allowed = facts.promised_rate, facts.allowed_rate
+    if facts.alarms is None or rate is None or allowed is None:
+        return ""
+    false = facts.alarms.quality.false_alarms
+    if not rate < false.value or false.low > allowed:
+        return ""
+    return (
+        f"that is within chance: the episodes that set the alarm leave a true rate of up to "
+        f"{_percent(allowed)} possible, and these runs one of {_percent(false.low)} to "
+        f"{_percent(false.high)}"
     )
 
 
