@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ontarget import GoalMonitor, Target
@@ -36,20 +37,54 @@ def test_explain_prints_what_the_monitor_says(files: tuple[Path, Path], tmp_path
         before=(before.states[0], before.behavior[0]),
     )
     assert told([*asked, "--figure", tmp_path / "why.png"]).strip() == str(why)
-    assert json.loads(told([*asked, "--json"])) == json.loads(json.dumps(why.to_dict()))
+    found = json.loads(told([*asked, "--json"]))
+    assert found == json.loads(json.dumps(why.to_dict() | {"picked": None}))
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     first = told([*asked[:6], "0", *asked[7:]])
     assert first.startswith("step 0: p = ")
     assert "what moved p" not in first
 
 
+def test_a_change_since_an_earlier_step_adds_up(files: tuple[Path, Path]) -> None:
+    asked = ["explain", *files, "--run", "run-1-3", "--step", "4", "--target", "0:"]
+    why = json.loads(told([*asked, "--since", "1", "--json"]))
+    assert (why["t_before"], why["t"]) == (1, 4)
+    assert sum(one["change"] for one in why["contributions"]) == pytest.approx(why["change"])
+    assert why["p_before"] == json.loads(told([*asked[:6], "1", *asked[7:], "--json"]))["p"]
+    assert "at step 1" in told([*asked, "--since", "1"]).splitlines()[0]
+
+
+def test_without_a_step_it_is_that_of_the_first_alarm_or_of_the_largest_fall(
+    files: tuple[Path, Path],
+) -> None:
+    model, new = files
+    asked = ["explain", model, new, "--run", "run-1-3", "--target", "0:"]
+    found = GoalMonitor.load(model).evaluate(walks(20, seed=1), Target.at_least(0.0))
+    p = found.p[:, 3]
+    below = float(np.sort(p)[-2])  # the highest but one: the first alarm comes early
+    first = int(np.flatnonzero(p < below)[0])
+    text = told([*asked, "--alarm-below", str(below)])
+    assert text.startswith(f"step {first} was chosen: there the run raised its first alarm\n")
+    fell = int(np.argmax(p[:-1] - p[1:])) + 1
+    text = told([*asked, "--alarm-below", "0"])
+    assert text.startswith(f"step {fell} was chosen: no alarm was raised, and there p fell most\n")
+    assert f"\nstep {fell}: p = " in text
+    text = told([*asked, "--false-alarm-rate", "0.001"])
+    assert text.startswith(f"step {fell} was chosen: no alarm can be promised, and there p fell")
+    assert "was chosen" in json.loads(told([*asked, "--json"]))["picked"]
+
+
 @pytest.mark.parametrize(
     ("run", "step", "said"),
-    [("nobody", "2", "no episode 'nobody'"), ("run-1-3", "6", "--step needs 0 to 5")],
+    [
+        ("nobody", ["2"], "no episode 'nobody'"),
+        ("run-1-3", ["6"], "--step needs 0 to 5"),
+        ("run-1-3", ["3", "--since", "3"], "--since needs a step before step 3, got 3"),
+    ],
 )
 def test_a_run_or_step_that_is_not_there_is_refused(
-    run: str, step: str, said: str, files: tuple[Path, Path]
+    run: str, step: list[str], said: str, files: tuple[Path, Path]
 ) -> None:
-    found = call(["explain", *files, "--run", run, "--step", step, "--target", "0:"])
+    found = call(["explain", *files, "--run", run, "--target", "0:", "--step", *step])
     assert found.exit_code == 1
     assert said in found.output

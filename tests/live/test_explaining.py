@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
+from ontarget._numerals import percent
 from ontarget.errors import CalibrationError, InputError
+from ontarget.live._explaining import Reading
+from ontarget.live._seen import KEPT, Seen
 from ontarget.live._shapley import shapley
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from tests.walks import walks
@@ -92,6 +95,50 @@ def test_contributions_add_up_to_the_change_that_a_watch_saw(model: Any) -> None
     sizes = [abs(one.change) for one in why.contributions]
     assert sizes == sorted(sizes, reverse=True)
     assert not any(one.error for one in why.contributions)
+
+
+@pytest.mark.parametrize("model", [FOREST, STACK], ids=["forest", "stack"])
+def test_a_change_since_an_earlier_step_is_shared_out_exactly(model: Any) -> None:
+    monitor = fitted(model)
+    watch = monitor.watch(TARGET, alarm_below=0.2)
+    states = np.random.default_rng(3).normal(size=(6, 2))
+    said = [watch.step(state, reward=-0.2 * (t > 0)).p for t, state in enumerate(states)]
+    for since in range(5):
+        why = watch.explain(since=since)
+        assert (why.t_before, why.p_before) == (since, said[since])
+        assert sum(one.change for one in why.contributions) == pytest.approx(why.change, abs=1e-12)
+        time = next(one for one in why.contributions if one.cause == "time")
+        assert (time.before, time.now) == (since, 5)
+        before = (states[since], -0.2 * since)
+        assert why == monitor.explain(5, states[5], -1.0, TARGET, before=before, since=since)
+    assert watch.explain(since=4) == watch.explain()
+
+
+def test_a_watch_keeps_the_first_step_and_the_latest_ones() -> None:
+    seen: Seen[Reading] = Seen()
+    for t in range(KEPT + 40):
+        seen.add(Reading(t, np.zeros(1), 0.0))
+    now, before = seen.pair(0)
+    assert (now.t, before.t) == (KEPT + 39, 0)
+    assert seen.pair(40)[1].t == 40
+    with pytest.raises(InputError, match=r"keeps \(0, and some of 40 to 102\), got 39"):
+        seen.pair(39)
+
+
+@pytest.mark.parametrize("since", [1, 2, -1, 1.0, "0"])
+def test_a_step_that_is_no_earlier_one_is_refused(monitor: GoalMonitor, since: Any) -> None:
+    watch = monitor.watch(TARGET, alarm_below=0.1)
+    watch.step([0.5, 0.1])
+    watch.step([0.5, 0.1], reward=-1.0)
+    with pytest.raises(InputError, match="since needs"):
+        watch.explain(since=since)
+    with pytest.raises(InputError, match="since needs"):
+        monitor.explain(1, [0.5, 0.1], -1.0, TARGET, before=([0.5, 0.1], 0.0), since=since)
+
+
+def test_since_alone_names_no_state_to_compare_with(monitor: GoalMonitor) -> None:
+    with pytest.raises(InputError, match="pass before= too"):
+        monitor.explain(3, [0.5, 0.1], -1.0, TARGET, since=1)
 
 
 def test_many_causes_are_sampled_with_their_errors() -> None:
@@ -177,8 +224,9 @@ def test_an_explanation_reads_as_a_table_a_line_and_json(monitor: GoalMonitor) -
     assert shown[0].startswith("step 2: p = ")
     assert "after" in shown[0]
     assert any(line.startswith("  reward earned  0.1 → -0.5") for line in shown)
-    assert "lies on runs that, from here, miss the target" in why.in_a_line
-    assert "p moved by reward earned -" in why.in_a_line
+    assert "by weight miss the target from here" in why.in_a_line
+    assert why.in_a_line.startswith(f"p fell from {percent(why.p_before)} at step 1 to ")
+    assert " at step 2: reward earned -" in why.in_a_line
     found = json.loads(json.dumps(why.to_dict(), allow_nan=False))
     assert found["change"] == why.p - why.p_before
     assert found["precedents"][0]["run"] == why.precedents[0].run
@@ -224,3 +272,4 @@ def test_sessions_explain_their_agents(monitor: GoalMonitor) -> None:
     sessions.step("left", [0.5, 0.1])
     sessions.step("left", [0.5, 0.1], reward=-1.0)
     assert sessions.explain("left").contributions[0].cause == "reward earned"
+    assert sessions.explain("left", since=0) == sessions.explain("left")

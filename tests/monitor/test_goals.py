@@ -415,7 +415,7 @@ def test_an_explanation_of_a_goal_shares_out_its_change(monitor: GoalMonitor) ->
     assert sum(moved.values()) == pytest.approx(now.p - before.p, abs=1e-12)
     assert moved["spent so far"] < -0.1
     assert why.culprit == "spent"
-    assert why.in_a_line.startswith("spent is the likely culprit; p moved by ")
+    assert why.in_a_line.startswith("spent is the likely culprit; p fell from ")
     assert why.missed is not None
     for one in why.precedents:
         assert one.met == bool(GOAL.contains({n: [y] for n, y in one.ends_at.items()})[0])  # type: ignore[union-attr]
@@ -514,7 +514,7 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
     assert "Which behavior is at fault?" in text
     assert ", the likely culprit, was predicted to lie" in text
     assert "With a probability of 90" in text  # the path to come of that behavior
-    assert "is the likely culprit; p moved by " in text
+    assert "is the likely culprit; " in text
     assert {"p", "met", "energy"} <= set(found.to_frame().columns)
     with pytest.raises(InputError, match="of a goal ask one of its parts"):
         found.figure("fan")

@@ -10,21 +10,25 @@ import typer
 
 from ontarget._progress import working
 from ontarget.cli.options import (
+    AlarmBelow,
     AsJson,
     CalibrationOption,
     Columns,
+    FalseAlarmRate,
     Model,
     Runs,
     TargetOption,
+    alarm_rule,
     calibration_of,
     reads_runs,
     target_of,
 )
 from ontarget.cli.output import check_output
+from ontarget.cli.replay import Replay
 from ontarget.errors import EpisodesError
 
 if TYPE_CHECKING:
-    from ontarget import Episodes
+    from ontarget import AlarmRule, Episodes, Goal, GoalMonitor, Target
 
 __all__ = ["explain"]
 
@@ -38,7 +42,25 @@ def explain(
     target: TargetOption,
     columns: Columns,
     run: Annotated[str, typer.Option(help="The id of the episode.", metavar="ID")],
-    step: Annotated[int, typer.Option(min=0, help="The step, counted from 0.", metavar="T")],
+    step: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="The step, counted from 0; by default that of the first alarm or, without one, "
+            "that of the largest fall of p.",
+            metavar="T",
+        ),
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Explain the change since this step; by default since the step before.",
+            metavar="T",
+        ),
+    ] = None,
+    false_alarm_rate: FalseAlarmRate = None,
+    alarm_below: AlarmBelow = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Also draw it: .png or .svg.", metavar="FILE"),
@@ -48,13 +70,14 @@ def explain(
 ) -> None:
     """Say what moved the probability at a step of a recorded run, and which runs it rests on.
 
-    The change since the step before is shared out among the reward earned, each feature and the
-    passing of time. Precedents are the recorded runs that the model weighs most; a model that was
-    fitted with --no-precedents does not know them.
+    The change since the step before, or since the one that --since names, is shared out among the
+    reward earned, each feature and the passing of time. Precedents are the recorded runs that the
+    model weighs most; a model that was fitted with --no-precedents does not know them.
     """
     if figure is not None:
         check_output(figure, _PICTURES)
     wanted, chosen = target_of(target), calibration_of(calibration)
+    rule = alarm_rule(alarm_below=alarm_below, false_alarm_rate=false_alarm_rate)
     from ontarget import Episodes, GoalMonitor
 
     with working(f"opening {model.name}"):
@@ -63,12 +86,17 @@ def explain(
         episodes = Episodes.read(runs, like=monitor, **columns)
         if not episodes.names:
             episodes = monitor.fitted.alike(episodes)
-    one = _run(episodes, run, step)
+    one, picked = _run(episodes, run), ""
+    if step is None:
+        with working("looking for the step"):
+            step, picked = _picked(monitor, one, wanted, rule, chosen)
+    earlier = _earlier(one, step, since)
     found = monitor.explain(
         step,
         *_reading(one, step),
         wanted,
-        before=_reading(one, step - 1) if step else None,
+        before=None if earlier is None else _reading(one, earlier),
+        since=earlier,
         group=None if monitor.groups is None or one.groups is None else one.groups.tolist()[0],
         calibration=chosen,
     )
@@ -78,7 +106,10 @@ def explain(
 
         kind = figure.suffix[1:]
         write_whole(figure, [figure_bytes(found.figure(), kind)])  # type: ignore[arg-type]
-    typer.echo(json.dumps(found.to_dict(), sort_keys=True) if as_json else str(found))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict() | {"picked": picked or None}, sort_keys=True))
+        return
+    typer.echo("\n".join(filter(None, [picked, str(found)])))
 
 
 def _reading(run: Episodes, step: int) -> tuple[Any, Any]:
@@ -91,13 +122,48 @@ def _reading(run: Episodes, step: int) -> tuple[Any, Any]:
     return next(iter(each.values())).states[0], so_far
 
 
-def _run(episodes: Episodes, name: str, step: int) -> Episodes:
-    """The one episode of this id, which has the step."""
+def _run(episodes: Episodes, name: str) -> Episodes:
+    """The one episode of this id."""
     names = [str(one) for one in episodes.ids.tolist()]
     if name not in names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         raise EpisodesError(f"no episode {name!r} among these; there are {shown}")
-    one = episodes.take([names.index(name)])
-    if step >= one.lengths[0]:
-        raise EpisodesError(f"--step needs 0 to {one.lengths[0] - 1} in episode {name}, got {step}")
-    return one
+    return episodes.take([names.index(name)])
+
+
+def _earlier(run: Episodes, step: int, since: int | None) -> int | None:
+    """The step to compare with, once both are found to be steps of the run; None at step 0."""
+    name, last = run.ids[0], run.lengths[0] - 1
+    if step > last:
+        raise EpisodesError(f"--step needs 0 to {last} in episode {name}, got {step}")
+    if since is None:
+        return step - 1 if step else None
+    if since >= step:
+        raise EpisodesError(f"--since needs a step before step {step}, got {since}")
+    return since
+
+
+def _picked(
+    monitor: GoalMonitor, run: Episodes, target: Target | Goal, rule: AlarmRule, calibration: Any
+) -> tuple[int, str]:
+    """The step of the first alarm, else of the largest fall of p; and which of them it is."""
+    from ontarget.errors import FewEpisodesError
+
+    try:
+        sessions, alarm = monitor.sessions(target, alarm=rule, calibration=calibration), True
+    except FewEpisodesError:  # no alarm can be promised, but p is known
+        sessions = monitor.sessions(target, alarm_below=0.0, calibration=calibration)
+        alarm = False
+    told = [sessions.answer(one) for one in Replay(run, grouped=monitor.groups is not None)]
+    steps = [one for one in told if one["status"] != "DONE"]
+    raised = next((one["t"] for one in steps if alarm and one["status"] == "ALARM"), None)
+    if raised is not None:
+        return raised, f"step {raised} was chosen: there the run raised its first alarm"
+    p = {one["t"]: one["p"] for one in steps if one["p"] is not None}
+    falls = {t: p[t - 1] - p[t] for t in p if t - 1 in p}
+    if not falls:
+        raise EpisodesError(f"p is not known at two steps in a row of {run.ids[0]}; pass --step")
+    t = max(falls, key=lambda one: falls[one])
+    why = "no alarm was raised" if alarm else "no alarm can be promised"
+    fell = "there p fell most" if falls[t] > 0.0 else "p never fell, and rose least there"
+    return t, f"step {t} was chosen: {why}, and {fell}"

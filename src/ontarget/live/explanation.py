@@ -114,20 +114,43 @@ class Explanation:
 
     @property
     def change(self) -> float:
-        """By how much p changed since the step before; 0 if there is none."""
+        """By how much p changed since the step that it is compared with; 0 if there is none."""
         return 0.0 if self.p_before is None else self.p - self.p_before
 
     @property
     def in_a_line(self) -> str:
-        """One line: what moved p most, and how much of the precedents' weight misses the target."""
+        """One line: by how much p moved and why, and how many of the precedents miss the target."""
+        said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
+        return "; ".join(filter(None, [*said, self._moved, self.rests_on]))
+
+    @property
+    def causes(self) -> str:
+        """What moved p most, in points; empty if nothing moved it."""
         moved = [
             f"{plain(one.cause)} {_points(one.change)}"
             for one in self.contributions[:3]
             if abs(one.change) >= _SMALL
         ]
-        said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
-        said += [f"p moved by {', '.join(moved)} points"] if moved else []
-        return "; ".join([*said, *([self._missed] if self.missed is not None else [])])
+        return f"{', '.join(moved)} points" if moved else ""
+
+    @property
+    def rests_on(self) -> str:
+        """How many of the precedents miss the target; empty if there are none."""
+        if self.missed is None:
+            return ""
+        return (
+            f"of the recorded runs that p rests on, {percent(self.missed)} by weight miss the "
+            "target from here"
+        )
+
+    @property
+    def _moved(self) -> str:
+        """From where p came, and the causes; empty if nothing moved it."""
+        if self.p_before is None or not self.causes:
+            return ""
+        went = "fell" if self.change < 0.0 else "rose"
+        since = f"from {percent(self.p_before)} at step {self.t_before}"
+        return f"p {went} {since} to {percent(self.p)} at step {self.t}: {self.causes}"
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as plain JSON values; null where a number is unknown."""
@@ -148,11 +171,6 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join([*self._moved_lines(), *self._precedent_lines()])
-
-    @property
-    def _missed(self) -> str:
-        assert self.missed is not None
-        return f"{percent(self.missed)} of the weight lies on runs that, from here, miss the target"
 
     @property
     def _meant(self) -> str:
@@ -193,7 +211,7 @@ class Explanation:
     def _precedent_lines(self) -> list[str]:
         if self.missed is None:
             return ["precedents: the model has no recorded runs behind its answer"]
-        lines = [f"precedents: {self._missed}"]
+        lines = [f"precedents: {self.rests_on}"]
         if not self.precedents:
             lines.append("  which runs these are was left out of the model (precedents=False)")
         width = max([len(plain(one.run)) for one in self.precedents[:_SHOWN]], default=0)

@@ -100,9 +100,9 @@ class Sessions:
         """An agent's present outlook, without a step."""
         return self._known(agent).peek()
 
-    def explain(self, agent: Hashable) -> Explanation:
-        """Why an agent's p is what it is; see `Watch.explain`."""
-        return self._known(agent).explain()
+    def explain(self, agent: Hashable, *, since: int | None = None) -> Explanation:
+        """Why an agent's p is what it is, and what moved it since a step; see `Watch.explain`."""
+        return self._known(agent).explain(since=since)
 
     def intervene(self, agent: Hashable) -> Outlook:
         """An agent's outlook after somebody took its run over; see `Watch.intervene`."""

@@ -26,6 +26,7 @@ from ontarget.fitted._kernels import (
 from ontarget.live import _run_kernel as k
 from ontarget.live._explaining import Reading, explained
 from ontarget.live._reasons import Reason, in_words
+from ontarget.live._seen import Seen
 from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
@@ -110,7 +111,7 @@ class Watch:
         self._numbers: FloatArray
         self._whole: list[int]  # the run's row of the table, as it stood after the last call
         self._real: list[float]
-        self._seen: tuple[Reading | None, Reading | None]  # the last two that were answered
+        self._seen: Seen[Reading]  # those that were answered
         self.changes: list[Change]
         # What the run's promises rest on: "exchangeable", "follow" or, after drift, "restart".
         self.regime = contract.rule.regime
@@ -129,7 +130,7 @@ class Watch:
             self._table.begin(_ONLY)
             self._weigh(heavy, trigger)
             self._note()
-            self._seen = (None, None)
+            self._seen = Seen()
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
@@ -198,7 +199,7 @@ class Watch:
             if became == k.LOOK:
                 self._look()
                 so_far = float(self._table.real[0, k.SNAPPED])
-                self._seen = self._seen[1], Reading(self._whole[k.T], self._features.copy(), so_far)
+                self._seen.add(Reading(self._whole[k.T], self._features.copy(), so_far))
             return self._told(became)
         finally:
             turn.give(None)
@@ -233,15 +234,19 @@ class Watch:
             return found
         return found._replace(reason=said_of_taken(found.reason, table.taken[0], found.status))
 
-    def explain(self) -> Explanation:
-        """Why p is what it is: what moved it since the step before, and the runs it rests on.
+    def explain(self, *, since: int | None = None) -> Explanation:
+        """Why p is what it is: what moved it since an earlier step, and the runs it rests on.
 
-        As `GoalMonitor.explain`, for the last two steps that had an outlook. It takes milliseconds,
-        so ask when p has fallen, not at every step.
+        As `GoalMonitor.explain`, for the last step that had an outlook. It takes milliseconds, so
+        ask when p has fallen, not at every step.
+
+        Parameters
+        ----------
+        since
+            The step to compare with; by default the one before. The watch keeps the first step of
+            a run and the last 64.
         """
-        before, now = self._seen
-        if now is None:
-            raise InputError("explain needs a step that had an outlook; call step first")
+        now, before = self._seen.pair(since)
         contract = self._contract
         return explained(
             contract.fitted,
@@ -277,7 +282,7 @@ class Watch:
             self.regime = state.regime
             self._features[:] = state.reading(self._features.size)
             self._note()
-            self._seen = (None, None)
+            self._seen = Seen()
             now = self.peek()
             self.changes = [Change(now.t, now.status, now.reason)]
         return self

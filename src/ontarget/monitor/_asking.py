@@ -308,13 +308,14 @@ class Asking(Held):
         target: Target | Goal,
         *,
         before: tuple[ArrayLike | Mapping[str, object], float | Mapping[str, float]] | None = None,
+        since: int | None = None,
         group: Any = None,
         calibration: Calibration = "target",
         weight: float | None = None,
     ) -> Explanation:
         """Why p is what it is at step t of a run: what moved it, and the runs that it rests on.
 
-        What moved p since the step before is shared out among the reward earned, each feature that
+        What moved p since an earlier step is shared out among the reward earned, each feature that
         changed, and the passing of time. The shares are Shapley values, which add up to the change.
         With more than eight causes they are sampled, and their standard errors are given. The
         precedents are the recorded runs that the model's forests weigh most (M28).
@@ -329,7 +330,9 @@ class Asking(Held):
         target
             What the run should end in; with a monitor of several behaviors, a goal.
         before
-            State and behavior at step t − 1. Without it, only precedents are given.
+            State and behavior at an earlier step. Without it, only precedents are given.
+        since
+            Which step that is; by default t − 1.
         group
             The run's group, if the monitor is calibrated by group.
         calibration
@@ -356,8 +359,13 @@ class Asking(Held):
         t = whole_number("t", t, least=0)
         if before is not None and t == 0:
             raise InputError("before needs a step before t, got t=0; leave it out")
+        earlier = t - 1 if since is None else whole_number("since", since, least=0)
+        if since is not None and before is None:
+            raise InputError("since needs the state and behavior of that step; pass before= too")
+        if before is not None and earlier >= t:
+            raise InputError(f"since needs a step before t={t}, got {earlier}")
         if self._goals is not None:
-            readings = [(t, state, behavior), *([] if before is None else [(t - 1, *before)])]
+            readings = [(t, state, behavior), *([] if before is None else [(earlier, *before)])]
             return self._explain_goal(
                 self._goals, readings, target, group=group, calibration=calibration
             )
@@ -373,7 +381,7 @@ class Asking(Held):
         return explained(
             fitted,
             reading(t, state, behavior),
-            None if before is None else reading(t - 1, *before),
+            None if before is None else reading(earlier, *before),
             target,
             calibration=self._calibration(target, calibration),
             group=fitted.group_of(group),
@@ -389,7 +397,7 @@ class Asking(Held):
         group: Any,
         calibration: Calibration,
     ) -> Explanation:
-        """The explanation of a goal; ``readings`` are the step itself and, if given, the last."""
+        """The explanation of a goal; ``readings`` are the step itself and, if given, one before."""
         joint, found = goals.joint, []
         goal = joint.checked(goal)
         if goal.only is not None:
@@ -398,7 +406,14 @@ class Asking(Held):
             each = [so_far_of(joint, one, 1)[name].item() for _, _, one in readings]
             before = (earlier[0][1], each[1]) if earlier else None
             return self.only(name).explain(
-                t, state, each[0], target, before=before, group=group, calibration=calibration
+                t,
+                state,
+                each[0],
+                target,
+                before=before,
+                since=earlier[0][0] if earlier else None,
+                group=group,
+                calibration=calibration,
             )
         question = goals.question(goal)
         for step, state, behavior in readings:

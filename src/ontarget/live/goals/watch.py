@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ontarget.fitted._kernels import NUMBERS
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
+from ontarget.live._seen import Seen
 from ontarget.live._turns import Turn
 from ontarget.live.explanation import Explanation
 from ontarget.live.goals._explaining import GoalReading, explained_goal
@@ -32,7 +33,6 @@ __all__ = ["GoalWatch"]
 _FIRST = np.zeros(1, dtype=np.intp)
 # What a goal's run has in common with each of its behaviors.
 _SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)
-_Seen: TypeAlias = tuple[int, FloatArray, list[float]]
 
 
 class GoalWatch:
@@ -86,8 +86,7 @@ class GoalWatch:
         self._tables = [watch._table for watch in self._watches]
         self._table = RunTable(contract.fitted.behavior, 1)
         self._turn = Turn("watch")
-        # The last two steps that were answered: the step, the state, and each behavior so far.
-        self._seen: tuple[_Seen | None, _Seen | None]
+        self._seen: Seen[GoalReading]  # those that were answered
         self.changes: list[Change]
         self.regime = contract.rule.regime
         self.reset()
@@ -99,7 +98,7 @@ class GoalWatch:
                 watch.reset()
             self._table.whole[0, k.GROUP] = self._group
             self._table.begin((0,))
-            self._seen = (None, None)
+            self._seen = Seen()
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
 
     @property
@@ -192,18 +191,12 @@ class GoalWatch:
                 self.changes.append(Change(now.t, now.status, now.reason))
             return self.peek()
 
-    def explain(self) -> Explanation:
-        """Why p is what it is: what moved it since the step before, and the runs it rests on.
+    def explain(self, *, since: int | None = None) -> Explanation:
+        """Why p is what it is: what moved it since an earlier step, and the runs it rests on.
 
-        As `GoalMonitor.explain`, for the last two steps that had an outlook. It takes milliseconds,
-        so ask when p has fallen, not at every step.
+        See `Watch.explain`; ``since`` is the step to compare with, by default the one before.
         """
-        before, now = (
-            None if one is None else GoalReading(one[0], one[1], np.array(one[2]))
-            for one in self._seen
-        )
-        if now is None:
-            raise InputError("explain needs a step that had an outlook; call step first")
+        now, before = self._seen.pair(since)
         contract = self._contract
         return explained_goal(
             contract.contracts.joint,
@@ -267,7 +260,7 @@ class GoalWatch:
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
             self.regime = state.regime
-            self._seen = (None, None)
+            self._seen = Seen()
             now = self.peek()
             self.changes = [Change(now.t, now.status, now.reason)]
         return self
@@ -343,7 +336,7 @@ class GoalWatch:
             had[0] = table_of_one.real[0, k.SNAPPED]
         t = int(table.whole[0, k.LAST_T])
         so_far = [float(had[0]) for had in self._had]
-        self._seen = self._seen[1], (t, self._watches[0]._features.copy(), so_far)
+        self._seen.add(GoalReading(t, self._watches[0]._features.copy(), np.array(so_far)))
         if contract.question.is_function:
             states = self._watches[0]._features[None, :]
             contract.look_by_function(t, self._group, states, self._had, self._out)
