@@ -262,7 +262,7 @@ def view_of(*streams: list[Any], alarm: AlarmRule = HALF) -> LiveView:
 def test_a_single_run_is_drawn_with_threshold_state_and_last_change(width: int) -> None:
     failing = positions(met=False)[0]
     text = drawn(view_of(messages(failing)[:-1]), width)
-    assert "target [-60, inf)  alarm below p = 0.5" in text
+    assert "target at least −60  alarm below p = 0.5" in text
     assert "ALARM at step" in text
     assert text.count("●") == 50
     assert "┄" in text

@@ -150,7 +150,7 @@ def outcome_chart(
     return Chart(
         bottom=bottom,
         top=top,
-        labels=(f"{top:.3g}", f"{(bottom + top) / 2.0:.3g}", f"{bottom:.3g}"),
+        labels=_labels(bottom, top),
         lines=[Line(end, "target", "magenta") for end in target],
         horizon=horizon,
         width=width,
@@ -158,6 +158,22 @@ def outcome_chart(
         colour=lambda point: "cyan",
         unknown=" ",  # the chart above says so, and a run that is over has no range
     )
+
+
+def _labels(bottom: float, top: float) -> tuple[str, str, str]:
+    """The ends and the middle of a range, each to the same digit.
+
+    Examples
+    --------
+    >>> _labels(-15.732, 0.0672)
+    ('0.1', '-7.8', '-15.7')
+    >>> _labels(0.0, 1.4e6)
+    ('1.4e+06', '7e+05', '0')
+    """
+    digits = 2 - math.floor(math.log10(top - bottom))
+    rounded = [round(value, digits) + 0.0 for value in (top, (bottom + top) / 2.0, bottom)]
+    first, second, third = (f"{value:.4g}" for value in rounded)
+    return first, second, third
 
 
 def _axis(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
+    from ontarget import Target
     from ontarget.live import Contract, GoalContract, Trigger
 
 __all__ = ["COLOURS", "LiveView", "sparkline"]
@@ -121,7 +122,7 @@ class LiveView:
         when = f"{rule.relation} {rule.compared_name} = {trigger.threshold:.3g}"
         text = Text.assemble(
             (plain(self.name), "bold"),
-            f"  target {self.contract.target}  alarm ",
+            f"  target {_target(self.contract.target)}  alarm ",
             type(rule).__name__ if self.contract.own_rule else when,
             overflow="ellipsis",
             no_wrap=True,
@@ -253,6 +254,12 @@ def _headline(track: Track) -> Text:
     if each:
         text.append(f"   alone: {', '.join(each)}", style="dim")
     return text
+
+
+def _target(target: Target | Goal) -> str:
+    from ontarget.report._words import target_in_words
+
+    return target_in_words(target)
 
 
 def _odd(rows: int) -> int:
