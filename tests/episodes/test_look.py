@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget import Episodes, Target
+from ontarget.cli.mistakes import as_option
 from ontarget.domains import simulate
 from ontarget.episodes.looking._picture import histogram
 from ontarget.episodes.looking._strength import determined, linear_share, separated
@@ -209,3 +212,60 @@ def test_a_histogram_counts_every_value_in_round_ranges() -> None:
     assert found.labels[1:3] == ("70 to 80", "80 to 90")
     lines = str(found).splitlines()
     assert len({len(line) for line in lines}) == 1
+
+
+def cases(seed: int = 0, hours_per_unit: float = 24.0) -> pl.DataFrame:
+    """Forty cases whose events come after waits of any length, with the time until the next."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for case in range(40):
+        waits = rng.exponential(5.0, size=6) * 24.0
+        times = np.concatenate([[0.0], np.cumsum(waits)])
+        for time, wait in zip(times, [*waits, 0.0], strict=True):
+            begun = datetime(2025, 1, 1) + timedelta(hours=float(time))
+            rows.append((case, begun, wait / hours_per_unit, time / 24.0, rng.normal()))
+    names = ["case", "time", "wait", "days_so_far", "x"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+@pytest.mark.parametrize("unit", [24.0, 1.0, -24.0], ids=["days", "hours", "days lost"])
+def test_a_wait_for_the_next_row_on_a_clock_is_a_leak(unit: float) -> None:
+    log = cases(hours_per_unit=unit).drop("days_so_far")
+    options = {"episode": "case", "step": "time", "reward": "wait"}
+    [caution] = Episodes.from_frame(log, every="1d", **options).look().cautions
+    assert caution.kind == "wait"
+    assert "'wait' looks like the time until the next row" in str(caution)
+    assert "On the clock of 1d" in str(caution)
+    assert "pass --behavior NAME in place of the reward" in caution.told(as_option)
+    assert "leave out --every" in caution.told(as_option)
+    # Row by row it is no leak: the next row comes when the wait is over.
+    rows = Episodes.from_frame(log.drop("time"), episode="case", step=None, reward="wait")
+    assert not rows.look().cautions
+
+
+def test_what_is_no_wait_is_no_leak_on_a_clock() -> None:
+    log, rng = cases(), np.random.default_rng(1)
+    options = {"episode": "case", "step": "time", "every": "1d"}
+    kept = log.drop("wait", "days_so_far")
+    earned = {
+        "luck": rng.exponential(5.0, size=log.height),
+        "one each": np.ones(log.height),
+        "the wait before": log["wait"].shift(1).fill_null(0.0),
+        "half of it by luck": log["wait"] * rng.uniform(0.2, 1.8, size=log.height),
+    }
+    for name, reward in earned.items():
+        one = kept.with_columns(pl.Series("reward", reward))
+        found = Episodes.from_frame(one, **options).look().cautions
+        assert not [c for c in found if c.kind == "wait"], name
+
+
+def test_the_remedy_for_a_wait_keeps_the_outcome_and_is_no_leak() -> None:
+    log, options = cases(), {"episode": "case", "step": "time", "every": "1d"}
+    leaking = Episodes.from_frame(log.drop("days_so_far"), reward="wait", **options)
+    cured = Episodes.from_frame(log.drop("wait"), behavior="days_so_far", **options)
+    assert np.allclose(cured.outcomes, leaking.outcomes)
+    assert not cured.look().cautions
+    # At a tick, no more has passed than the clock says; with the reward, whole waits to come.
+    for t in (1, 4, 9):
+        assert (cured.at(t).behavior <= t + 1e-9).all()
+        assert (leaking.at(t).behavior > t + 1.0).mean() > 0.5

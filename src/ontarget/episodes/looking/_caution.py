@@ -12,7 +12,7 @@ from ontarget.errors import Argument
 __all__ = ["Caution", "CautionKind"]
 
 CautionKind: TypeAlias = Literal[
-    "outcome", "length", "reward", "total", "last row", "together", "order", "id"
+    "outcome", "length", "reward", "total", "last row", "together", "wait", "order", "id"
 ]
 
 
@@ -25,8 +25,9 @@ class Caution:
     kind
         What the columns seem to give away: the ``outcome``, the ``length`` of a run, the
         ``reward`` of the same row, a ``total`` that includes it, the outcome in the ``last row``
-        alone, the outcome by several columns ``together``; or where a result shows that should
-        not: in the ``order`` of the file, or in the ``id``.
+        alone, the outcome by several columns ``together``, the ``wait`` for the next row of the
+        log; or where a result shows that should not: in the ``order`` of the file, or in the
+        ``id``.
     columns
         The columns concerned.
     what, why

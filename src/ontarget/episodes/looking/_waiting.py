@@ -1,0 +1,76 @@
+"""Finds a reward that is the time until the log's next row, on a clock that ticks in between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget._typing import FloatArray
+from ontarget.episodes._recorded import Recorded
+from ontarget.episodes.looking._caution import Caution
+from ontarget.episodes.looking._sample import LEAST
+from ontarget.episodes.reading._layout import ON_CLOCK
+from ontarget.errors import Argument, Placeholder
+
+__all__ = ["find_waits"]
+
+_MOST = 500  # episodes are enough to tell
+_NEARLY_ALL = 0.95
+_ROUNDED = 1.05  # ticks: both ends of a wait lie somewhere within theirs
+
+
+def find_waits(episodes: Recorded) -> list[Caution]:
+    """A caution if rewards on a clock are the times until the next row; none off a clock.
+
+    Such a reward is earned at once, at the tick of its row. From then on the behavior so far tells
+    when the next row comes, which nobody knows yet.
+    """
+    clock, reward = episodes.roles.step or "", episodes.roles.reward
+    if ON_CLOCK not in clock or reward is None or episodes.behavior.spec != "sum":
+        return []
+    if not _are_waits(*_earned_and_gaps(episodes)):
+        return []
+    what = f"{reward!r} looks like the time until the next row of the log"
+    why = (
+        f"On the clock of {clock.partition(ON_CLOCK)[2]} the whole wait is earned at its first "
+        "tick, so that p learns when the next row comes before anybody knows it"
+    )
+    remedy = (
+        "Add a column with the time since the run began, and pass ",
+        Argument("behavior", Placeholder("NAME")),
+        " in place of the reward; or leave out ",
+        Argument("every"),
+        ", and log a row for each tick yourself",
+    )
+    return [Caution("wait", (reward,), what, why, remedy)]
+
+
+def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
+    """What was earned at once, and after how many ticks something was earned again."""
+    store = episodes._store
+    own = np.arange(len(episodes)) if episodes._index is None else episodes._index
+    chosen = np.sort(own[np.argsort(episodes.keys, kind="stable")[:_MOST]])
+    last = np.full(chosen.size, -1)
+    amount = np.zeros(chosen.size)
+    earned, gaps = [], []
+    assert store.rewards is not None  # a sum has them
+    for t in range(int(store.lengths[chosen].max())):
+        rows, alive = store.rows(t, chosen)
+        reward = store.rewards[rows]
+        some = reward != 0.0
+        again = alive[some]
+        known = again[last[again] >= 0]
+        earned.append(amount[known])
+        gaps.append((t - last[known]).astype(np.float64))
+        last[again], amount[again] = t, reward[some]
+    return np.concatenate(earned), np.concatenate(gaps)
+
+
+def _are_waits(earned: FloatArray, gaps: FloatArray) -> bool:
+    """Whether what was earned is, in some unit, the time to the next row."""
+    long = gaps > 1.0  # a wait within a tick tells nothing
+    if np.count_nonzero(long) < LEAST or np.ptp(gaps[long]) == 0.0 or np.ptp(earned[long]) == 0.0:
+        return False
+    unit = float(earned.sum() / gaps.sum())
+    if unit == 0.0 or np.corrcoef(earned[long], gaps[long])[0, 1] * np.sign(unit) < _NEARLY_ALL:
+        return False
+    return bool(np.mean(np.abs(earned[long] / unit - gaps[long]) <= _ROUNDED) >= _NEARLY_ALL)
