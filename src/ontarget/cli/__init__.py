@@ -19,7 +19,7 @@ from ontarget.cli.look import look
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
 from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
-from ontarget.cli.prepare import prepare
+from ontarget.cli.prepare import prepare, split
 from ontarget.cli.serve import serve
 from ontarget.cli.warm import warm
 
@@ -42,6 +42,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     plan: "ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05",
     simulate: "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet",
     look: "ontarget look runs.parquet --target -60:",
+    split: "ontarget split runs.csv --by started --at 2025-01-01 -o old.csv new.csv",
     prepare: "ontarget prepare runs/ -o prepared/",
     fit: "ontarget fit runs.parquet -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",

@@ -52,6 +52,7 @@ _OPTIONS: Final = frozenset(
         ),
         *("reward_bounds", "ruled_out", "assure", "splits", "model"),
         *("success_rate", "accuracy", "level"),
+        *("by", "at"),
     )
 )
 

@@ -1,18 +1,25 @@
-"""``ontarget prepare``: recorded episodes, more than fit in memory, made ready for a fit."""
+"""``ontarget prepare`` and ``split``: a large log made ready for a fit, and old and new runs."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ontarget._plain import plain
-from ontarget.cli.options import AsJson, Columns, model_there, reads_runs, runs_there
-from ontarget.cli.output import print_facts
+from ontarget._progress import working
+from ontarget.cli.options import AsJson, Columns, Runs, model_there, reads_runs, runs_there
+from ontarget.cli.output import check_output, print_facts
+from ontarget.errors import InputError
 
-__all__ = ["prepare"]
+if TYPE_CHECKING:
+    from ontarget.episodes.reading._dividing import DividedLog
+
+__all__ = ["prepare", "split"]
+
+_SHARE = 0.8
 
 
 def _there(given: str) -> Path | str:
@@ -112,3 +119,107 @@ def prepare(
         f"next       ontarget fit {plain(output)} -o NAME.ontarget",
     ]
     print_facts("\n".join(lines))
+
+
+def split(
+    runs: Runs,
+    output: Annotated[
+        tuple[Path, Path],
+        typer.Option(
+            "--output",
+            "-o",
+            help="The two files to write: the older runs, and the newer ones.",
+            metavar="OLD NEW",
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says when a run started: a date, a time, a number. Without it, runs "
+            "are divided by lot.",
+            metavar="NAME",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Runs that started at this date or value, or later, are new. It needs --by.",
+            metavar="VALUE",
+        ),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            help="The share of runs that are old, instead of --at.",
+            metavar="SHARE",
+            show_default=str(_SHARE),
+        ),
+    ] = None,
+    episode: Annotated[
+        str | None,
+        typer.Option(help="Column of episode ids, or several joined by commas.", metavar="NAME"),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Another seed draws other runs by lot.", metavar="N")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Divide a log into older runs to fit on and newer ones to check the model on.
+
+    A run goes as a whole to the file that its start belongs to. Rows, columns and their order stay
+    as they are. Runs that started together stay together.
+    """
+    _check(runs, output, by, at, share)
+    from ontarget.episodes.reading._dividing import divided_log
+
+    with working(f"reading {runs.name}"):
+        found = divided_log(
+            runs,
+            episode=episode,
+            by=by,
+            at=at,
+            share=_SHARE if share is None else share,
+            seed=seed,
+        )
+    told = {}
+    for name, path in zip(("old", "new"), output, strict=True):
+        with working(f"writing {path.name}"):
+            told[name] = _written(found, path, later=name == "new")
+    if as_json:
+        typer.echo(json.dumps(told))
+        return
+    old, new = (plain(path) for path in output)
+    lines = [f"{name:<10} {_in_words(one, by)}" for name, one in told.items()]
+    check = f"ontarget evaluate NAME.ontarget {new} --target …" + f" --order {by}" * (
+        by is not None
+    )
+    lines.append(f"next       ontarget fit {old} -o NAME.ontarget, then {check}")
+    print_facts("\n".join(lines))
+
+
+def _check(
+    runs: Path, output: tuple[Path, Path], by: str | None, at: str | None, share: float | None
+) -> None:
+    for path in output:
+        check_output(path, (".parquet", ".csv", ".tsv", ".txt"))
+    if len({path.resolve() for path in (runs, *output)}) < 3:
+        raise InputError("split needs three different files: the log, the old and the new runs")
+    if at is not None and by is None:
+        raise typer.BadParameter("--at needs --by, the column whose value it is")
+    if at is not None and share is not None:
+        raise typer.BadParameter("pass --at or --share, not both")
+    if share is not None and not 0.0 < share < 1.0:
+        raise typer.BadParameter(f"--share needs a number strictly between 0 and 1, got {share}")
+
+
+def _written(found: DividedLog, path: Path, *, later: bool) -> dict[str, Any]:
+    rows, reach = found.write(path, later=later), found.reach(later=later)
+    about = {"file": str(path), "runs": found.runs(later=later), "rows": rows}
+    return about if reach is None else about | {"first": str(reach[0]), "last": str(reach[1])}
+
+
+def _in_words(part: dict[str, Any], by: str | None) -> str:
+    text = f"{plain(part['file'])}: {part['runs']:,} runs, {part['rows']:,} rows"
+    if "first" not in part:
+        return f"{text}, drawn by lot"
+    return f"{text}, {plain(by or '')} from {plain(part['first'])} to {plain(part['last'])}"

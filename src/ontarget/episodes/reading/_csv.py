@@ -33,13 +33,15 @@ class TextTable:
 
     table: pl.DataFrame
     notes: tuple[str, ...]
+    separator: str = ","
 
 
-def read_text_table(path: Path) -> TextTable:
+def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
     """The table in a text file; all rows decide the types, and uneven lines are refused.
 
     The file is UTF-8, or UTF-16 if it says so in its first bytes; otherwise it is read as
-    Windows-1252, which includes Latin-1, and this is noted.
+    Windows-1252, which includes Latin-1, and this is noted. ``as_text`` leaves every value as it is
+    written.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -61,27 +63,30 @@ def read_text_table(path: Path) -> TextTable:
     if decimal_comma:
         notes.append("numbers have decimal commas")
     try:
-        table = _table_in(source, separator, decimal_comma=decimal_comma)
+        table = _table_in(source, separator, decimal_comma=decimal_comma, as_text=as_text)
     except pl.exceptions.ComputeError:
         if _is_utf8(_bytes(source)):
             _refuse_bad_lines(path, _bytes(source), separator)
             raise
         source = _recoded(path, "cp1252")
         notes.append(_LATIN)
-        table = _table_in(source, separator, decimal_comma=decimal_comma)
+        table = _table_in(source, separator, decimal_comma=decimal_comma, as_text=as_text)
     _check_header(path, table.columns)
     # Polars fills short lines with nulls, so each of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_bad_lines(path, _bytes(source), separator)
-    return TextTable(table, tuple(notes))
+    return TextTable(table, tuple(notes), separator)
 
 
-def _table_in(source: Path | bytes, separator: str, *, decimal_comma: bool) -> pl.DataFrame:
+def _table_in(
+    source: Path | bytes, separator: str, *, decimal_comma: bool, as_text: bool
+) -> pl.DataFrame:
     # Read whole: asked for one column, the reader does not notice fields beyond the header's.
     return pl.scan_csv(
         source,
         separator=separator,
         decimal_comma=decimal_comma,
+        infer_schema=not as_text,
         infer_schema_length=None,
         glob=False,
     ).collect()

@@ -13,7 +13,7 @@ from ontarget.episodes._store import Roles
 from ontarget.episodes.reading._layout import ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Parts", "find_parts", "no_column"]
+__all__ = ["Parts", "episode_columns", "find_parts", "no_column"]
 
 # Common names of columns, in lower case without punctuation; the first is the usual one.
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
@@ -132,6 +132,22 @@ def find_parts(
             notes.append(f"{shown} could also be the column that {_holds(part)}; read as a feature")
     several = {f"{part}_columns": _several(found[part], columns) for part in _SEVERAL}
     return Parts(**found, **several, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
+
+
+def episode_columns(
+    layout: Layout, columns: Sequence[str], read: Callable[[str], pl.Series]
+) -> tuple[str, ...]:
+    """The columns that together hold a row's episode, where nothing else is read of the table."""
+    name = None if layout.episode is ... else _joined("episode", layout.episode)
+    if name is None:
+        candidates = _candidates("episode", columns, layout, read, needed=True)
+        name = _chosen("episode", candidates, needed=True)
+    if name is None:
+        raise EpisodesError(*_cannot_tell("episode", columns))
+    found = _several(name, columns)
+    if not found:
+        raise EpisodesError(*no_column("episode", name, columns))
+    return found
 
 
 def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
