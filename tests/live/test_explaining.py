@@ -13,8 +13,7 @@ import pytest
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget._numerals import percent
 from ontarget.errors import CalibrationError, InputError
-from ontarget.live._explaining import Reading
-from ontarget.live._seen import KEPT, Seen
+from ontarget.live._explaining import KEPT, Reading, Seen
 from ontarget.live._shapley import shapley
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from tests.walks import walks

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import deque
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._grid import snap
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal.results import Interval
@@ -20,9 +22,12 @@ from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.target import Target
 
-__all__ = ["TIME", "Reading", "differ", "explained", "value_of"]
+__all__ = ["KEPT", "TIME", "Reading", "Seen", "differ", "explained", "value_of"]
 
 REWARD, TIME = "reward earned", "time"
+
+KEPT: Final = 64  # besides the first; a watch over a run of a million steps must stay small
+_LISTED = 8
 
 
 class Reading(NamedTuple):
@@ -31,6 +36,55 @@ class Reading(NamedTuple):
     t: int
     state: FloatArray
     so_far: float
+
+
+class _AtStep(Protocol):
+    @property
+    def t(self) -> int: ...
+
+
+R = TypeVar("R", bound=_AtStep)
+
+
+class Seen(Generic[R]):
+    """The first reading of a run that had an outlook, and the latest ones."""
+
+    __slots__ = ("_first", "_latest")
+
+    def __init__(self) -> None:
+        self._first: R | None = None
+        self._latest: deque[R] = deque(maxlen=KEPT)
+
+    def add(self, reading: R) -> None:
+        """Keep one more."""
+        if self._first is None:
+            self._first = reading
+        self._latest.append(reading)
+
+    def pair(self, since: Any = None) -> tuple[R, R | None]:
+        """The last reading, and that of an earlier step: of the one before, unless one is named."""
+        if not self._latest:
+            raise InputError("explain needs a step that had an outlook; call step first")
+        *earlier, now = self._latest
+        if since is None:
+            return now, earlier[-1] if earlier else None
+        since = whole_number("since", since, least=0)
+        assert self._first is not None
+        kept = {one.t: one for one in (self._first, *earlier) if one is not now}
+        if since not in kept:
+            raise InputError(
+                f"since needs an earlier step that had an outlook and that the watch still keeps "
+                f"({_in_words(list(kept))}), got {since}"
+            )
+        return now, kept[since]
+
+
+def _in_words(steps: list[int]) -> str:
+    if not steps:
+        return "there is none yet"
+    if len(steps) <= _LISTED:
+        return ", ".join(map(str, steps))
+    return f"{steps[0]}, and some of {steps[1]} to {steps[-1]}"
 
 
 class _Asking(NamedTuple):

@@ -24,9 +24,8 @@ from ontarget.fitted._kernels import (
     P,
 )
 from ontarget.live import _run_kernel as k
-from ontarget.live._explaining import Reading, explained
+from ontarget.live._explaining import Reading, Seen, explained
 from ontarget.live._reasons import Reason, in_words
-from ontarget.live._seen import Seen
 from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation

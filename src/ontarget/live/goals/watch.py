@@ -16,8 +16,8 @@ from ontarget.errors import InputError
 from ontarget.fitted._kernels import NUMBERS
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
+from ontarget.live._explaining import Seen
 from ontarget.live._reasons import Reason
-from ontarget.live._seen import Seen
 from ontarget.live._turns import Turn
 from ontarget.live.explanation import Explanation
 from ontarget.live.goals._explaining import GoalReading, explained_goal
