@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,13 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def cdf(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
         """``P(Y <= y | x)``: y scalar or (n,) gives (n,), (n, m) gives (n, m)."""
         return self.cdf_limits(X, y)[1]
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # A monitor copies a model many times, and to read a signature takes long.
+        names: list[str] = super()._get_param_names()
+        return names
 
     def _training_rows(
         self,

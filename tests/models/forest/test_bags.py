@@ -77,6 +77,23 @@ def test_answers_are_those_of_the_trees_that_omit_the_episode(
     assert np.array_equal(flat, np.array(found)[:, :, 0], equal_nan=True)
 
 
+@pytest.mark.parametrize("weight", [None, RNG.random(400) + 0.1], ids=["even", "weighted"])
+def test_values_that_rows_share_are_answered_as_if_each_were_asked_alone(
+    weight: np.ndarray | None,
+) -> None:
+    forest = QuantileForest(8, min_leaf=5).fit(X, Y, weight, ids=IDS)
+    ladders = np.quantile(Y, [[0.1, 0.3, 0.5, 0.8, 0.9, 0.9], [0.2, 0.3, 0.5, 0.6, 0.7, 0.95]])
+    asked = np.column_stack(
+        [ladders[np.arange(400) // 150 % 2], Y]
+    )  # by turns, and at last its own
+    asked[77, 4] = Y.min()  # one row goes its own way halfway
+    found = forest.out_of_bag_limits(X, asked, IDS)
+    alone = [forest.out_of_bag_limits(X, column, IDS) for column in asked.T]
+    for side in (0, 1):
+        own = np.column_stack([one[side] for one in alone])
+        assert np.array_equal(found[side], own, equal_nan=True)
+
+
 @pytest.mark.parametrize("bootstrap", [True, False])
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_budget_of_entries_is_kept_by_whole_episodes(name: str, bootstrap: bool) -> None:

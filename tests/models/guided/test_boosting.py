@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget.models.guided._boosting import NO_TREES, Learned, boost_by_fold
+from ontarget.models.guided._boosting import NO_TREES, Learned, bin_rows, boost_by_fold
 from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides import guide_rows
 from ontarget.models.guided._guides_kernel import Guides
@@ -35,7 +35,9 @@ def n_trees(guide: BoostedGuide) -> int:
 
 def test_the_trees_that_are_kept_leave_the_smallest_error_in_unseen_rows(rows: Learned) -> None:
     y = outcomes(rows, noise=1.0)
-    every = boost_by_fold(rows, [y] * (N_FOLDS + 1), RULES._replace(patience=0), ())
+    every = boost_by_fold(
+        rows, [y] * (N_FOLDS + 1), RULES._replace(patience=0), bin_rows(rows.X, ())
+    )
     errors = np.zeros(RULES.n_trees)
     for k, guide in enumerate(every[:-1]):
         unseen = rows.folds == k
@@ -45,7 +47,7 @@ def test_the_trees_that_are_kept_leave_the_smallest_error_in_unseen_rows(rows: L
             told = guide_rows(Guides(NO_LINEAR, some), rows.X[unseen])[:, -1]
             errors[n] += np.square(rest - told).sum()
     best = int(errors.argmin()) + 1
-    kept = boost_by_fold(rows, [y] * (N_FOLDS + 1), RULES, ())
+    kept = boost_by_fold(rows, [y] * (N_FOLDS + 1), RULES, bin_rows(rows.X, ()))
     assert 1 < best < RULES.n_trees
     assert [n_trees(guide) for guide in kept] == [best] * (N_FOLDS + 1)
     assert all(
@@ -55,8 +57,9 @@ def test_the_trees_that_are_kept_leave_the_smallest_error_in_unseen_rows(rows: L
 
 
 def test_more_noise_keeps_fewer_trees(rows: Learned) -> None:
+    binned = bin_rows(rows.X, ())
     kept = [
-        n_trees(boost_by_fold(rows, [outcomes(rows, noise)] * (N_FOLDS + 1), RULES, ())[0])
+        n_trees(boost_by_fold(rows, [outcomes(rows, noise)] * (N_FOLDS + 1), RULES, binned)[0])
         for noise in (0.1, 10.0)
     ]
     assert kept[1] < kept[0]
@@ -65,8 +68,9 @@ def test_more_noise_keeps_fewer_trees(rows: Learned) -> None:
 def test_a_guide_and_its_order_of_categories_do_not_know_unseen_outcomes(rows: Learned) -> None:
     y, rules = outcomes(rows, noise=0.5), RULES._replace(patience=0)
     changed = np.where(rows.folds == 1, 100.0 * rows.X[:, 2], y)
-    one = boost_by_fold(rows, [y] * (N_FOLDS + 1), rules, (2,))
-    other = boost_by_fold(rows, [changed] * (N_FOLDS + 1), rules, (2,))
+    binned = bin_rows(rows.X, (2,))
+    one = boost_by_fold(rows, [y] * (N_FOLDS + 1), rules, binned)
+    other = boost_by_fold(rows, [changed] * (N_FOLDS + 1), rules, binned)
     for a, b in zip((*one[1].bins, *one[1][1:]), (*other[1].bins, *other[1][1:]), strict=True):
         assert np.array_equal(a, b)
     assert not np.array_equal(one[0].values, other[0].values)
@@ -74,6 +78,6 @@ def test_a_guide_and_its_order_of_categories_do_not_know_unseen_outcomes(rows: L
 
 def test_without_rows_to_learn_from_there_are_no_trees(rows: Learned) -> None:
     alone = rows._replace(folds=np.zeros(N, dtype=np.intp))
-    without, of_all = boost_by_fold(alone, [outcomes(rows, 0.1)] * 2, RULES, (2,))
+    without, of_all = boost_by_fold(alone, [outcomes(rows, 0.1)] * 2, RULES, bin_rows(rows.X, (2,)))
     assert without is NO_TREES
     assert n_trees(of_all) == RULES.n_trees

@@ -1,7 +1,7 @@
 """Bags: which episodes each tree draws, and which trees omit an episode (M16).
 
 A bag depends on the seed, the tree and the sizes of the episodes alone, so it is drawn again where
-it is needed. Only which trees hold which episode is kept, from the first out-of-bag question on.
+it is needed. Only which trees hold which episode is kept.
 """
 
 from __future__ import annotations
@@ -56,10 +56,18 @@ class Bags:
         draw(state, (n_draws, self.sampling.most_rows), self.n_rows, counts)
         return counts, state
 
+    def note(self, held: BoolArray) -> None:
+        """Keep which bags hold which episodes, for whoever has drawn them all."""
+        self.__dict__["_drawn"] = held
+
+    @cached_property
+    def _drawn(self) -> BoolArray:
+        return np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])
+
     @cached_property
     def held(self) -> BoolArray:
         """Whether each tree's bag holds each episode: (trees, episodes)."""
-        held = np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])
+        held = self._drawn
         if held.all() and not self.sampling.bootstrap:
             raise InputError(
                 "out-of-bag answers need trees that leave episodes out, got bootstrap=False with "

@@ -7,6 +7,8 @@ another, all its rows in lock-step, and sums grow tree by tree: in the order in 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
@@ -41,6 +43,8 @@ __all__ = [
 _FEW = 16
 # Ranks fall into so many buckets when a quantile is sought.
 _BUCKETS = 512
+# So many leaves' shares are kept, for rows that ask about the same values.
+_KEPT_LEAVES = 256
 
 
 @kernel
@@ -144,29 +148,110 @@ def out_of_bag_limits_of_rows(
     """Write both limits of the CDF at each row's values, from the trees that omit its episode.
 
     The query is X, y and the episode of each row; ``held[t, e]`` says whether the bag of tree t
-    holds episode e. A row whose episode is in every bag gets NaN.
+    holds episode e. A row whose episode is in every bag gets NaN. Rows that ask about the same
+    values are fastest side by side.
     """
     n_rows, n_values = query[1].shape
     scratch = _new_block(forest, n_rows)
-    ranks = np.empty((n_values, n_rows), dtype=np.uint32)
-    sums = np.zeros((n_values, n_rows)), np.zeros((n_values, n_rows))
+    ranks = np.empty((n_rows, n_values), dtype=np.uint32)
+    sums = np.zeros((n_rows, n_values)), np.zeros((n_rows, n_values))
     n_trees = np.zeros(n_rows, dtype=np.int64)
-    _out_of_bag_limits((forest, scratch, ranks, n_trees), query, (held, sums), out)
+    memory = _new_memory(n_rows, n_values)
+    _out_of_bag_limits((forest, scratch, ranks, n_trees), query, (held, sums, memory), out)
+
+
+class _Memory(NamedTuple):
+    """Shares of leaves at the values that rows have in common."""
+
+    leader: IntArray  # (rows,): the first of the rows with whom each row begins alike
+    common: IntArray  # (rows,): of a leader, how many first values all its rows have in common
+    leaves: IntArray  # (kept,): whose shares are kept; -1 for none
+    leaders: IntArray  # (kept,): at whose values
+    below: FloatArray  # (kept, values)
+    upto: FloatArray
+
+
+@room_kernel
+def _new_memory(n_rows: int, n_values: int) -> _Memory:
+    kept = _KEPT_LEAVES if n_values > 1 else 1
+    return _Memory(
+        np.zeros(n_rows, dtype=np.int64),
+        np.zeros(n_rows, dtype=np.int64),
+        np.full(kept, -1, dtype=np.int64),
+        np.zeros(kept, dtype=np.int64),
+        np.empty((kept, n_values)),
+        np.empty((kept, n_values)),
+    )
+
+
+@inner_kernel
+def _find_leaders(ranks: IntArray, memory: _Memory) -> None:
+    """Note which rows begin with the same ranks as one before them, and how far all of them do."""
+    n_rows, n_values = ranks.shape
+    first = 0
+    for i in range(n_rows):
+        same = 0
+        while same < n_values and ranks[i, same] == ranks[first, same]:
+            same += 1
+        if 2 * same <= n_values:
+            first, same = i, n_values
+        memory.leader[i] = first
+        memory.common[i] = same
+        memory.common[first] = min(memory.common[first], same)
+    for i in range(n_rows):
+        lonely = i == memory.leader[i] and (i + 1 == n_rows or memory.leader[i + 1] != i)
+        if lonely or n_values == 1:
+            memory.common[i] = 0
+
+
+@inner_kernel
+def _add_shares_of_row(
+    asked: tuple[ForestTable, int, IntArray],
+    place: tuple[int, int],
+    memory: _Memory,
+    sums: tuple[FloatArray, FloatArray],
+) -> None:
+    """Add to a row's sums what a leaf holds below each of its ranks, and up to it.
+
+    The place is the row's leader and how many values they have in common: the leaf's shares there
+    are kept for the other rows.
+    """
+    forest, leaf, ranks = asked
+    leader, common = place
+    below, upto = sums
+    if common > 0:
+        at = leaf % memory.leaves.size
+        if memory.leaves[at] != leaf or memory.leaders[at] != leader:
+            memory.leaves[at], memory.leaders[at] = leaf, leader
+            for k in range(common):
+                less, no_more = _shares(forest, leaf, ranks[k])
+                memory.below[at, k], memory.upto[at, k] = less, no_more
+        own = memory.below[at], memory.upto[at]
+        for k in range(common):
+            below[k] += own[0][k]
+            upto[k] += own[1][k]
+    for k in range(common, ranks.size):
+        less, no_more = _shares(forest, leaf, ranks[k])
+        below[k] += less
+        upto[k] += no_more
 
 
 @inner_kernel
 def _out_of_bag_limits(
     asked: tuple[ForestTable, Scratch, IntArray, IntArray],
     query: tuple[FloatArray, FloatArray, IntArray],
-    found: tuple[BoolArray, tuple[FloatArray, FloatArray]],
+    found: tuple[BoolArray, tuple[FloatArray, FloatArray], _Memory],
     out: tuple[FloatArray, FloatArray],
 ) -> None:
     forest, scratch, ranks, n_trees = asked
     X, y, episodes = query
-    held, (below, upto) = found
+    held, (below, upto), memory = found
     n_rows, n_values = y.shape
     _bin_block(forest, scratch, X)
-    _rank_block(forest, y, ranks)
+    for i in range(n_rows):
+        for k in range(n_values):
+            ranks[i, k] = np.searchsorted(forest.support[0], y[i, k])
+    _find_leaders(ranks, memory)
     for t in range(forest.roots.size):
         for i in range(n_rows):
             # The last node is always a leaf: a descent that nobody asks about ends there at once.
@@ -176,16 +261,15 @@ def _out_of_bag_limits(
             if held[t, episodes[i]]:
                 continue
             n_trees[i] += 1
-            for k in range(n_values):
-                less, no_more = _shares(forest, scratch.leaves[i], ranks[k, i])
-                below[k, i] += less
-                upto[k, i] += no_more
+            place = memory.leader[i], memory.common[memory.leader[i]]
+            row = forest, int(scratch.leaves[i]), ranks[i]
+            _add_shares_of_row(row, place, memory, (below[i], upto[i]))
     for i in range(n_rows):
         for k in range(n_values):
             left = right = np.nan
             if n_trees[i] > 0:
-                rank = int(ranks[k, i])
-                a, b = masses_of_sums(forest, rank, (below[k, i], upto[k, i]), n_trees[i])
+                rank = int(ranks[i, k])
+                a, b = masses_of_sums(forest, rank, (below[i, k], upto[i, k]), n_trees[i])
                 left, right = cdf_in_cell(y[i, k], rank, a, b, forest.support)
             out[0][i, k], out[1][i, k] = left, right
 

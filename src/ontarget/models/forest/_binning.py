@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,36 +11,95 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.errors import InputError
-from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_column
+from ontarget.models.forest._binning_kernel import (
+    MISSING,
+    BinTable,
+    bin_column,
+    outcomes_by_code,
+)
 
-__all__ = ["MAX_BINS", "bin_features", "bin_table", "choose_bins", "reorder_categories"]
+__all__ = [
+    "MAX_BINS",
+    "Distinct",
+    "bin_by_value",
+    "bin_features",
+    "bin_table",
+    "choose_bins",
+    "distinct_values",
+    "reorder_categories",
+]
 
 MAX_BINS = 65_535
 
 
+class Distinct(NamedTuple):
+    """The known values of a feature, each once, and how often each comes.
+
+    ``place`` says which of them each row that knows the feature has; it is empty for a number.
+    """
+
+    values: FloatArray
+    counts: IntArray
+    place: IntArray
+
+
+def distinct_values(X: FloatArray, categorical: Collection[int]) -> list[Distinct]:
+    """The distinct values of every feature: whoever bins the same rows twice finds them once."""
+    found: list[Distinct | None] = [None] * X.shape[1]
+
+    def find(start: int, stop: int) -> None:
+        for f in range(start, stop):
+            column = X[:, f]
+            known = column[~np.isnan(column)]
+            if f in categorical:
+                values, place, counts = np.unique(known, return_inverse=True, return_counts=True)
+                found[f] = Distinct(values, counts, place)
+            else:
+                found[f] = Distinct(*np.unique(known, return_counts=True), np.empty(0, np.intp))
+
+    run_blocks(find, X.shape[1], block=1)
+    return [one for one in found if one is not None]
+
+
 def choose_bins(
-    X: FloatArray, y: FloatArray, categorical: Collection[int], *, max_bins: int
+    X: FloatArray,
+    y: FloatArray,
+    categorical: Collection[int],
+    *,
+    max_bins: int,
+    distinct: Sequence[Distinct] | None = None,
 ) -> BinTable:
     """The bins of every feature: one per distinct value, or quantile bins where there are more.
 
     The codes of a categorical feature follow the mean outcome of its categories, so that a cut
-    between two codes divides them into those with lower and with higher outcomes.
+    between two codes divides them into those with lower and with higher outcomes. ``distinct`` is
+    what `distinct_values` gives, if it is known.
     """
-    n_features = X.shape[1]
-    edges: list[FloatArray] = [np.empty(0)] * n_features
     orders: dict[int, IntArray] = {}
-
-    def choose(start: int, stop: int) -> None:
-        for f in range(start, stop):
-            column = X[:, f]
-            known = ~np.isnan(column)
-            if f in categorical:
-                edges[f], orders[f] = _categories(column[known], y[known], f)
-            else:
-                edges[f] = _edges(column[known], max_bins)
-
-    run_blocks(choose, n_features, block=1)
+    edges = []
+    for f, own in enumerate(distinct_values(X, categorical) if distinct is None else distinct):
+        if f not in categorical:
+            edges.append(_edges(own, max_bins))
+            continue
+        sums = np.bincount(own.place, weights=y[~np.isnan(X[:, f])], minlength=own.values.size)
+        edges.append(_categories(own, f))
+        orders[f] = _order(sums / own.counts)
     return bin_table(edges, orders)
+
+
+def bin_by_value(
+    X: FloatArray, categorical: Collection[int], *, max_bins: int, distinct: Sequence[Distinct]
+) -> tuple[BinTable, IntArray, IntArray]:
+    """Bins, codes and numbers of bins as `bin_features` gives them, categories by their numbers.
+
+    `reorder_categories` brings them into the order of outcomes.
+    """
+    edges = [
+        _categories(own, f) if f in categorical else _edges(own, max_bins)
+        for f, own in enumerate(distinct)
+    ]
+    bins = bin_table(edges, {f: np.arange(edges[f].size) for f in sorted(categorical)})
+    return bins, *bin_features(X, bins)
 
 
 def reorder_categories(
@@ -52,18 +112,17 @@ def reorder_categories(
     """
     edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
     orders: dict[int, IntArray] = {}
-    found, outcomes = codes.copy(), y[seen]
+    found = codes.copy()
     for f in np.flatnonzero(bins.categorical).tolist():
         order = bins.order[bins.start[f] : bins.start[f + 1]]
-        place = np.append(np.argsort(order), order.size)  # of each code; the last is missing
-        own = place[codes[f, seen]]
-        counts = np.bincount(own, minlength=place.size)[:-1]
-        sums = np.bincount(own, weights=outcomes, minlength=place.size)[:-1]
-        here = counts > 0
+        by_code = np.zeros(order.size + 1, dtype=np.int64), np.zeros(order.size + 1)
+        outcomes_by_code(codes[f], y, seen, by_code)  # the last code is missing
+        counts, sums = (one[order] for one in by_code)
+        here = np.flatnonzero(counts)
         edges[f], orders[f] = edges[f][here], _order(sums[here] / counts[here])
-        new = np.full(place.size, orders[f].size, dtype=np.uint16)
-        new[np.flatnonzero(here)] = orders[f]
-        found[f] = new[place][codes[f]]
+        new = np.full(order.size + 1, here.size, dtype=np.uint16)
+        new[order[here]] = orders[f]
+        found[f] = new[codes[f]]
     own_bins = bin_table(edges, orders)
     return own_bins, read_only(found), read_only(_bins_of(own_bins))
 
@@ -103,9 +162,9 @@ def _bins_of(bins: BinTable) -> IntArray:
     return np.diff(bins.start) + np.where(bins.categorical, 0, 1)
 
 
-def _edges(known: FloatArray, max_bins: int) -> FloatArray:
+def _edges(distinct: Distinct, max_bins: int) -> FloatArray:
     """Cuts half-way between neighbouring values, all of them or as many as there may be bins."""
-    values, counts = np.unique(known, return_counts=True)
+    values, counts = distinct.values, distinct.counts
     if values.size <= 1:
         return np.empty(0)
     before = np.arange(1, values.size)
@@ -119,15 +178,13 @@ def _edges(known: FloatArray, max_bins: int) -> FloatArray:
     return np.where(middle < high, middle, low)
 
 
-def _categories(known: FloatArray, y: FloatArray, feature: int) -> tuple[FloatArray, IntArray]:
-    values, place = np.unique(known, return_inverse=True)
-    if values.size > MAX_BINS:
+def _categories(distinct: Distinct, feature: int) -> FloatArray:
+    if distinct.values.size > MAX_BINS:
         raise InputError(
             f"a categorical feature needs at most {MAX_BINS} categories, "
-            f"got {values.size} in column {feature}; leave it out of categorical"
+            f"got {distinct.values.size} in column {feature}; leave it out of categorical"
         )
-    means = np.bincount(place, weights=y) / np.bincount(place)
-    return values, _order(means)
+    return distinct.values
 
 
 def _order(means: FloatArray) -> IntArray:

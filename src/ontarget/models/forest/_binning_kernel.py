@@ -9,7 +9,15 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = ["MISSING", "BinTable", "bin_column", "bin_row", "bin_values", "write_code"]
+__all__ = [
+    "MISSING",
+    "BinTable",
+    "bin_column",
+    "bin_row",
+    "bin_values",
+    "outcomes_by_code",
+    "write_code",
+]
 
 # No bin has this code: a feature has at most 65,535 bins, with codes from 0 to 65,534.
 MISSING = 65_535
@@ -100,3 +108,15 @@ def write_code(codes: AnyArray, at: int, n_features: int, code: int) -> None:
 def bin_column(column: FloatArray, feature: int, bins: BinTable, codes: AnyArray) -> None:
     """Write the codes of one feature over all rows."""
     bin_values(column, feature, bins, codes)
+
+
+@kernel
+def outcomes_by_code(
+    codes: AnyArray, y: FloatArray, seen: BoolArray, found: tuple[IntArray, FloatArray]
+) -> None:
+    """Add up, for each code, how many of the rows that are seen have it, and their outcomes."""
+    counts, sums = found
+    for i in range(codes.size):
+        if seen[i]:
+            counts[codes[i]] += 1
+            sums[codes[i]] += y[i]

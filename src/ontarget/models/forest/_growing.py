@@ -15,13 +15,21 @@ from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._bags import Bags, Sampling
-from ontarget.models.forest._binning import bin_features, choose_bins
+from ontarget.models.forest._binning import Distinct, bin_features, choose_bins
+from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._growing_kernel import grow_tree
 from ontarget.models.forest._imagined import column_of, imagined_ranks, with_imagined
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble, entry_type
 
-__all__ = ["SPLIT_SCORES", "GrowthPlan", "grow_forest", "in_canonical_order"]
+__all__ = [
+    "SPLIT_SCORES",
+    "Ground",
+    "GrowthPlan",
+    "grow_forest",
+    "in_canonical_order",
+    "prepare_ground",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +44,29 @@ class GrowthPlan:
     successors: bool = False
 
 
-def grow_forest(
-    rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]
-) -> tuple[ForestTable, Bags]:
-    """The forest of rows in their canonical order, whatever the number of threads, and its bags."""
-    X, y = rows.X, rows.y
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What forests of the same rows, rules for splits and bins have in common."""
+
+    table: TrainingTable
+    bins: BinTable
+    scores: FloatArray  # of each distinct outcome
+    ranks: IndexArray  # of each row's outcome
+    support: Support
+
+
+def prepare_ground(
+    rows: TrainingRows,
+    plan: GrowthPlan,
+    categorical: Sequence[int],
+    distinct: Sequence[Distinct] | None = None,
+) -> Ground:
+    """The ground for rows in their canonical order; ``distinct`` as for `choose_bins`."""
     weight = np.empty(0) if rows.weight is None else rows.weight
-    episodes = rows.units
-    values, ranks = np.unique(y, return_inverse=True)
+    values, ranks = np.unique(rows.y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
-    bins = choose_bins(X, y, categorical, max_bins=plan.max_bins)
-    codes, n_bins = bin_features(X, bins)
+    bins = choose_bins(rows.X, rows.y, categorical, max_bins=plan.max_bins, distinct=distinct)
+    codes, n_bins = bin_features(rows.X, bins)
     # Processors differ in the last bits of sums and cosines; rounded, they choose the same splits.
     scores = np.round(SPLIT_SCORES[plan.split](values, mass), 9)
     table = TrainingTable(
@@ -56,15 +76,21 @@ def grow_forest(
         weight=read_only(weight),
         ranks=read_only(ranks.astype(np.uint32)),
     )
+    atoms = find_atoms(ranks, rows.units, rows.steps)
+    return Ground(table, bins, scores, ranks, Support.of(values, atoms, mass, smooth=plan.smooth))
+
+
+def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
+    """The forest of rows in their canonical order, whatever the number of threads, and its bags."""
+    table, bins, scores, ranks = ground.table, ground.bins, ground.scores, ground.ranks
+    episodes, support = rows.units, ground.support
     bags = Bags.of(rows, plan.sampling)
     trees = _grow_trees(table, bags, episodes, plan.rules)
-    atoms = find_atoms(ranks, episodes, rows.steps)
-    support = Support.of(values, atoms, mass, smooth=plan.smooth)
     grown = assemble(trees, bins, support, np.bincount(ranks))
     if not plan.successors:
         return grown, bags
     # Splits are chosen by the mean of what was real and what was imagined (M23).
-    imagined = imagined_ranks(rows, values, grown, bags)
+    imagined = imagined_ranks(rows, support.values, grown, bags)
     both = 0.5 * (scores[ranks] + scores[imagined].mean(axis=0))
     trees = _grow_trees(table._replace(scores=read_only(both)), bags, episodes, plan.rules)
     for t, tree in enumerate(trees):
@@ -79,14 +105,17 @@ def _grow_trees(
 ) -> list[Tree]:
     dtype = entry_type(table.ranks.size)
     trees: list[Tree | None] = [None] * bags.sampling.n_trees
+    held = np.empty((len(trees), bags.n_rows.size), dtype=np.bool_)
 
     def grow(start: int, stop: int) -> None:
         for t in range(start, stop):
             drawn, state = bags.draw(t)
+            held[t] = drawn > 0
             nodes, entries, shares = grow_tree(table, drawn[episodes], rules, state)
             trees[t] = Tree(nodes, entries.astype(dtype, copy=False), shares)
 
     run_blocks(grow, len(trees), block=1)
+    bags.note(held)
     return [tree for tree in trees if tree is not None]
 
 

@@ -36,9 +36,11 @@ from ontarget.models.forest._binning import MAX_BINS
 from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import (
     SPLIT_SCORES,
+    Ground,
     GrowthPlan,
     grow_forest,
     in_canonical_order,
+    prepare_ground,
 )
 from ontarget.models.forest._live import LiveForest
 from ontarget.models.forest._members import Members, by_outcome, by_row, most_members
@@ -60,6 +62,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 # Rows that one thread answers before it takes the next block. A tree that was fetched for one row
 # serves all rows of a block; with many values, fewer rows fit into the fastest memory.
 _BLOCK, _MOST_ANSWERS = 256, 4096
+_MOST_ALIKE = 1024  # rows of which many ask about the same values and fall into the same leaf
 _NO_LIMIT = 2**31 - 1
 # However small the budget of entries is, a tree may have this many leaves.
 _LEAST_LEAVES = 4
@@ -213,7 +216,10 @@ class QuantileForest(ForestEstimator):
         if self.successors and rows.weight is not None:
             raise InputError("successors=True takes no sample_weight; leave one of them out")
         columns = check_categorical(categorical, rows.X.shape[1])
-        return self._grow(in_canonical_order(rows), plan, columns)
+        rows = in_canonical_order(rows)
+        with threads_at_most(self.n_jobs):
+            ground = prepare_ground(rows, plan, columns)
+        return self._grow(rows, plan, ground)
 
     @classmethod
     def from_sklearn(cls, forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool = True) -> Self:
@@ -339,7 +345,8 @@ class QuantileForest(ForestEstimator):
             query = rows[a:b], values[a:b], episodes[a:b]
             out_of_bag_limits_of_rows(table, query, held, (left[a:b], right[a:b]))
 
-        self._answer(answer, rows.shape[0], most=_MOST_ANSWERS // max(1, values.shape[1]))
+        most = max(_MOST_ALIKE, _MOST_ANSWERS // max(1, values.shape[1]))
+        self._answer(answer, rows.shape[0], most=most)
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
@@ -421,10 +428,10 @@ class QuantileForest(ForestEstimator):
         self._check_fitted()
         return LiveForest(self.table_)
 
-    def _grow(self, rows: TrainingRows, plan: GrowthPlan, categorical: Sequence[int]) -> Self:
+    def _grow(self, rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> Self:
         """The forest grown on rows in their canonical order."""
         with threads_at_most(self.n_jobs):
-            table, self._learned_ = grow_forest(rows, plan, categorical)
+            table, self._learned_ = grow_forest(rows, plan, ground)
         return self._hold(table, RowOrigins.of(rows))
 
     def _hold(self, table: ForestTable, origins: RowOrigins) -> Self:

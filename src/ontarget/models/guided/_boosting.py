@@ -9,8 +9,13 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import FloatArray, IndexArray, IntArray
-from ontarget.models.forest._binning import bin_features, choose_bins, reorder_categories
+from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
+from ontarget.models.forest._binning import (
+    Distinct,
+    bin_by_value,
+    distinct_values,
+    reorder_categories,
+)
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._store import drop_unused_edges
 from ontarget.models.guided._boosting_kernel import (
@@ -22,7 +27,7 @@ from ontarget.models.guided._boosting_kernel import (
     start_boosting,
 )
 
-__all__ = ["NO_TREES", "Learned", "boost_by_fold"]
+__all__ = ["NO_TREES", "Binned", "Learned", "bin_rows", "boost_by_fold"]
 
 # A guide's cuts per feature: its trees are small, so finer cuts would not be found.
 _MOST_BINS = 64
@@ -43,8 +48,27 @@ class Learned(NamedTuple):
     folds: IndexArray
 
 
+class Binned(NamedTuple):
+    """Bins, the codes of all rows in them by feature and row, and each feature's number of bins."""
+
+    bins: BinTable
+    codes: IntArray
+    n_bins: IntArray
+
+
+def bin_rows(
+    X: FloatArray, categorical: Collection[int], distinct: Sequence[Distinct] | None = None
+) -> Binned:
+    """The rows as all boosted guides see them, but for the order of categories."""
+    known = distinct_values(X, categorical) if distinct is None else distinct
+    return Binned(*bin_by_value(X, categorical, max_bins=_MOST_BINS, distinct=known))
+
+
 def boost_by_fold(
-    rows: Learned, rest: Sequence[FloatArray], rules: BoostingRules, categorical: Collection[int]
+    rows: Learned,
+    rest: Sequence[FloatArray],
+    rules: BoostingRules,
+    binned: Binned,
 ) -> list[BoostedGuide]:
     """The boosted guide without each fold in turn, and at last that of all rows.
 
@@ -54,11 +78,10 @@ def boost_by_fold(
     n_folds = len(rest) - 1
     starts = [k for k in range(n_folds + 1) if (rows.folds != k).any()]
     fits: dict[int, _Fit] = {}
-    binned = _binned(rows, rest, categorical)
 
     def start(first: int, stop: int) -> None:
         for k in starts[first:stop]:
-            fits[k] = _Fit(rows, rest[k], k, binned[k])
+            fits[k] = _Fit(rows, rest[k], k, _in_order(binned, rest[k], rows.folds != k))
 
     run_blocks(start, len(starts), block=1)
     looks = rules.patience > 0 and n_folds > 1
@@ -80,34 +103,20 @@ def boost_by_fold(
     return [fits[k].guide(n_best) if k in fits else NO_TREES for k in range(n_folds + 1)]
 
 
-class _Binned(NamedTuple):
-    bins: BinTable
-    codes: IntArray  # (features, rows)
-    n_bins: IntArray
-
-
-def _binned(
-    rows: Learned, rest: Sequence[FloatArray], categorical: Collection[int]
-) -> list[_Binned]:
-    """Bins and codes of all rows for each guide: the same, but for the order of categories.
+def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
+    """The rows with categories in the order of their outcomes.
 
     That order may not tell of the outcomes of rows that a guide has not seen.
     """
-    bins = choose_bins(rows.X, rest[-1], categorical, max_bins=_MOST_BINS)
-    shared = _Binned(bins, *bin_features(rows.X, bins))
-    if not categorical:
-        return [shared] * len(rest)
-    found = [
-        _Binned(*reorder_categories(bins, shared.codes, y, rows.folds != k))
-        for k, y in enumerate(rest[:-1])
-    ]
-    return [*found, shared]
+    if not binned.bins.categorical.any():
+        return binned
+    return Binned(*reorder_categories(binned.bins, binned.codes, y, seen))
 
 
 class _Fit:
     """One guide while it grows, and what it leaves over of the rows that it does not see."""
 
-    def __init__(self, rows: Learned, y: FloatArray, left_out: int, binned: _Binned) -> None:
+    def __init__(self, rows: Learned, y: FloatArray, left_out: int, binned: Binned) -> None:
         self._bins = binned.bins
         seen, held_out = (np.flatnonzero((rows.folds == left_out) == one) for one in (False, True))
         codes = [read_only(binned.codes.take(some, axis=1)) for some in (seen, held_out)]

@@ -16,7 +16,8 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
-from ontarget.models.guided._boosting import NO_TREES, Learned, boost_by_fold
+from ontarget.models.forest._binning import Distinct, distinct_values
+from ontarget.models.guided._boosting import NO_TREES, Binned, Learned, bin_rows, boost_by_fold
 from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
@@ -25,9 +26,11 @@ __all__ = [
     "GUIDES",
     "FoldGuides",
     "Guide",
+    "GuideGround",
     "GuidePlan",
     "fit_guides",
     "folds_of_guides",
+    "guide_ground",
     "guide_plan",
     "guide_rows",
 ]
@@ -111,8 +114,34 @@ class _Rows(NamedTuple):
     folds: IndexArray
 
 
+class GuideGround(NamedTuple):
+    """What guides of the same rows share, whatever they learn of them."""
+
+    fold: IndexArray  # of each episode
+    columns: _Columns
+    binned: Binned
+
+
+def guide_ground(
+    rows: TrainingRows,
+    plan: GuidePlan,
+    categorical: Collection[int],
+    distinct: Sequence[Distinct] | None = None,
+) -> GuideGround:
+    """The ground of guides; ``distinct`` as `distinct_values` gives them, if they are known."""
+    known = distinct_values(rows.X, categorical) if distinct is None else distinct
+    return GuideGround(
+        fold=folds_of_guides(int(rows.units.max()) + 1, plan),
+        columns=_columns(rows.X, categorical, known),
+        binned=bin_rows(rows.X, categorical, known),
+    )
+
+
 def fit_guides(
-    rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]
+    rows: TrainingRows,
+    plan: GuidePlan,
+    categorical: Collection[int],
+    ground: GuideGround | None = None,
 ) -> tuple[Guides, FoldGuides]:
     """The guides of all rows for later ones, and those of each fold for the training episodes.
 
@@ -121,13 +150,13 @@ def fit_guides(
     mean itself out: that of the other folds is high where a row's own fold is low, and a tree
     would learn the fold from it.
     """
-    episodes = rows.units
-    fold = folds_of_guides(int(episodes.max()) + 1, plan)
-    learn = _Rows(rows.X, _standardised(rows), _weights(rows), fold[episodes])
-    linear = _fit_linear(learn, plan, categorical)
-    boosted = _fit_boosted(learn, plan, categorical, linear)
+    shared = guide_ground(rows, plan, categorical) if ground is None else ground
+    folds = shared.fold[rows.units]
+    learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
+    linear = _fit_linear(learn, plan, shared.columns)
+    boosted = _fit_boosted(learn, plan, shared.binned, linear)
     *without, of_all = map(Guides, linear, boosted)
-    return of_all, FoldGuides(tuple(without), fold, len(plan.guides))
+    return of_all, FoldGuides(tuple(without), shared.fold, len(plan.guides))
 
 
 def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
@@ -173,7 +202,7 @@ class _Columns(NamedTuple):
     missing: IndexArray  # the column that marks where the feature is missing, or -1
 
 
-def _columns(X: FloatArray, categorical: Collection[int]) -> _Columns:
+def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Distinct]) -> _Columns:
     n_rows, n_features = X.shape
     terms = np.zeros((n_features, TERM_WIDTH))
     slope, missing = np.full(n_features, -1), np.full(n_features, -1)
@@ -183,9 +212,9 @@ def _columns(X: FloatArray, categorical: Collection[int]) -> _Columns:
         lost = np.isnan(X[:, f])
         known = X[~lost, f]
         if f in categorical:
-            values, counts = np.unique(known, return_counts=True)
-            most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
-            categories.append(values[most])
+            own = distinct[f]
+            most = np.sort(np.argsort(-own.counts, kind="stable")[:_MOST_CATEGORIES])
+            categories.append(own.values[most])
         else:
             categories.append(np.empty(0))
             centre, spread = location(known)
@@ -209,14 +238,13 @@ def _columns(X: FloatArray, categorical: Collection[int]) -> _Columns:
     )
 
 
-def _fit_linear(rows: _Rows, plan: GuidePlan, categorical: Collection[int]) -> list[LinearGuide]:
+def _fit_linear(rows: _Rows, plan: GuidePlan, columns: _Columns) -> list[LinearGuide]:
     """The linear guide without each fold in turn, and at last that of all rows."""
     n_folds = int(rows.folds.max()) + 1
     if "ridge" not in plan.guides:
         empty = read_only(np.empty(0))
         none = LinearGuide(empty, read_only(np.zeros(1, dtype=np.int64)), empty, empty)
         return [none] * (n_folds + 1)
-    columns = _columns(rows.X, categorical)
     n_columns = columns.design.shape[1]
     sums = np.zeros((n_folds, n_columns, n_columns + 1))
     sums_by_fold(columns.design, rows.y, rows.weight, rows.folds, sums)
@@ -247,7 +275,7 @@ def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
 
 
 def _fit_boosted(
-    rows: _Rows, plan: GuidePlan, categorical: Collection[int], linear: list[LinearGuide]
+    rows: _Rows, plan: GuidePlan, binned: Binned, linear: list[LinearGuide]
 ) -> list[BoostedGuide]:
     """The boosted guide without each fold in turn, and at last that of all rows.
 
@@ -259,4 +287,4 @@ def _fit_boosted(
     told = [guide_rows(Guides(guide, NO_TREES), rows.X)[:, n_features:] for guide in linear]
     rest = [rows.y - one.sum(axis=1) for one in told]  # no column, nothing told
     learn = Learned(rows.X, rows.weight, rows.folds)
-    return boost_by_fold(learn, rest, plan.boosting, categorical)
+    return boost_by_fold(learn, rest, plan.boosting, binned)

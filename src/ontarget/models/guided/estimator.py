@@ -12,7 +12,7 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from ontarget.models._stored import require
 from ontarget.models.base import Side, check_categorical
 from ontarget.models.forest._estimator import ForestEstimator
-from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest._growing import in_canonical_order, prepare_ground
 from ontarget.models.forest._members import Members, most_members
 from ontarget.models.forest.estimator import QuantileForest, SplitRule
 from ontarget.models.guided._guides import (
@@ -161,7 +161,8 @@ class GuidedForest(ForestEstimator):
             if not rows.has_ids:
                 # Equal rows may stand in different folds; then only their guides tell them apart.
                 rows = in_canonical_order(rows)
-            self.forest_, self._learned_ = forest._grow(rows, growth, columns), folds
+            ground = prepare_ground(rows, growth, columns)
+            self.forest_, self._learned_ = forest._grow(rows, growth, ground), folds
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -12,11 +12,17 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.models._mixture import weighted
 from ontarget.models.base import TrainingRows
-from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._growing import in_canonical_order
+from ontarget.models.forest._binning import Distinct, distinct_values
+from ontarget.models.forest._growing import in_canonical_order, prepare_ground
 from ontarget.models.forest._members import Members
 from ontarget.models.forest.estimator import QuantileForest
-from ontarget.models.guided._guides import FoldGuides, GuidePlan, fit_guides
+from ontarget.models.guided._guides import (
+    FoldGuides,
+    GuideGround,
+    GuidePlan,
+    fit_guides,
+    guide_ground,
+)
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.regression._fitting import FoldRegressions, RegressionPlan, fit_regression
 from ontarget.models.stacked._shift import NO_SHIFT, ShiftLaw, learned_shift, spread_around_mean
@@ -131,26 +137,25 @@ def fit_stack(
     Both forests and the shift share one set of guides. Weights come from answers out of bag; an
     expert that counts for nothing is let go.
     """
-    guides, folds = fit_guides(rows, plan.guides, categorical)
+    distinct = distinct_values(rows.X, categorical)
+    ground: GuideGround | None = guide_ground(rows, plan.guides, categorical, distinct)
+    guides, folds = fit_guides(rows, plan.guides, categorical, ground)
     guided = replace(rows, X=folds.guide_rows(rows.X, rows.units))
     if not rows.has_ids:
         # Equal rows may stand in different folds; then only their guides tell them apart.
         guided = in_canonical_order(guided)
         rows = replace(guided, X=np.ascontiguousarray(guided.X[:, : rows.X.shape[1]]))
-    honest: dict[int, _Honest] = {}
-    tables: dict[int, ForestTable] = {}
-    for place, forest in ((SMALL, plan.small), (LARGE, plan.large)):
-        if EXPERTS[place] in plan.experts:
-            growth = forest._plan(guided.X.shape[1])
-            grown = forest._grow(guided, growth, categorical)
-            honest[place], tables[place] = _HonestForest(grown), grown.table_
+        ground, distinct = None, distinct_values(rows.X, categorical)
+    forests = _fit_forests(guided, plan, categorical, distinct)
+    honest: dict[int, _Honest] = {place: _HonestForest(one) for place, one in forests.items()}
+    tables = {place: one.table_ for place, one in forests.items()}
     some = next(iter(tables.values()))
     shift, spread = NO_SHIFT, no_guides()
     atoms = some.support[1]
     # A shape would smear an atom among other outcomes.
     if "shift" in plan.experts and bool(atoms.all() or not atoms.any()):
-        location = guided.X[:, -1]
-        fitted = _fit_shift(rows, plan, categorical, location=location, atoms=bool(atoms[0]))
+        location, own = guided.X[:, -1], bool(atoms[0])
+        fitted = _fit_shift(rows, plan, categorical, ground, location=location, atoms=own)
         if fitted is not None:
             shift, spread, honest[SHIFT] = fitted
     linear = no_regression()
@@ -180,10 +185,29 @@ def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> Floa
     return places
 
 
+def _fit_forests(
+    guided: TrainingRows, plan: StackPlan, categorical: Sequence[int], distinct: Sequence[Distinct]
+) -> dict[int, QuantileForest]:
+    """The forests by place, grown on rows that carry their guides; they share all but the trees.
+
+    ``distinct`` are those of the rows without guides.
+    """
+    told = distinct_values(guided.X[:, len(distinct) :], ())
+    ground, grown = None, {}
+    for place, forest in ((SMALL, plan.small), (LARGE, plan.large)):
+        if EXPERTS[place] in plan.experts:
+            growth = forest._plan(guided.X.shape[1])
+            if ground is None:
+                ground = prepare_ground(guided, growth, categorical, [*distinct, *told])
+            grown[place] = forest._grow(guided, growth, ground)
+    return grown
+
+
 def _fit_shift(
     rows: TrainingRows,
     plan: StackPlan,
     categorical: Sequence[int],
+    ground: GuideGround | None,
     *,
     location: FloatArray,
     atoms: bool,
@@ -191,7 +215,7 @@ def _fit_shift(
     """The shift, the guides of its scale, and its honest twin; None if nothing is left to shift."""
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
-    spread, folds = fit_guides(replace(rows, y=distance), plan.guides, categorical)
+    spread, folds = fit_guides(replace(rows, y=distance), plan.guides, categorical, ground)
     scale = folds.guide_rows(rows.X, rows.units)[:, -1]
     table = learned_shift(rows, location, scale, atoms=atoms)
     return None if table is None else (table, spread, _HonestShift(table, folds))

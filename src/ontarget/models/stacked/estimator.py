@@ -113,6 +113,7 @@ class StackedForest(ForestEstimator):
 
     stack_: Stack
     _learned_: HonestStack
+    _live_: LiveStackedForest
 
     def __init__(
         self,
