@@ -79,7 +79,7 @@ def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_pa
 def test_a_contract_refuses_models_of_another_width() -> None:
     fitted = monitor_of("forest").fitted
     wider = Schema((*fitted.schema.features, Feature("more")))
-    none = {"assure": None, "excess": np.empty(0), "path_depths": np.empty(0)}
+    none = {"assure": None, "excess": np.empty(0)}
     forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), **none)
     with pytest.raises(ModelFileError, match="reads 3 numbers of a run where the monitor has 4"):
         Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
@@ -398,10 +398,21 @@ def test_one_endless_run_among_many_short_ones_takes_no_table_of_all(tmp_path: P
     assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
 
 
-@pytest.mark.parametrize("wrong", [np.zeros(3), np.full(20, 0.6), np.full(20, -np.inf), [1] * 20])
-def test_depths_of_paths_that_are_none(wrong: Any, tmp_path: Path) -> None:
-    forged = np.asarray(wrong)
-    refuse("groups", lambda h, s: s["paths"].update(depths=forged), tmp_path, "depths")
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 2.0])
+def test_maps_of_paths_that_are_none(wrong: float, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        ranks = sections["paths"]["ranks"].copy()
+        ranks[0, 0, 3] = wrong
+        sections["paths"]["ranks"] = ranks
+
+    refuse("groups", forge, tmp_path, "path maps")
+
+
+def test_maps_of_paths_of_another_type(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["paths"]["ranks"] = sections["paths"]["ranks"].astype(np.float64)
+
+    refuse("groups", forge, tmp_path, "path maps")
 
 
 @pytest.mark.parametrize("lengths", [[LAST, 1], [FIRST, 1], [0, 5], []])

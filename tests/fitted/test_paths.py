@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,14 +113,21 @@ def test_a_tail_reaches_a_level_where_it_should() -> None:
 def test_maps_are_the_learned_ranks_at_their_levels() -> None:
     ranks = np.sort(rng.random(200) ** 2)
     maps = PathMaps.of({3: [ranks, ranks], 7: [ranks]})
-    own = maps.at(3, 2)
-    assert own.shape == (2, LEVELS.size)
+    own = maps.at(3, 8)
+    assert own.shape == (5, LEVELS.size)
     for share in (0.1, 0.5, 0.9):
         at = np.interp(share, LEVELS, own[0])
         assert np.mean(ranks <= at) == pytest.approx(share, abs=0.02)
-    assert np.array_equal(maps.at(6, 1), maps.at(7, 1))
     back = PathMaps.from_arrays(maps.to_arrays(), 8)
-    assert np.array_equal(back.at(3, 2), own)
+    assert np.array_equal(back.at(3, 8), own)
+
+
+def test_a_step_between_two_takes_the_map_of_the_nearest_lead_at_the_nearer_one() -> None:
+    ranks = [np.sort(rng.random(50) ** power) for power in (1, 2, 3, 4, 5)]
+    maps = PathMaps.of({3: ranks, 7: ranks[:1]})
+    assert np.array_equal(maps.at(6, 8), maps.at(7, 8)[[0, 0]])
+    assert np.array_equal(maps.at(4, 8), maps.at(3, 8)[:4])
+    assert np.array_equal(maps.at(2, 8), maps.at(3, 8)[[0, 1, 2, 3, 4, 4]])
 
 
 @pytest.mark.parametrize(
@@ -203,22 +209,33 @@ def test_a_loaded_monitor_foretells_the_same(monitor: GoalMonitor) -> None:
         assert np.array_equal(one.upper, other.upper)
 
 
-def test_a_fit_works_out_what_all_steps_need_and_the_file_keeps_it(monitor: GoalMonitor) -> None:
-    kept = monitor.fitted
-    anew = PathBands(replace(kept, path_depths=np.empty(0))).run_depths()
-    assert np.array_equal(kept.path_depths, anew)
-    assert PathBands(kept).run_depths() is kept.path_depths
-    assert np.array_equal(fitted_from_bytes(fitted_bytes(kept)).path_depths, anew)
+def test_a_fit_judges_no_assure_path_and_the_first_question_judges_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged: list[int] = []
+    one_step = PathBands._depths_of
+
+    def counted(bands: PathBands, t: int, some: Any) -> Any:
+        judged.append(t)
+        return one_step(bands, t, some)
+
+    monkeypatch.setattr(PathBands, "_depths_of", counted)
+    monitor = fitted()
+    assert not judged
+    bands = monitor._kept.paths
+    assert bands.run_depths() is bands.run_depths()
+    assert judged == list(range(6))
+    loaded = fitted_from_bytes(fitted_bytes(monitor.fitted))
+    assert np.array_equal(PathBands(loaded).run_depths(), bands.run_depths())
     again = monitor.recalibrate(walks(60, seed=12))
-    assert not again.fitted.path_depths.size  # those of other assure episodes
-    assert again.path_band(2, [[0.1, 0.2]], 0.1, 0.8, all_steps=True).lower.shape == (1, 4)
+    assert again._kept.paths.run_depths().size == 60  # those of other assure episodes
 
 
 def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any) -> None:
     first = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
     again = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
     assert np.array_equal(first.path_maps.ranks, again.path_maps.ranks)
-    assert first.path_maps.ranks.shape == (6, 50, LEVELS.size)
+    assert first.path_maps.ranks.shape == (6, 50, LEVELS.size)  # no more than a dozen steps
     assert not np.array_equal(first.path_maps.ranks[0, 0], LEVELS)
 
 
@@ -256,10 +273,10 @@ def test_runs_that_were_cut_off_might_have_left_any_band() -> None:
 def test_very_long_runs_are_judged_by_some_assure_episodes(
     monitor: GoalMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    every = PathBands(monitor.fitted).run_depths()
     monkeypatch.setattr("ontarget.fitted.paths.bands._MOST_ROWS", 60)
     monkeypatch.setattr("ontarget.fitted.paths.bands._FEWEST", 2)
-    forgotten = replace(monitor.fitted, path_depths=np.empty(0))
-    every, some = monitor.fitted.path_depths, PathBands(forgotten).run_depths()
+    some = PathBands(monitor.fitted).run_depths()
     known = ~np.isnan(some)
     assert known.sum() == 10
     assert np.array_equal(some[known], every[known])
@@ -273,7 +290,7 @@ def test_an_assure_run_may_be_longer_than_all_that_were_learned_from() -> None:
     long = GoalMonitor(FOREST, steps_per_model=10, min_calibration=5).fit(
         split=parts, progress=False
     )
-    assert np.isfinite(long.fitted.path_depths).all()
+    assert np.isfinite(long._kept.paths.run_depths()).all()
 
 
 def test_a_level_that_too_few_episodes_can_promise_is_the_whole_line(monitor: GoalMonitor) -> None:

@@ -105,8 +105,6 @@ class Fitted:
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
     path_maps: PathMaps = NO_MAPS  # of the learning episodes' own paths
     history: int = 0  # how many earlier steps the models read beside the state
-    # How deep each assure episode's path ever lies (M22); empty if nobody has worked it out.
-    path_depths: FloatArray = field(default_factory=lambda: NO_CURVE)
 
     def __post_init__(self) -> None:
         # A file may hold anything; live, the lengths are taken for granted.
@@ -115,8 +113,6 @@ class Fitted:
             shape = getattr(self, name).shape
             if shape != (n,):
                 raise InputError(f"{name} needs shape ({n},), got {shape}")
-        if self.path_depths.shape not in ((0,), (assured,)):
-            raise InputError(f"path_depths needs shape ({assured},), got {self.path_depths.shape}")
         added = self.behavior.translation is Translation.SHIFT and self.behavior.scale(1) == 1.0
         if self.impossible.size and not added:
             raise InputError("impossible outcomes need a behavior that adds up")

@@ -28,6 +28,7 @@ __all__ = [
     "StepTask",
     "kept_count",
     "kept_episodes",
+    "limits_in_tasks",
     "ranks_in_tasks",
     "ranks_of_step",
 ]
@@ -156,6 +157,22 @@ def ranks_in_tasks(
     heavy = part.episodes.weights is not None
     weights = [one.weights for one in flat] if heavy else None
     return RankTable.of([one.ranks for one in flat], n_groups, weights)
+
+
+def limits_in_tasks(
+    answerer: Answerer, episodes: Episodes
+) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """As `Answerer.limits`, of episodes in memory, all steps at once."""
+    found = run_tasks(
+        lambda step: None if step is None else step.limits(episodes),
+        answerer.at,
+        answerer.law.horizon,
+        engine="local",
+        checkpoint=None,
+        progress=False,
+        side_by_side=all(map(fits_side_by_side, answerer.models)),
+    )
+    return {t: limits for t, limits in enumerate(found) if limits is not None}
 
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:

@@ -13,7 +13,6 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, EpisodesError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting._answering import kept_episodes
 from ontarget.fitting._impossible import Limits
@@ -64,7 +63,6 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
         assure=kept,
         excess=whole_run_excess(own, own.part, ranks, fitted.curves),
         rehearsal=rehearsal,
-        path_depths=NO_CURVE,
         trained=replace(
             fitted.trained,
             seed=seed,

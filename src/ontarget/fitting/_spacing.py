@@ -133,7 +133,9 @@ def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
     thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))
     panel = np.tile(thresholds, (len(rows), 1))
-    answers = [honest_limits(model, rows, panel, learned)[1] for _, model, learned in entries]
+    answers = [
+        honest_limits(model, rows.X, panel, rows.keys, learned)[1] for _, model, learned in entries
+    ]
     mass = weighted([weight for weight, _, _ in entries], answers)
     under = rows.y[:, None] <= thresholds
     marginal = under.mean(axis=0)

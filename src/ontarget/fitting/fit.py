@@ -19,11 +19,15 @@ from ontarget.fitted.blocks import Block, opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitting._answering import Answerer, kept_episodes, ranks_in_tasks
+from ontarget.fitting._answering import (
+    Answerer,
+    kept_episodes,
+    limits_in_tasks,
+    ranks_in_tasks,
+)
 from ontarget.fitting._choosing import best_model
 from ontarget.fitting._ground import Ground, ground_of
 from ontarget.fitting._impossible import (
@@ -84,24 +88,10 @@ def fit_monitor(
     ground = ground_of(recipe, split)
     recipe, chosen = _settled(recipe, ground, progress=progress)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
-    recipe, plan, train = blended.recipe, blended.plan, ground.train
+    recipe, train = blended.recipe, ground.train
     curves = _learned_curves(blended, ground)
-    ranks = RankTable.of([np.empty(0)] * (train.horizon * ground.n_groups), ground.n_groups)
-    if ground.ranked in ground.named:
-        ranks = ranks_in_tasks(
-            blended.answerer,
-            ground.part(ground.ranked),
-            n_groups=ground.n_groups,
-            seed=recipe.seed,
-            engine=engine,
-            progress=progress,
-        )
-    assure, excess = None, np.empty(0)
-    if "assure" in ground.named:
-        assure = kept_episodes(ground.named["assure"], recipe.seed).compact()
-        limits = blended.answerer.limits(assure)
-        excess = whole_run_excess(limits, ground.part_of("assure", assure), ranks, curves)
-    fitted = Fitted(
+    ranks, assure, excess = _assured(blended, ground, curves, engine, progress=progress)
+    return Fitted(
         schema=ground.schema,
         behavior=train.behavior,
         horizon=train.horizon,
@@ -126,9 +116,6 @@ def fit_monitor(
         path_maps=_path_maps(blended),
         history=train.history,
     )
-    if plan.foretold is None or assure is None:
-        return fitted
-    return replace(fitted, path_depths=PathBands(fitted).run_depths())
 
 
 @dataclass(frozen=True)
@@ -152,6 +139,41 @@ class _Blended:
             asked = plan.stage.asking(asked)
         y = {one.step: one.y for one in asked}
         return without_impossible(found, y, plan.doubted, self.answerer.impossible)
+
+
+def _assured(
+    blended: _Blended,
+    ground: Ground,
+    curves: CurveTable | None,
+    engine: Engine,
+    *,
+    progress: bool,
+) -> tuple[RankTable, Episodes | None, FloatArray]:
+    """The ranks that are kept, the assure episodes that are, and how far out each of these lay."""
+    answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
+    named, horizon = ground.named, ground.train.horizon
+    ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
+    every = named.get("assure")
+    kept = None if every is None else kept_episodes(every, seed)
+    if every is not None and ground.ranked == "assure" and kept is every and not every.is_prepared:
+        # All are kept: one answer serves the ranks and the excess.
+        limits, part = limits_in_tasks(answerer, every), ground.part("assure")
+        ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
+        return ranks, every.compact(), whole_run_excess(limits, part, ranks, curves)
+    if ground.ranked in named:
+        ranks = ranks_in_tasks(
+            answerer,
+            ground.part(ground.ranked),
+            n_groups=n_groups,
+            seed=seed,
+            engine=engine,
+            progress=progress,
+        )
+    if kept is None:
+        return ranks, None, np.empty(0)
+    kept = kept.compact()
+    part = ground.part_of("assure", kept)
+    return ranks, kept, whole_run_excess(answerer.limits(kept), part, ranks, curves)
 
 
 def _settled(recipe: Recipe, ground: Ground, *, progress: bool) -> tuple[Recipe, Choices]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = [
 # Models without trees of their own are fitted so many times more, to answer for their own episodes.
 _FOLDS = 5
 PATHS = "paths"  # as a part of a fit: rows that ask about their own path to come
+_MOST_NUMBERS = 2_000_000  # of rows that a model is asked about at a time
 _PATH_ROWS = 128  # asked at a time: what a forest hands out takes some ten kilobytes a row
 # A reward that this share of all steps earns is the pace of the runs.
 _NEARLY_ALL = 0.9
@@ -153,10 +155,7 @@ def _own_limits(
     A forest has trees that never saw an episode; any other model is fitted again without each fold.
     """
     if hasattr(model, "out_of_bag_limits"):
-        learned = episodes_of(task.train)
-        return [
-            StepLimits(rows.step, *honest_limits(model, rows, rows.y, learned)) for rows in steps
-        ]
+        return _out_of_bag(model, steps, episodes_of(task.train))
     limits = [StepLimits(rows.step, *np.full((2, *rows.y.shape), np.nan)) for rows in steps]
     for fold in range(_FOLDS if steps else 0):
         train = [_of_fold(rows, fold, inside=False) for rows in task.train]
@@ -172,25 +171,56 @@ def _own_limits(
     return limits
 
 
+def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> list[StepLimits]:
+    """Answers from trees that never saw the episode, of many steps at a time."""
+    found = []
+    for some in _alike(steps):
+        X, y, keys = (
+            np.concatenate([getattr(rows, name) for rows in some]) for name in ("X", "y", "keys")
+        )
+        answers = honest_limits(model, X, y, keys, learned)
+        ends = np.cumsum([len(rows) for rows in some])[:-1]
+        sides = (np.split(side, ends) for side in answers)
+        found += [
+            StepLimits(rows.step, left, right)
+            for rows, left, right in zip(some, *sides, strict=True)
+        ]
+    return found
+
+
+def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
+    """Neighbouring steps that ask about as many values, with not too many numbers in all."""
+    for _, same in groupby(steps, key=lambda rows: rows.y.shape[1:]):
+        some: list[StepRows] = []
+        for rows in same:
+            if some and sum(one.X.size + one.y.size for one in (*some, rows)) > _MOST_NUMBERS:
+                yield some
+                some = []
+            some.append(rows)
+        yield some
+
+
 def episodes_of(steps: Sequence[StepRows]) -> KeyArray:
     """The keys of the episodes that have a row at any of the steps, each once."""
     return np.unique(np.concatenate([rows.keys for rows in steps]))
 
 
 def honest_limits(
-    model: Any, rows: StepRows, y: FloatArray, learned: KeyArray
+    model: Any, X: FloatArray, y: FloatArray, keys: KeyArray, learned: KeyArray
 ) -> tuple[FloatArray, FloatArray]:
     """Both limits at y from trees that never saw the row's episode.
 
-    ``learned`` are the episodes that the model was fitted on. One that `thinned` left no row of is
-    not among them: every tree may answer for it.
+    ``keys`` are those of the rows' episodes, and ``learned`` of the episodes that the model was
+    fitted on. One that `thinned` left no row of is not among them: every tree may answer for it.
     """
-    own = np.isin(rows.keys, learned)
+    own = np.isin(keys, learned)
+    if own.all():
+        limits: tuple[FloatArray, FloatArray] = model.out_of_bag_limits(X, y, keys)
+        return limits
     left, right = np.empty(y.shape), np.empty(y.shape)
     if own.any():
-        left[own], right[own] = model.out_of_bag_limits(rows.X[own], y[own], rows.keys[own])
-    if not own.all():
-        left[~own], right[~own] = model.cdf_limits(rows.X[~own], y[~own])
+        left[own], right[own] = model.out_of_bag_limits(X[own], y[own], keys[own])
+    left[~own], right[~own] = model.cdf_limits(X[~own], y[~own])
     return left, right
 
 

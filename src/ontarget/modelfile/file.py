@@ -10,15 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, FloatArray, KeyArray
+from ontarget._typing import AnyArray, KeyArray
 from ontarget.episodes import Behavior, behavior_of
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.fitted import Fitted, Trained
-from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
@@ -190,7 +188,7 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "assure": assure_arrays(fitted),
         "episodes": {"fingerprints": fitted.trained.fingerprints},
         "learn": fitted.runs.to_arrays(),
-        "paths": _paths(fitted),
+        "paths": fitted.path_maps.to_arrays() if fitted.path_maps.steps.size else {},
         "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
         "ranks": fitted.ranks.to_arrays(),
         "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
@@ -243,7 +241,6 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
             runs=_runs(sections["learn"], behavior, learned),
             path_maps=_path_maps(sections["paths"], about.horizon),
             history=about.history,
-            path_depths=_path_depths(sections["paths"]),
         )
         models = FiledModels(container, about.kinds, width=fitted.width, learned=learned)
         return replace(fitted, models=models)
@@ -270,22 +267,6 @@ def _runs(
     if found.before is not None and unknown_before(found.before, behavior):
         raise ModelFileError("learn array 'before' needs finite numbers up to 1e300")
     return found
-
-
-def _paths(fitted: Fitted) -> dict[str, AnyArray]:
-    maps, depths = fitted.path_maps, fitted.path_depths
-    found = maps.to_arrays() if maps.steps.size else {}
-    return found | ({"depths": depths} if depths.size else {})
-
-
-def _path_depths(arrays: Mapping[str, AnyArray]) -> FloatArray:
-    """How deep the paths of the assure episodes lie; NaN for one that was not judged."""
-    if "depths" not in arrays:
-        return NO_CURVE
-    found = flat_array(arrays, "depths", np.float64)
-    if not bool((np.isnan(found) | np.isposinf(found) | ((found >= 0.0) & (found <= 0.5))).all()):
-        raise ModelFileError("paths array 'depths' needs numbers from 0 to 0.5, +inf or NaN")
-    return read_only(found)
 
 
 def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:

@@ -265,8 +265,7 @@ class Asking(Held):
         level
             The probability, such as 0.9.
         all_steps
-            Whether to promise it for all steps at once. After a recalibration, the first such call
-            takes some seconds.
+            Whether to promise it for all steps at once. The first such call takes some seconds.
         confidence
             As for `interval`.
 

@@ -10,12 +10,12 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
-from ontarget.fitted.paths._gains import MOST_CELLS
+from ontarget.fitted.paths._gains import MOST_CELLS, Cells
 from ontarget.models._stored import flat_array
 
 __all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
 
-MOST_STEPS = 50
+MOST_STEPS = 12  # maps change slowly from step to step
 LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
 
 
@@ -28,8 +28,8 @@ class PathMaps:
     steps
         The steps, ascending; a step between two takes the maps of the nearer one.
     ranks
-        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1. Cells beyond those
-        that a step has are not used.
+        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1, no finer than four bytes
+        tell. Cells beyond those that a step has are not used.
     """
 
     steps: IndexArray
@@ -43,20 +43,22 @@ class PathMaps:
             for cell, ranks in enumerate(cells):
                 knots = np.concatenate([[0.0], ranks, [1.0]])
                 table[place, cell] = np.interp(LEVELS, np.linspace(0.0, 1.0, knots.size), knots)
-        return cls(np.array(list(found), dtype=np.intp), read_only(table))
+        stored = table.astype(np.float32).astype(np.float64)
+        return cls(np.array(list(found), dtype=np.intp), read_only(stored))
 
-    def at(self, t: int, n_cells: int) -> FloatArray:
-        """(cells, levels): the maps of a step that has so many cells ahead."""
+    def at(self, t: int, horizon: int) -> FloatArray:
+        """(cells, levels): of each cell of step t the map of the nearest lead and step."""
+        leads = Cells.of(horizon - t).leads
         if not self.steps.size:
-            return np.broadcast_to(LEVELS, (n_cells, LEVELS.size))
+            return np.broadcast_to(LEVELS, (leads.size, LEVELS.size))
         place = int(np.abs(self.steps - t).argmin())
-        cells = np.minimum(np.arange(n_cells), MOST_CELLS - 1)
-        found: FloatArray = self.ranks[place, cells]
+        known = Cells.of(horizon - int(self.steps[place])).leads
+        found: FloatArray = self.ranks[place, np.abs(known - leads[:, None]).argmin(axis=1)]
         return found
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The maps as arrays for the model file."""
-        return {"steps": self.steps.astype(np.int64), "ranks": self.ranks}
+        return {"steps": self.steps.astype(np.int64), "ranks": self.ranks.astype(np.float32)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
@@ -66,12 +68,12 @@ class PathMaps:
         if not (rising and bool(((steps >= 0) & (steps < horizon)).all())):
             raise ModelFileError(f"path maps need up to {MOST_STEPS} steps below {horizon}")
         shape = (steps.size, MOST_CELLS, LEVELS.size)
-        if ranks.shape != shape or ranks.dtype != np.float64:
+        if ranks.shape != shape or ranks.dtype != np.float32:
             raise ModelFileError(f"path maps need ranks of shape {shape}")
         inside = (ranks[..., 0] == 0.0) & (ranks[..., -1] == 1.0)
         if not (inside.all() and (ranks[..., 1:] >= ranks[..., :-1]).all()):
             raise ModelFileError("path maps need ranks that rise from 0 to 1")
-        return cls(steps.astype(np.intp), read_only(ranks))
+        return cls(steps.astype(np.intp), read_only(ranks.astype(np.float64)))
 
 
 NO_MAPS = PathMaps(np.empty(0, np.intp), np.empty((0, MOST_CELLS, LEVELS.size)))

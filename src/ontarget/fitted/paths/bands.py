@@ -108,12 +108,11 @@ class PathBands:
         """How deep each assure episode's path ever lies, over all steps.
 
         Of long runs some assure episodes suffice, which are drawn whatever they are like; the
-        others have NaN. A fit works it out, which takes seconds.
+        others have NaN. Who asks first waits: a second, or several if runs are long.
         """
         with self._lock:
             if self._everywhere is None:
-                kept, n = self.fitted.path_depths, len(self._assure)
-                self._everywhere = kept if kept.size else self._run_depths(n)
+                self._everywhere = self._run_depths(len(self._assure))
             return self._everywhere
 
     def _run_depths(self, n: int) -> FloatArray:
@@ -165,5 +164,5 @@ class PathBands:
         if self._gains is None:
             runs = fitted.runs
             self._gains = Gains.of(runs.paths, fitted.behavior, fitted.horizon, fitted.amounts)
-        cells = Cells.of(fitted.horizon - t)
-        return PathLaw(t, parts, self._gains, cells, fitted.path_maps.at(t, cells.leads.size))
+        maps = fitted.path_maps.at(t, fitted.horizon)
+        return PathLaw(t, parts, self._gains, Cells.of(fitted.horizon - t), maps)
