@@ -86,6 +86,12 @@ def post(client: httpx.Client, sent: list[dict[str, Any]]) -> list[dict[str, Any
     return found
 
 
+def delivered(client: httpx.Client) -> None:
+    """Wait until every message about an alarm has arrived."""
+    while client.get("/v1/deliveries", params={"state": "waiting"}).json()["items"]:
+        time.sleep(0.5)
+
+
 def replay(client: httpx.Client, runners: list[pl.DataFrame]) -> str:
     """Let runners finish and others be under way; the one in most danger that can be saved."""
     rng = np.random.default_rng(0)
@@ -98,6 +104,7 @@ def replay(client: httpx.Client, runners: list[pl.DataFrame]) -> str:
     for one in alarmed[1:3]:
         said = {"by": "Ada", "note": "sent a volunteer to the next mat"}
         client.post(f"/v1/alarms/{one['alarm']}/acknowledge", json=said).raise_for_status()
+    delivered(client)
     return min(alarmed, key=lambda one: one["p"] or 1.0)["id"]
 
 

@@ -309,7 +309,7 @@ def test_an_open_alarm_is_shown_however_many_came_after_it(running: Running, pag
     page.goto(f"{running.url}/#/alarms")
     expect(page.get_by_role("heading", name="Open: 1")).to_be_visible()
     expect(page.locator(".cards")).to_contain_text("oldest")
-    expect(page.get_by_role("heading", name="Over: the newest 200")).to_be_visible()
+    expect(page.get_by_role("heading", name="Over: the newest 50")).to_be_visible()
     expect(page.locator("tbody tr").first).to_contain_text("over 2499")
 
 
@@ -318,7 +318,7 @@ def test_no_alarm_that_is_over_is_out_of_reach(running: Running, page: Page) -> 
     add_old_alarms(running, run_id("a", "1"), 1_250)
     page.goto(f"{running.url}/#/alarms")
     over = page.locator("h2").last
-    for shown in (200, 400, 800):
+    for shown in (50, 100, 200, 400, 800):
         expect(over).to_have_text(f"Over: the newest {shown}", timeout=20_000)
         page.locator("button", has_text="Show older ones").click()
     expect(over).to_have_text("Over: 1,250", timeout=20_000)
@@ -352,9 +352,7 @@ def test_a_silenced_agent_is_told_and_the_place_of_delivery_is_named(
         alarm = f"{run_id('a', '1')}-1"
         row = (1_000, alarm, "pager", b"{}", 0.0, 0, 4e9, "waiting", "")
         at.run("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    expect(page.locator(".cards")).to_contain_text(
-        "0 of 1 message sent to pager, 1 still to be sent", timeout=10_000
-    )
+    expect(page.locator(".cards")).to_contain_text("Still to be sent to pager.", timeout=10_000)
 
 
 def test_older_versions_of_a_contract_are_judged_too(running: Running, page: Page) -> None:

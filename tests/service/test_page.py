@@ -120,6 +120,10 @@ def test_a_run_says_why(client: TestClient) -> None:
     assert path["steps"] == [3, 4, 5, 6]
     assert all(a < b for a, b in zip(path["lower"], path["upper"], strict=True))
     assert found["words"]
+    earlier = client.get(f"/v1/runs/{answer['id']}/why", params={"step": 1}).json()
+    assert (earlier["t"], earlier["p"], earlier["path"]) == (1, found["p_before"], None)
+    late = client.get(f"/v1/runs/{answer['id']}/why", params={"step": 9})
+    assert late.status_code == 404
     alarms = client.get("/v1/alarms", params={"run": answer["id"]}).json()["items"]
     assert all(one["run_id"] == answer["id"] for one in alarms)
     assert client.get("/v1/alarms", params={"run": "none"}).json()["items"] == []
@@ -154,6 +158,8 @@ def test_a_goal_over_several_behaviors_says_why(goal_model: Path, tmp_path: Path
         assert (spent["name"], spent["so_far"]) == ("spent", 1.5)
         assert spent["p"] == pytest.approx(answer["parts"]["spent"], abs=1e-12)
         assert found["precedents"][0]["outcome"].keys() == {"gain", "spent"}
+        earlier = client.get(path, params={"step": 1}).json()
+        assert earlier["p"] == pytest.approx(found["p_before"], abs=1e-12)
         end = {**sent, "step": 3, "reward": 0.0, "signals": {"energy": 0.0}, "end": True}
         client.post("/v1/steps", json=end)
         assert client.get(path).json() == found

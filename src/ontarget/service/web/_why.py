@@ -22,15 +22,21 @@ __all__ = ["why"]
 _LEVEL: Final = 0.9
 
 
-def why(service: Service, run: StoredRun) -> dict[str, Any]:
-    """What moved p in the run's last step, and its precedents, as plain values and in words."""
+def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, Any]:
+    """What moved p in the run's last step, and its precedents, as plain values and in words.
+
+    Of another step if ``step`` names one, and then without the path to come.
+    """
+    if step is not None and step >= run.next:
+        raise Refusal(404, "unknown step", f"this run has {run.next} steps, and no step {step}")
     held = service.contracts.held(run.contract)
     if held.monitor.readings:
-        return _why_of_goal(service, held, run)
-    steps = service.store.history(run, least=max(0, run.next - 3))
+        return _why_of_goal(service, held, run, step)
+    least = run.next - 3 if step is None else step - 1
+    steps = service.store.history(run, least=max(0, least), most=step)
     told = [one for one in steps if _state(one) is not None and _answer(one)["p"] is not None]
-    if not told:
-        raise _nothing()
+    if not told or step not in (None, told[-1].step):
+        raise _nothing(step)
     now, earlier = told[-1], told[:-1]
     follows = bool(earlier) and earlier[-1].step == now.step - 1
     seen, group = _states(service, held, run), _group(service, held, run)
@@ -46,12 +52,12 @@ def why(service: Service, run: StoredRun) -> dict[str, Any]:
     return {
         **found.to_dict(),
         "words": found.in_a_line,
-        "path": _path(held, now, seen(now), group),
+        "path": _path(held, now, seen(now), group) if step is None else None,
         "behaviors": [],
     }
 
 
-def _why_of_goal(service: Service, held: Held, run: StoredRun) -> dict[str, Any]:
+def _why_of_goal(service: Service, held: Held, run: StoredRun, step: int | None) -> dict[str, Any]:
     """The same of a goal over several behaviors, with how each of them stands by itself.
 
     A step stores no behavior so far, so a watch lives through the run again.
@@ -64,13 +70,15 @@ def _why_of_goal(service: Service, held: Held, run: StoredRun) -> dict[str, Any]
         calibration=held.spec.calibration,
     )
     answered = False
-    for one in service.store.history(run):
+    for one in service.store.history(run, most=step):
         if _state(one) is not None:
             now = watch.step(_state(one), _signals(one))
             answered = answered or now.known
     if not answered:
-        raise _nothing()
+        raise _nothing(step)
     found, stands = watch.explain(), watch.run_state
+    if step not in (None, found.t):
+        raise _nothing(step)
     behaviors = [
         {
             "name": name,
@@ -88,8 +96,10 @@ def _why_of_goal(service: Service, held: Held, run: StoredRun) -> dict[str, Any]
     }
 
 
-def _nothing() -> Refusal:
-    return Refusal(404, "nothing to explain", "no step of this run has a probability yet")
+def _nothing(step: int | None) -> Refusal:
+    none = "no step of this run has a probability yet"
+    unknown = none if step is None else f"step {step} of this run has no probability"
+    return Refusal(404, "nothing to explain", unknown)
 
 
 def _group(service: Service, held: Held, run: StoredRun) -> Any:

@@ -91,8 +91,9 @@ class Api:
             Endpoint("GET", "/v1/runs/{id}", self.run, "A run and its history.",
                      gives=(views.RunHistory,), query={"from": {"type": "integer", "minimum": 0}}),
             Endpoint("GET", "/v1/runs/{id}/why", self.why,
-                     "What moved p in a run's last step, and the recorded runs it rests on.",
-                     gives=(dict[str, Any],)),
+                     "What moved p in a run's last step or in another one, and the recorded runs "
+                     "it rests on.", gives=(dict[str, Any],),
+                     query={"step": {"type": "integer", "minimum": 0}}),
             Endpoint("DELETE", "/v1/runs/{id}", self.delete_run, "Delete a run.",
                      gives=(views.Deleted,), scope="admin"),
             Endpoint("GET", "/v1/agents", self.agents, "Agents by name.",
@@ -192,7 +193,9 @@ class Api:
     async def why(self, request: Request, service: Service) -> Response:
         """Why a run's p is what it is."""
         run = await views.stored_run(service, request.path_params["id"])
-        return json_response(await run_in_threadpool(why, service, run))
+        asked = request.query_params.get("step")
+        step = None if asked is None else views.whole(asked)
+        return json_response(await run_in_threadpool(why, service, run, step))
 
     async def delete_run(self, request: Request, service: Service) -> Response:
         """Delete a run."""

@@ -7,7 +7,7 @@ import { STATUS, isDecided, moment, percent, reasonOf } from "./words.js";
 const EVERY = 5_000; // milliseconds between two looks
 const OPEN = 20_000; // open alarms that are read; no more runs are on the page either
 const CARDS = 100; // open alarms that are shown before somebody asks for more
-const PAGE = 200; // alarms that are over, shown before somebody asks for more
+const PAGE = 50; // alarms that are over, shown before somebody asks for more
 const MOST = 1_000; // alarms of one answer
 
 export function alarms(live, mayAct) {
@@ -85,8 +85,8 @@ export function alarms(live, mayAct) {
 
   function rows(caption, some) {
     return table(caption, ["run", "raised", "why", "over since", "was it right?", "seen by", "note", "messages"],
-      some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), moment(one.raised_at), reasonOf(one),
-        moment(one.cleared_at), right(one), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
+      some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), time(one.raised_at), reasonOf(one),
+        time(one.cleared_at), right(one), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
         one.note || "", delivered(one)]));
   }
 
@@ -137,14 +137,20 @@ function record(found) {
     ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false.`);
 }
 
+function time(text) {
+  return h("time", {}, moment(text));
+}
+
 /** What became of the messages about an alarm. */
 function delivered(alarm) {
   const all = alarm.sent + alarm.waiting + alarm.dead;
   const silenced = alarm.silenced_until && new Date(alarm.silenced_until) > new Date()
     ? `${alarm.agent} is silenced until ${moment(alarm.silenced_until)}: no message is sent about it. ` : "";
   if (!all) return silenced || "No message was sent: the service was given no address to send alarms to, or the agent was silenced.";
-  const counts = [`${alarm.sent} of ${all} ${all === 1 ? "message" : "messages"} sent to ${alarm.to.join(" and ")}`,
-    alarm.waiting ? `${alarm.waiting} still to be sent` : "", alarm.dead ? `${alarm.dead} given up (${alarm.error})` : ""];
+  const to = alarm.to.join(" and ");
+  if (alarm.sent === all) return `${silenced}Sent to ${to}.`;
+  if (alarm.waiting === all) return `${silenced}Still to be sent to ${to}.`;
+  const counts = [`${alarm.sent} of ${all} ${all === 1 ? "message" : "messages"} sent to ${to}`, alarm.waiting ? `${alarm.waiting} still to be sent` : "", alarm.dead ? `${alarm.dead} given up (${alarm.error})` : ""];
   return `${silenced}${counts.filter(Boolean).join(", ")}.`;
 }
 

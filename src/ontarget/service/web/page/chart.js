@@ -78,7 +78,7 @@ export function spark(values) {
 
 /** What was said against what came true: one dot per bin, larger for more runs. */
 export function reliability(title, bins) {
-  const size = 320, pad = 44;
+  const size = 320, pad = 50;
   const at = (p) => pad + p * (size - pad - 14);
   const up = (p) => size - pad - p * (size - pad - 14);
   const most = Math.max(1, ...bins.map((bin) => bin.runs));
@@ -86,7 +86,7 @@ export function reliability(title, bins) {
     s("title", {}, title),
     [0, 0.25, 0.5, 0.75, 1].map((v) => s("g", { class: "tick" },
       s("line", { x1: at(0), x2: at(1), y1: up(v), y2: up(v) }),
-      s("text", { x: at(0) - 7, y: up(v) + 4, "text-anchor": "end" }, `${100 * v}`),
+      s("text", { x: at(0) - 13, y: up(v) + 4, "text-anchor": "end" }, `${100 * v}`),
       s("text", { x: at(v), y: up(0) + 17, "text-anchor": "middle" }, `${100 * v}`))),
     s("line", { class: "ideal", x1: at(0), y1: up(0), x2: at(1), y2: up(1) }),
     bins.map((bin) => s("circle", { class: "dot p", cx: at(bin.mean_p), cy: up(bin.met / bin.runs),

@@ -37,7 +37,7 @@ export function mark(element, name, value) {
 /** A table: its caption, its head, and rows of cells, which are texts or elements. */
 export function table(caption, head, rows, numbers = []) {
   const side = (k) => (numbers.includes(k) ? "number" : null);
-  const width = head.length > 6 ? "broad" : head.length < 3 ? "facts" : null; // on a narrow screen
+  const width = head.length > 6 ? "broad" : head.length < 5 ? "facts" : null; // on a narrow screen
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", { class: width },
       h("caption", {}, caption),

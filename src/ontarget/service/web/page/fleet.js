@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { spark } from "./chart.js";
 import { fill, h, mark, s, say } from "./dom.js";
-import { STATUS, ago, amount, because, goal, isDecided, percent, range, sinceStep } from "./words.js";
+import { STATUS, ago, amount, because, explained, goal, isDecided, percent, range, sinceStep } from "./words.js";
 
 const ROW = 44; // pixels: style.css says the same
 const AROUND = 6; // rows above and below those in sight
@@ -22,7 +22,7 @@ export function fleet(live, contracts) {
     h("option", { value: "DONE" }, "ended"));
   const summary = h("p", { class: "summary", role: "status" });
   const head = h("div", { role: "row", class: "head" },
-    ["run", "p of meeting the target", "likely range", "lately", "status", "step", "so far", "last heard"]
+    ["run", ["p", h("span", { class: "wide" }, " of meeting the target")], "likely range", "lately", "status", "step", "so far", "last heard"]
       .map((name) => h("span", { role: "columnheader" }, name)));
   const body = h("div", { class: "rows", role: "rowgroup" });
   const list = h("div", { class: "fleet", role: "table", "aria-label": "Runs under way, the most endangered first", tabindex: "0" },
@@ -36,7 +36,7 @@ export function fleet(live, contracts) {
   let lostShown = "";
   const empty = h("p", { class: "empty", hidden: true });
   let order = [];
-  let told = { id: "", words: "", at: 0 }; // why the worst run is the worst
+  let told = { of: "", words: "", at: 0 }; // why the worst run is the worst
   let held = false; // while somebody points at a row, rows keep their places
 
   body.addEventListener("pointerenter", () => { held = true; });
@@ -87,15 +87,25 @@ export function fleet(live, contracts) {
     } catch { /* the line begins where the page was opened */ }
   }
 
-  /** Why the worst run's p is what it is, asked for when another run is the worst, and now and then. */
-  async function explain(run) {
+  /**
+   * Why the worst run's p is what it is: what moved it when the alarm was raised, or in its last step.
+   * Asked for when another run is the worst, and now and then.
+   */
+  function explain(run) {
+    const since = sinceStep(run.alarm);
+    const step = since ? `?step=${since}` : "";
+    const of = `/v1/runs/${run.id}/why${step}`;
     const now = Date.now();
-    if (now - told.at < (told.id === run.id ? EXPLAIN : EXPLAIN / 2)) return;
-    told = { id: run.id, words: told.id === run.id ? told.words : "", at: now };
+    if (now - told.at >= (told.of === of ? EXPLAIN : EXPLAIN / 2) && !(told.of === of && step && told.words)) ask(of, now);
+    return told.of === of ? told.words : "";
+  }
+
+  async function ask(of, now) {
+    told = { of, words: told.of === of ? told.words : "", at: now };
     try {
-      const found = await get(`/v1/runs/${run.id}/why`);
-      if (told.id !== run.id) return;
-      told.words = found.words;
+      const words = explained(await get(of));
+      if (told.of !== of) return;
+      told.words = words;
       paint();
     } catch { /* a run that cannot be explained: its reason stands alone */ }
   }
@@ -156,8 +166,8 @@ export function fleet(live, contracts) {
   /** What runs should end in, by contract. */
   function aims() {
     const all = contracts.all();
-    const said = all.slice(0, 3).map((one) => `${all.length > 1 ? `${one.spec.name}: ` : ""}${goal(one.spec.target, one.spec)}`);
-    return said.length ? `The target: ${said.join("; ")}${all.length > 3 ? "; others under Contracts" : ""}.` : "";
+    const said = all.slice(0, 3).map((one) => `${goal(one.spec.target, one.spec)}${all.length > 1 ? ` (${one.spec.name})` : ""}`);
+    return said.length ? `The target: ${said.join(", ")}${all.length > 3 ? ", others under Contracts" : ""}.` : "";
   }
 
   function showWorst(run) {
@@ -167,8 +177,8 @@ export function fleet(live, contracts) {
     say(worstLink, `${run.agent} · ${run.run}`);
     const below = run.threshold ? ` (alarm below ${percent(run.threshold)})` : "";
     const since = sinceStep(run.alarm);
-    explain(run);
-    const why = told.id === run.id && told.words ? ` Why: ${told.words}.` : "";
+    const words = explain(run);
+    const why = words ? ` Why: ${words}` : "";
     const chance = isDecided(run.stands) ? "" : `, p is ${percent(run.p)} at step ${run.step}${below}`;
     say(worstSays, `: ${run.stands.word}${since === null ? "" : `${isDecided(run.stands) ? ", in alarm" : ""} since step ${since}`}${chance}${because(run)}.${why}`);
     mark(worst, "class", `lead ${run.stands.kind}`);

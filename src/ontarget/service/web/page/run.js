@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { overSteps } from "./chart.js";
 import { fill, h, table } from "./dom.js";
-import { STATUS, amount, because, ends, goal, intervals, isDecided, moment, number, percent, range, reasonOf, rule, sinceStep, statusOf, unitOf } from "./words.js";
+import { STATUS, amount, because, ends, explained, goal, intervals, isDecided, moment, number, percent, points, range, reasonOf, rule, sinceStep, statusOf, unitOf } from "./words.js";
 
 const PAINT = 250; // milliseconds between two paintings
 const EXPLAIN = 2_000; // and between two explanations, which cost the service more
@@ -15,6 +15,7 @@ export function run(live, contracts, id) {
   let about = null;
   let alarms = [];
   let why = null;
+  let fall = null; // what moved p where it fell most
   let planned = 0;
   let asked = 0;
 
@@ -39,8 +40,19 @@ export function run(live, contracts, id) {
     try {
       why = await get(`/v1/runs/${id}/why`);
     } catch { why = null; }
+    await explainFall();
     await reread();
     paint();
+  }
+
+  /** What moved p at the step where it fell most, unless that is the last one. */
+  async function explainFall() {
+    const known = [...answers.values()].filter((one) => one.p !== null && !one.end).sort((a, b) => a.step - b.step);
+    const falls = known.slice(1).map((one, k) => ({ step: one.step, by: known[k].p - one.p, next: known[k].step + 1 === one.step }));
+    const worst = falls.filter((one) => one.next && one.by >= 0.05).sort((a, b) => b.by - a.by)[0];
+    if (!worst || worst.step === why?.t) { fall = null; return; }
+    if (fall?.t === worst.step) return;
+    try { fall = await get(`/v1/runs/${id}/why?step=${worst.step}`); } catch { fall = null; }
   }
 
   /** The states of the steps that have come since; events have answers alone. */
@@ -91,7 +103,8 @@ export function run(live, contracts, id) {
       h("h1", {}, `${about.agent} · ${about.run}`),
       h("p", { class: `lead ${found.kind}` }, h("strong", {}, `${found.mark} ${found.word}${since(steps, found)}`), outlook(found, horizon), because(last)),
       h("p", { class: "note" }, `The target: ${goal(about.target, spec)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
-      why ? h("p", {}, `Why: ${Math.abs(why.change) < 0.0005 ? "p hardly moved in the last step; " : ""}${why.words}.`) : null,
+      fall ? h("p", {}, `Why it fell most: ${explained(fall)}`) : null,
+      why ? h("p", {}, `${fall ? "Its last step" : "Why"}: ${explained(why)}`) : null,
       h("figure", {},
         overSteps({
           title: `p over the steps: now ${percent(last.p)}`, horizon, low: 0, high: 1, shares: true,
@@ -108,12 +121,13 @@ export function run(live, contracts, id) {
           levels: bounds.map((value) => ({ value, label: `target ${number(value)}`, kind: "target" })),
         }),
         h("figcaption", {}, `The score so far is ${amount(last.so_far, spec)}; the target is ${goal(about.target, spec)}.${ahead ? ` The band holds its whole path to come with a probability of ${percent(ahead.level)}: at the end, ${between(foretold.at(-1), spec)}.` : ""}`)),
+      fall ? movedBy(fall, `What moved p at step ${fall.t}, where it fell most, in percentage points`) : null,
       why ? moved(why, spec) : null,
       alarms.length ? alarmed() : null,
       h("h2", {}, "Every step"),
       table("Answers, the newest first", ["step", "p", "likely range", "so far", "status", "state", "heard"],
         steps.slice(-200).reverse().map((one) => [String(one.step), percent(one.p), range(one.spread), amount(one.so_far ?? null, spec),
-          `${statusOf(one).word}${one.reason ? `: ${one.reason}` : ""}`, reported(states.get(one.step)), moment(one.at)]), [0, 1, 2, 3]));
+          `${statusOf(one).word}${because(one)}`, reported(states.get(one.step)), moment(one.at)]), [0, 1, 2, 3, 6]));
   }
 
   /** Since which step a run stands as it does. */
@@ -139,11 +153,15 @@ export function run(live, contracts, id) {
         amount(told.get(name)?.so_far ?? null, spec, name), percent(p)]), [2, 3]);
   }
 
+  function movedBy(found, caption) {
+    return table(caption, ["", "from", "to", "moved p by"],
+      found.contributions.slice(0, 8).map((one) => [one.cause, value(one.before), value(one.now), points(one.change)]), [1, 2, 3]);
+  }
+
   function moved(found, spec) {
     return h("div", {},
       h("h2", {}, Math.abs(found.change) < 0.0005 ? "What p rests on" : "Why p moved"),
-      Math.abs(found.change) >= 0.0005 ? table("What moved p in the last step, in percentage points", ["", "from", "to", "moved p by"],
-        found.contributions.slice(0, 8).map((one) => [one.cause, value(one.before), value(one.now), signed(one.change)]), [1, 2, 3]) : null,
+      Math.abs(found.change) >= 0.0005 ? movedBy(found, "What moved p in the last step, in percentage points") : null,
       found.precedents.length ? table("The recorded runs that are most like this one", ["run", "at its step", "weight", "its outcome", "this run, going on like it"],
         found.precedents.slice(0, 8).map((one) => [String(one.run), String(one.step), percent(one.weight), amount(one.outcome, spec),
           `ends in ${amount(one.ends_at, spec)}, ${one.met ? "inside" : "outside"} the target`]), [1, 2, 3]) : null);
@@ -174,10 +192,5 @@ function between([, low, high], spec) {
 
 function value(one) {
   return typeof one === "number" ? number(one) : String(one ?? "–");
-}
-
-function signed(value) {
-  const points = 100 * value;
-  return `${points >= 0 ? "+" : "−"}${Math.abs(points).toFixed(1)}`;
 }
 

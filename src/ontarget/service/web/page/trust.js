@@ -64,13 +64,14 @@ export function trust(live, contracts, mayAct) {
         + (found.cut_off ? ` Another ${found.cut_off.toLocaleString("en-US")} ${found.cut_off === 1 ? "was" : "were"} cut off or taken over, and cannot be counted.` : "")),
       alarmsKept(contract, found),
       evidence(found),
+      found.verdict === "drifting" ? aside(found) : null,
       mayAct && newest && found.verdict === "drifting" ? renewal(contract, found) : null,
       found.bins.length ? h("div", { class: "pair" },
         h("figure", {}, reliability(`What ${contract.spec.name} said, and how often it came true`, found.bins),
           h("figcaption", {}, "Dots on the line: what was said came true as often as it said. Larger dots stand for more runs.")),
         table("By what was said", ["p said", "mean p", "met the target", "runs counted"],
           found.bins.map((bin) => [`${Math.round(100 * bin.least)} to ${Math.round(100 * bin.least + 10)} %`, percent(bin.mean_p),
-            percent(bin.met / bin.runs), bin.runs.toLocaleString("en-US")]), [1, 2, 3])) : null);
+            percent(bin.met / bin.runs), bin.runs.toLocaleString("en-US")]), [0, 1, 2, 3])) : null);
   }
 
   function renewal(contract, found) {
@@ -96,6 +97,15 @@ function alarmsKept(contract, found) {
   const said = `${found.false_alarms.toLocaleString("en-US")} of the ${found.met.toLocaleString("en-US")} runs that met the target had an alarm`;
   const share = found.met ? ` (${percent(found.false_alarms / found.met)})` : "";
   return h("p", {}, `False alarms so far: ${said}${share}. The rule: ${rule(contract.spec)}.`);
+}
+
+/** In which direction p was off, over all runs that are counted. */
+function aside(found) {
+  const runs = found.bins.reduce((sum, bin) => sum + bin.runs, 0);
+  const off = found.bins.reduce((sum, bin) => sum + bin.runs * bin.mean_p - bin.met, 0) / Math.max(runs, 1);
+  if (Math.abs(off) < 0.005) return null;
+  const side = off > 0 ? ["high", "fewer"] : ["low", "more"];
+  return h("p", {}, `On average over all counted runs, p was ${Math.round(100 * Math.abs(off))} percentage points too ${side[0]}: ${side[1]} runs met the target than it said.`);
 }
 
 function evidence(found) {

@@ -38,7 +38,26 @@ export function because(answer) {
 /** Why an alarm was raised; a comparison of p in percent, as everywhere on the page. */
 export function reasonOf(alarm) {
   const found = /^p = (\S+), alarm below (\S+)$/.exec(alarm.reason);
-  return found ? `p was ${percent(Number(found[1]))}, and the alarm is below ${percent(Number(found[2]))}` : alarm.reason;
+  return found ? `p fell to ${percent(Number(found[1]))} (alarm below ${percent(Number(found[2]))})` : alarm.reason;
+}
+
+/** A change of p in percentage points. */
+export function points(change) {
+  return `${change >= 0 ? "+" : "−"}${Math.abs(100 * change).toFixed(1)}`;
+}
+
+/** Why p is what it is, in a sentence or two. */
+export function explained(found) {
+  const moved = found.contributions.filter((one) => Math.abs(one.change) >= 0.0005).slice(0, 3)
+    .map((one) => `${one.cause} ${points(one.change)}`);
+  const said = [];
+  if (found.culprit) said.push(`${found.culprit} is the likely culprit.`);
+  if (found.p_before !== null) {
+    said.push(Math.abs(found.change) < 0.005 ? `p hardly moved at step ${found.t}.`
+      : `At step ${found.t}, p ${found.change < 0 ? "fell" : "rose"} from ${percent(found.p_before)} to ${percent(found.p)}: ${moved.join(", ")} points.`);
+  }
+  if (found.missed !== null) said.push(`Of the recorded runs most like it then, ${percent(found.missed)} go on to miss the target.`);
+  return said.join(" ");
 }
 
 /** The step at which an alarm was raised: its id ends in it. */
