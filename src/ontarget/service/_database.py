@@ -22,6 +22,7 @@ __all__ = ["Connection", "Database", "copy_file", "open_database", "restore_file
 _READERS: Final = 4
 _WAIT: Final = 30.0  # seconds for a connection or a lock
 _SIZES: Final = (256, 64, 16, 4, 1)  # rows of one statement; few sizes, so that each is parsed once
+_CAST: Final = re.compile(r"CAST\(\? AS ([A-Z ]+)\)")
 _VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
 
 
@@ -49,8 +50,9 @@ class Connection:
     def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
         """How many rows a statement changed whose ``VALUES (…)`` stands for one row of many.
 
-        Many rows go in one statement: Python's lock is given up once for all of them, where a
-        busy thread could take it between any two.
+        Each value is cast: ``VALUES (CAST(? AS INTEGER), …)``. Many rows go in one statement:
+        Python's lock is given up once for all of them, where a busy thread could take it between
+        any two.
         """
         changed = at = 0
         for size in _SIZES:
@@ -64,14 +66,44 @@ class Connection:
         return sql if self._mark == "?" else sql.replace("?", self._mark)
 
 
+class _PostgresConnection(Connection):
+    """A connection to PostgreSQL."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw, "%s")
+
+    def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
+        """As for SQLite, but a column at a time, which is several times as fast here."""
+        if not rows:
+            return 0
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return int(self._raw.execute(_by_column(sql), columns).rowcount)
+
+
+@lru_cache(maxsize=256)
+def _by_column(sql: str) -> str:
+    """A statement that takes an array for each value of its ``VALUES (…)``."""
+    before, values, after = _split(sql)
+    kinds = _CAST.findall(values)
+    arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
+    names = ", ".join(f"column{i + 1}" for i in range(len(kinds)))
+    start = before.removesuffix("VALUES ")
+    return f"{start}SELECT * FROM unnest({arrays}) AS given ({names}){after}"
+
+
 @lru_cache(maxsize=256)
 def _repeated(sql: str, size: int) -> str:
     """A statement for so many rows."""
+    before, values, after = _split(sql)
+    return before + ", ".join([values] * size) + after
+
+
+def _split(sql: str) -> tuple[str, str, str]:
+    """A statement up to its values, these, and the rest."""
     one = _VALUES.search(sql)
     if one is None:
         raise StoreError(f"this statement has no VALUES (…): {sql}")
-    rows = ", ".join([one[1]] * size)
-    return f"{sql[: one.start(1)]}{rows}{sql[one.end(1) :]}"
+    return sql[: one.start(1)], one[1], sql[one.end(1) :]
 
 
 class Database(Protocol):
@@ -220,7 +252,7 @@ class PostgresDatabase:
             if self._writer is None or self._writer.closed:
                 self._writer = self._connected()
             with self._writer.transaction():
-                yield Connection(self._writer, "%s")
+                yield _PostgresConnection(self._writer)
         except self._psycopg.Error as error:
             raise StoreError(f"PostgreSQL refused to write: {error}") from error
 
@@ -229,7 +261,7 @@ class PostgresDatabase:
         """A connection that reads."""
         try:
             with self._readers.taken() as raw:
-                yield Connection(raw, "%s")
+                yield _PostgresConnection(raw)
         except self._psycopg.Error as error:
             raise StoreError(f"PostgreSQL cannot be read: {error}") from error
 

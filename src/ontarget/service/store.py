@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -86,19 +86,36 @@ _CHANGED: Final = _MOVED | {
     "status": "text", "alarmed": "key", "marks": "blob", "intervened_at": "key",
     "ended_at": "real", "met": "key", "cut_off": "key",
 }  # fmt: skip
+_KINDS: Final = _CHANGED | {
+    "number": "key", "id": "text", "agent": "text", "run": "text", "contract": "key",
+    "target": "text", "started_at": "real",
+}  # fmt: skip
+_WHOLE: Final = {name: _KINDS[name] for name in StoredRun.__slots__}
+_STEPS: Final = {
+    "id": "key", "run": "key", "step": "key", "previous": "key", "payload": "blob",
+    "answer": "blob", "at": "real",
+}  # fmt: skip
 _moved: Final = attrgetter("number", *_MOVED)
 _changed: Final = attrgetter("number", *_CHANGED)
 _whole: Final = attrgetter(*StoredRun.__slots__)
 
 
+def _values(kinds: Iterable[str], types: Mapping[str, str]) -> str:
+    return "VALUES (" + ", ".join(f"CAST(? AS {types[kind]})" for kind in kinds) + ")"
+
+
+def _insert(table: str, columns: Mapping[str, str], types: Mapping[str, str]) -> str:
+    """A statement that adds rows with these columns."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) {_values(columns.values(), types)}"
+
+
 def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
     """A statement that changes these columns of runs, each by its number and its next step."""
-    kinds = [types[kind] for kind in ("key", *columns.values(), "key")]
+    values = _values(["key", *columns.values(), "key"], types)
     changes = ", ".join(f"{name} = v.column{i}" for i, name in enumerate(columns, start=2))
-    values = ", ".join(f"CAST(? AS {kind})" for kind in kinds)
     return (
-        f"UPDATE runs SET {changes} FROM (VALUES ({values})) AS v "
-        f"WHERE runs.number = v.column1 AND runs.next = v.column{len(kinds)}"
+        f"UPDATE runs SET {changes} FROM ({values}) AS v "
+        f"WHERE runs.number = v.column1 AND runs.next = v.column{len(columns) + 2}"
     )
 
 
@@ -116,6 +133,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._begin = _insert("runs", _WHOLE, database.types) + " ON CONFLICT (id) DO NOTHING"
+        self._add = _insert("steps", _STEPS, database.types)
         self._move = _update(_MOVED, database.types)
         self._change = _update(_CHANGED, database.types)
         self.failed: tuple[float, str] | None = None  # when and why steps could not be written
@@ -164,21 +183,13 @@ class Store:
                     one.run.last, number = number, number + 1
             if self._write_runs(at, new, old) != len(batch.progress):
                 raise ConflictError("another worker has moved a run on")
-            at.run_rows(
-                "INSERT INTO steps (id, run, step, previous, payload, answer, at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                steps,
-            )
+            at.run_rows(self._add, steps)
             numbers = {one.run.id: one.run.number for one in batch.progress}
             _write_alarms(at, batch, numbers, number)
 
     def _write_runs(self, at: Connection, new: Sequence[Progress], old: Sequence[Progress]) -> int:
         """How many runs could be written as they are now."""
-        marks = ", ".join("?" * len(StoredRun.__slots__))
-        made = at.run_rows(
-            f"INSERT INTO runs ({_COLUMNS}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
-            [_whole(one.run) for one in new],
-        )
+        made = at.run_rows(self._begin, [_whole(one.run) for one in new])
         moved = at.run_rows(
             self._move, [(*_moved(one.run), one.expected) for one in old if one.only_moved]
         )

@@ -128,6 +128,20 @@ class StoreContract:
         write(store, a_run(store, agent="b"), -1, 0)
         assert store.newest_event() > last
 
+    def test_numbers_may_be_large(self, store: Store) -> None:
+        """Ids beyond 32 bits are kept beside small ones."""
+        small, large = a_run(store), a_run(store, agent="b")
+        write(store, small, -1, 0)
+        with store.database.write() as at:
+            at.run("UPDATE counters SET next = ? WHERE name = 'id'", (1 << 40,))
+        small.next = 2
+        steps = [(1, b"x", b"y")]
+        both = [Progress(large, -1, [(0, b"x", b"y")]), Progress(small, 1, steps)]
+        store.commit(Batch(at=3.0, progress=both))
+        assert store.find_runs([small.id, large.id]) == {small.id: small, large.id: large}
+        assert large.number == 1 << 40
+        assert [one.step for one in store.history(small)] == [0, 1]
+
     def test_alarms_and_messages_come_with_the_steps(self, store: Store) -> None:
         """Alarms and messages come with the steps."""
         run = a_run(store)

@@ -20,7 +20,7 @@ from ontarget.service.web._http import is_loopback
 from ontarget.service.web._protocol import protocol
 from ontarget.service.web.api import create_app
 
-__all__ = ["serve_on"]
+__all__ = ["serve_on", "tune"]
 
 _log: Final = logging.getLogger("ontarget.service")
 
@@ -59,7 +59,7 @@ def serve_on(
         if require_token:
             raise InputError("there is no token yet; make one with --new-token admin")
     app = create_app(service, open_to_all=local and not require_token)
-    _tune()
+    tune()
     config = uvicorn.Config(
         app,
         host=host,
@@ -78,7 +78,7 @@ def serve_on(
     _Server(config, app.state.api.streams.close, started, _reloader(service, reread)).run()
 
 
-def _tune() -> None:
+def tune() -> None:
     """Set Python up for a process that serves."""
     # A batch makes tens of thousands of objects, none in a cycle; looking for cycles after every
     # 700 of them, through all runs in memory, took a quarter of the time.
