@@ -1,8 +1,8 @@
 """Draws the report and the live view on five kinds of data, to be looked at.
 
-Clean runs, runs of a process that has changed, few episodes, a target that few runs meet, and long
-runs. Each report is an HTML page, each live view the terminal's picture halfway through a run that
-misses its target; with a Chromium both are also drawn as PNG.
+Clean runs, runs of a process that changes halfway, few episodes, a target that few runs meet, and
+long runs. Each report is an HTML page, each live view the terminal's picture halfway through a run
+that misses its target; with a Chromium both are also drawn as PNG.
 
     python bench/pictures.py -o out/pictures --only clean drifted
 """
@@ -83,12 +83,29 @@ class Scene(NamedTuple):
 
     def evaluate(self) -> Evaluation:
         """The monitor's answers on the new runs."""
-        return self.monitor.evaluate(read(self.new, self.monitor), self.target, progress=False)
+        return self.monitor.evaluate(
+            read(self.new, self.monitor),
+            self.target,
+            order={"season": self.seasons},
+            progress=False,
+        )
+
+
+def changed(n: int, *, seed: int) -> pl.DataFrame:
+    """Runs of two seasons as ever, and of two in which each leg earns less."""
+    before, after = log(n // 2, seed=seed), log(n // 2, seed=seed + 1, shift=-0.12)
+    halved = pl.col("season") // 2
+    return pl.concat(
+        [
+            before.with_columns(season=halved + 1010),
+            after.with_columns(season=halved + 1012),
+        ]
+    )
 
 
 SCENES: dict[str, Callable[[Path], Scene]] = {
     "clean": lambda folder: Scene(fitted(folder, 600), log(300, seed=2)),
-    "drifted": lambda folder: Scene(fitted(folder, 600), log(300, seed=3, shift=-0.12)),
+    "drifted": lambda folder: Scene(fitted(folder, 600), changed(300, seed=6)),
     "few": lambda folder: Scene(fitted(folder, 45), log(40, seed=4)),
     "rare": lambda folder: Scene(fitted(folder, 600), log(300, seed=2), met=0.04),
     "long": lambda folder: Scene(fitted(folder, 150, LONG), log(80, seed=5, steps=LONG)),
