@@ -47,7 +47,7 @@ def test_the_change_is_dated_where_it_happened() -> None:
     assert found.order == ""
     assert found.now.n == 400 - found.since
     assert found.now.too_high > found.bias.too_high + 0.1  # the runs before it do not water it down
-    assert f"of {found.now.n} runs since then came true" in found.verdict
+    assert f"of {found.now.n} runs since then met the target" in found.verdict
     assert f"at {found.since_value} in the order given" in str(found)
     mixed = np.random.default_rng(0).permutation(400)
     again = MONITOR.drift(runs.take(mixed), GOAL, order=days[mixed])
@@ -230,12 +230,15 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
     for text in (found.summary(), page):
         assert re.search(r"[Ss]ince about run 201 of 400, where day is 4", text)
         assert re.search(r"[Ww]here season is autumn, p is \d+ points too high", text)
-    assert "Changed for the worse since the runs were recorded: at step 0, p is now" in page
+    assert re.search(
+        r"Changed for the worse since about run 201 of 400, .*: at step 0, p is now", page
+    )
+    assert re.search(
+        r"It said [\d.]+.%, [\d.]+.% of 200 runs since then met the target \(95 % ", page
+    )
     assert "All other figures on this page cover the runs before and after it together." in page
     assert "over all 400 runs, before and after the change, p is" in found.summary()
-    both = (
-        r"p was off by [\d.]+ percentage points on average over all steps of all 400 runs, before "
-    )
+    both = r"points \([\d.]+ too high\) on average over all steps of all 400 runs, before "
     assert re.search(both + "and after the change", str(found.verdict()))
     with pytest.raises(InputError, match="order needs one column, got 2: day, hour"):
         MONITOR.evaluate(runs, GOAL, order={"day": seasons, "hour": seasons})

@@ -306,6 +306,7 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         "verdict": {
             "judgement": str(verdict.judgement),
             "reason": verdict.reason,
+            "aside": verdict.aside,
             "advice": verdict.advice,
         },
         **_by_behavior(found),

@@ -77,13 +77,21 @@ class Bias(NamedTuple):
             return "right on average as far as these runs can tell"
         return f"{_points(self.too_high)} too {'high' if self.too_high > 0.0 else 'low'}"
 
+    @property
+    def reach(self) -> str:
+        """The 95 % range of how far p is off, in points; empty if chance may explain it all."""
+        ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
+        return f"{ends[0]:.1f} to {ends[1]:.1f}" * self.shows
+
     def _told(self, runs: str = "", way: str = "") -> str:
         """Which way p is off, by how much, and of which runs."""
+        reach = f" ({self.reach})" * self.shows
+        return f"{way or self.short}{reach}: {self._said(runs)}"
+
+    def _said(self, runs: str = "") -> str:
+        """What p said, and what share of which runs met the target."""
         of = runs or f"{self.n:,} run{'s' * (self.n != 1)}"
-        said = f"it said {percent(self.said)}, {percent(self.met)} of {of} came true"
-        ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
-        reach = f" ({ends[0]:.1f} to {ends[1]:.1f})" * self.shows
-        return f"{way or self.short}{reach}: {said}"
+        return f"it said {percent(self.said)}, {percent(self.met)} of {of} met the target"
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain JSON values; one episode alone leaves the range unknown."""
@@ -239,10 +247,18 @@ class Drift:
     @property
     def way(self) -> str:
         """Which way p is off, since the change if it is known when that was."""
-        latest = self.latest
-        if self.now is not None and self.covers_both:
-            return latest._told(f"{latest.n:,} runs since then", self.headline)
-        return latest._told(f"these {latest.n:,} runs", self.headline)
+        return self.latest._told(self._runs, self.headline)
+
+    @property
+    def figures(self) -> str:
+        """What p said and what came true on the runs that `headline` is about."""
+        return self.latest._said(self._runs)
+
+    @property
+    def _runs(self) -> str:
+        """The runs that `latest` is about."""
+        since = self.now is not None and self.covers_both
+        return f"{self.latest.n:,} runs since then" if since else f"these {self.latest.n:,} runs"
 
     @property
     def headline(self) -> str:

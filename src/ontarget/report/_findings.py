@@ -115,15 +115,17 @@ def _drift(found: Measured) -> list[Statement]:
         f"starts at 1 and reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as "
         "a change."
     )
-    p = f"at step {drift.t}, {drift.way}"
+    figures = f"{drift.figures}{f' (95 % range: {drift.latest.reach} points)' * drift.latest.shows}"
     if drift.changed:
         both = "all other figures on this page cover the runs before and after it together"
-        told = (p, drift.when, both * drift.covers_both, *drift.where)
-        headline = (
-            f"{drift.judgement} since the runs were recorded: at step {drift.t}, {drift.headline}"
-        )
+        told = (figures, both * drift.covers_both, *drift.where)
+        since = drift.when or "since the runs were recorded"
+        headline = f"{drift.judgement} {since}: at step {drift.t}, {drift.headline}"
     elif drift.judgement is DriftJudgement.BUILDING:
-        told = (p, "more runs will show whether something has changed")
+        told = (
+            f"at step {drift.t}, {drift.way}",
+            "more runs will show whether something has changed",
+        )
         headline = f"{drift.judgement}: {drift.strongest.reached}"
     else:
         told = ()
@@ -184,7 +186,7 @@ def _overall(facts: Facts) -> Statement:
     good = {Judgement.HELD: True, Judgement.NOT_HELD: False}
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
-        f"{found.advice[:1].upper()}{found.advice[1:]}{'.' * bool(found.advice)}",
+        " ".join(f"{_sentence(one)}." for one in (found.aside, found.advice) if one),
         good.get(found.judgement),
     )
 

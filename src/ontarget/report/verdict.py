@@ -65,9 +65,11 @@ class Verdict:
     judgement: Judgement
     reason: str
     advice: str = ""
+    aside: str = ""  # what held all the same
 
     def __str__(self) -> str:
-        return f"{self.judgement}: {self.reason}{'; ' * bool(self.advice)}{self.advice}"
+        aside = f" ({self.aside})" * bool(self.aside)
+        return f"{self.judgement}: {self.reason}{aside}{'; ' * bool(self.advice)}{self.advice}"
 
 
 def verdict_of(facts: Facts) -> Verdict:
@@ -81,7 +83,7 @@ def verdict_of(facts: Facts) -> Verdict:
     broken = [one for one in (_off(facts), _alarm(facts), _sure(facts)) if one]
     if broken:
         kept = "" if _alarm(facts) else _alarm_kept(facts)
-        return Verdict(Judgement.NOT_HELD, ", and ".join(broken) + kept, _advice(facts))
+        return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _advice(facts), kept)
     few = _too_few(facts)
     if few:
         return Verdict(Judgement.TOO_FEW, *few)
@@ -138,9 +140,8 @@ def _off(facts: Facts) -> str:
     both = covers_both(facts.found)
     which = f" of all {facts.found.met.size:,} runs, before and after the change" * both
     return (
-        f"p was off by {in_points(gap.off)} on average over all steps{which} "
-        f"({100 * abs(gap.too_high):.1f} too {way}), more than the {100 * gap.chance:.1f} that "
-        "chance explains"
+        f"p was off by {in_points(gap.off)} ({100 * abs(gap.too_high):.1f} too {way}) on average "
+        f"over all steps{which}; chance alone explains {100 * gap.chance:.1f}"
     )
 
 
@@ -155,10 +156,10 @@ def _alarm_kept(facts: Facts) -> str:
         return ""
     false = facts.alarms.quality.false_alarms.value
     if false <= facts.promised_rate:
-        return f" (the alarm kept its promise: {_percent(false)} false alarms)"
+        return f"the alarm kept its promise: {_percent(false)} false alarms"
     return (
-        f" (the alarm raised {_percent(false)} false alarms where {_percent(facts.promised_rate)} "
-        "were promised, which chance explains)"
+        f"the alarm raised {_percent(false)} false alarms where {_percent(facts.promised_rate)} "
+        "were promised, which is within chance"
     )
 
 
