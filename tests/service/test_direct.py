@@ -261,6 +261,15 @@ def test_requests_that_come_too_soon_are_answered_in_order(running: Running) -> 
     assert line.response()[2]["step"] == 4
 
 
+def test_a_refusal_does_not_overtake_the_answer_before_it(running: Running) -> None:
+    line = running.line()
+    slow = b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    for _ in range(50):
+        line.raw.sendall(slow)
+        line.raw.sendall(request(b"{"))
+        assert [line.response()[0] for _ in range(2)] == [200, 400]
+
+
 def test_a_client_that_leaves_does_not_disturb_the_others(running: Running) -> None:
     gone, line = running.line(), running.line()
     held = threading.Event()

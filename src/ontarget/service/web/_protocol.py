@@ -37,20 +37,21 @@ class WholeWrites(asyncio.Transport):
     def write(self, data: Any) -> None:
         """Write this soon."""
         if not self._held:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._held.append(data)
         self._size += len(data)
         if self._size > _MOST:
-            self._flush()  # so that the inner transport can ask for a pause
+            self.flush()  # so that the inner transport can ask for a pause
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is held back."""
         held, self._held, self._size = self._held, [], 0
         if held:
             self._inner.write(held[0] if len(held) == 1 else b"".join(held))
 
     def close(self) -> None:
         """Write what is held back, then close."""
-        self._flush()
+        self.flush()
         self._inner.close()
 
     def abort(self) -> None:
@@ -97,8 +98,8 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
         _part = b""  # the beginning of a request that may go the short way
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            self._line = transport
-            super().connection_made(WholeWrites(transport, self.loop))
+            self._line, self._whole = transport, WholeWrites(transport, self.loop)
+            super().connection_made(self._whole)
             self._address = self.client[0] if self.client else ""
 
         def data_received(self, data: bytes) -> None:
@@ -136,9 +137,11 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
             if self._line.is_closing():
                 return
             common = self.server_state.default_headers
+            self._whole.flush()  # of the response before this one
             self._line.write(response_of(outcome, common, last=self._last))
             if self._last:
                 self._line.close()
+                return
             self.on_response_complete()
             if self._later:
                 later, self._later = self._later, b""
