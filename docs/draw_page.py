@@ -47,7 +47,7 @@ LOOKS = {
     "": (1280, 820, "light"), "-dark": (1280, 820, "dark"),
     "-narrow": (390, 820, "light"), "-narrow-dark": (390, 820, "dark"),
 }  # fmt: skip
-KEPT = {"fleet": ("", "-narrow-dark"), "run": ("", "-dark")}  # by default the first
+KEPT = {"fleet": ("", "-narrow-dark")}  # of the others the first
 
 
 class Receiver(BaseHTTPRequestHandler):
