@@ -41,7 +41,7 @@ def attack(
 ) -> Attack:
     """The endings of the forged files of these numbers, over all processors."""
     found = Attack()
-    n_workers = min(os.cpu_count() or 1, 8)
+    n_workers = min(len(os.sched_getaffinity(0)), 8)
     environment = os.environ | {
         "ONTARGET_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),

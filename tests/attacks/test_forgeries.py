@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import mmap
-import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ import pytest
 
 from ontarget import Target
 from ontarget.episodes import Feature, Schema
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import ModelFileError
 from ontarget.live import Below
 from ontarget.live.contract import Contract
 from ontarget.modelfile.container import container_bytes
@@ -328,74 +327,6 @@ def test_lengths_that_ask_for_more_rows_than_there_are(tmp_path: Path) -> None:
         sections["assure"]["lengths"] = np.full(2_000, header["horizon"])
 
     refuse("marginal", forge, tmp_path, "assure")
-
-
-def load_in_little(forge: Forge, kind: str, folder: Path) -> GoalMonitor:
-    """The forged monitor, if it was loaded in twice the file's size and 64 MB."""
-    header, sections = contents(kind, folder)
-    forge(header, sections)
-    path = folder / "forged.ontarget"
-    path.write_bytes(container_bytes(header, sections))
-    tracemalloc.start()
-    try:
-        monitor = GoalMonitor.load(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= 2 * path.stat().st_size + 64_000_000
-    return monitor
-
-
-def test_one_endless_id_does_not_make_all_others_as_long(tmp_path: Path) -> None:
-    def forge(header: dict[str, Any], sections: Any) -> None:
-        texts = [b"x" * 600_000, *[b"y"] * (sections["learn"]["outcomes"].size - 1)]
-        ends = np.cumsum([len(one) for one in texts])
-        del sections["learn"]["ids"]
-        sections["learn"] |= {"id_text": np.frombuffer(b"".join(texts), np.uint8), "id_ends": ends}
-
-    runs = load_in_little(forge, "forest", tmp_path).fitted.runs
-    assert [len(one) for one in runs.ids.tolist()[:3]] == [600_000, 1, 1]
-
-
-def test_one_endless_group_is_not_spelled_out_for_each_episode(tmp_path: Path) -> None:
-    def forge(header: dict[str, Any], sections: Any) -> None:
-        header["groups"][0] = "x" * 2_000_000
-
-    fitted = load_in_little(forge, "groups", tmp_path).fitted
-    assert fitted.assure is not None
-    assert fitted.groups_in(fitted.assure).tolist() == fitted.assure_groups.tolist()
-
-
-def make_uneven(header: dict[str, Any], sections: Any) -> None:
-    """One run of 4,000 steps among 4,000 of a single one, in both parts."""
-    n = steps = 4_000
-    lengths = np.ones(n, dtype=np.int64)
-    lengths[0], rows = steps, n + steps - 1
-    ends = sections["ranks"]["ends"]
-    sections["ranks"]["ends"] = np.concatenate([ends, np.full(steps - ends.size, ends[-1])])
-    sections["law"] = {
-        "starts": np.arange(steps + 1),
-        "blocks": np.zeros(steps, dtype=np.int64),
-        "weights": np.ones(steps),
-    }
-    whole = {"lengths": lengths, "outcomes": np.zeros(n), "before": np.zeros(rows)}
-    sections["learn"] = whole
-    states, ahead, none = np.zeros((2, rows)), np.zeros(rows), np.zeros(n, dtype=np.int64)
-    sections["assure"] = {
-        **whole, "excess": np.zeros(n), "groups": none, "states": states, "ahead": ahead,
-    }  # fmt: skip
-    header["horizon"], header["sizes"] = steps, {"train": n, "calibrate": 40, "assure": n}
-    sections["episodes"]["fingerprints"] = np.zeros(2 * n + 40, dtype=np.uint64)
-
-
-def test_one_endless_run_among_many_short_ones_takes_no_table_of_all(tmp_path: Path) -> None:
-    monitor = load_in_little(make_uneven, "paper", tmp_path)
-    with pytest.raises(InputError, match=r"4,000 episodes of 7,999 steps in all are too uneven"):
-        monitor.watch(Target.at_least(1.0), false_alarm_rate=0.2)
-    with pytest.raises(InputError, match="too uneven for a table"):
-        _ = monitor.fitted.runs.paths
-    # What takes no table is answered.
-    assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 2.0])

@@ -194,7 +194,7 @@ def test_a_robust_promise_holds_where_readings_fail_less_often_live() -> None:
         broken = (rng.random((steps, m)) < 0.9) & (rng.random(m) < 0.2)  # a fifth of the sensors
         assured = SimpleNamespace(
             met=np.ones(m, dtype=bool),
-            broken=broken,
+            ever_broken=broken.any(axis=0),
             part="assure",
             promises=True,
             stopped=0,

@@ -60,9 +60,9 @@ def page() -> str:
 
 def saying(p: np.ndarray, met: np.ndarray) -> Evaluation:
     """An evaluation with other probabilities and outcomes."""
-    numbers = judged().answers.numbers.copy()
-    numbers[P] = p
-    return replace(judged(), answers=replace(judged().answers, numbers=numbers, met=met))
+    said = judged().answers.said.copy()
+    said[:, P] = np.broadcast_to(p, judged().p.shape).T.reshape(-1)
+    return replace(judged(), answers=replace(judged().answers, said=said, met=met))
 
 
 def words_of(text: str) -> str:
@@ -231,9 +231,9 @@ def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:
 
 
 def test_what_was_never_called_gets_no_tick() -> None:
-    numbers = judged().answers.numbers.copy()
-    numbers[PLAUSIBILITY], numbers[ASSURANCE] = 1.0, 0.0
-    quiet = replace(judged(), answers=replace(judged().answers, numbers=numbers))
+    said = judged().answers.said.copy()
+    said[:, PLAUSIBILITY], said[:, ASSURANCE] = 1.0, 0.0
+    quiet = replace(judged(), answers=replace(judged().answers, said=said))
     assert verdict(facts_of(quiet, Promised(0.05)))[-1].good is None
     assert '<li class="neither">' in report_page(quiet, Promised(0.05))
 
@@ -392,10 +392,14 @@ def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
 
 def test_long_runs_are_measured_some_steps_at_a_time() -> None:
     times = 40
+    kept = judged().answers
     longer = replace(
-        judged().answers,
-        numbers=np.repeat(judged().answers.numbers, times, axis=1),
-        lengths=judged().lengths * times,
+        kept,
+        said=np.repeat(kept.said, times, axis=0),
+        bad=np.repeat(kept.bad, times),
+        counts=np.repeat(kept.counts, times),
+        lengths=kept.lengths * times,
+        steps=kept.steps * times,
     )
     found = replace(judged(), answers=longer)
     drawn = found.figure("ece")

@@ -35,9 +35,9 @@ def judged() -> Evaluation:
 
 def saying(which: int, values: np.ndarray) -> Evaluation:
     """The evaluation with other numbers in one panel."""
-    numbers = judged().answers.numbers.copy()
-    numbers[which] = values
-    return replace(judged(), answers=replace(judged().answers, numbers=numbers))
+    said = judged().answers.said.copy()
+    said[:, which] = np.broadcast_to(values, judged().p.shape).T.reshape(-1)
+    return replace(judged(), answers=replace(judged().answers, said=said))
 
 
 def shifted(runs: Episodes, by: float) -> Episodes:
@@ -113,11 +113,11 @@ def test_chance_in_the_calibration_episodes_is_counted(n: int) -> None:
         luck = rng.normal() / np.sqrt(n + 2.0)
         met = rng.random(truth.size) < truth
         stated = np.clip(truth + luck * np.sqrt(truth * (1.0 - truth)), 0.0, 1.0)
-        numbers = judged().answers.numbers.copy()
-        numbers[P] = stated
+        said = judged().answers.said.copy()
+        said[:, P] = np.broadcast_to(stated, judged().p.shape).T.reshape(-1)
         counts = np.full(judged().fitted.curves.counts.shape, n)
         fitted = replace(judged().fitted, curves=replace(judged().fitted.curves, counts=counts))
-        answers = replace(judged().answers, numbers=numbers, met=met)
+        answers = replace(judged().answers, said=said, met=met)
         found = replace(judged(), contracts=Contracts(fitted), answers=answers)
         inside.append(not gap_of(found).beyond_chance)
     assert np.mean(inside) >= 0.9

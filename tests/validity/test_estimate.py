@@ -23,7 +23,7 @@ from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import RankTable
-from ontarget.live.batch import answer_episodes
+from ontarget.live._batch import answer_episodes
 from ontarget.models import Marginal
 from validity.checks import CHANCE
 from validity.turns import STEPS, TARGET, World

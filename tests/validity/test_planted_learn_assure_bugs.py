@@ -19,7 +19,8 @@ from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import _ground, fit, tasks
 from ontarget.live import assured, rules
-from ontarget.live.batch import Answers, answer_episodes
+from ontarget.live._batch import answer_episodes
+from ontarget.live.answers import Answers
 from ontarget.models import QuantileForest
 from validity.checks import dkw
 from validity.test_planted_conformal_bugs import caught, n_for_n_plus_1

@@ -33,8 +33,9 @@ def share_bounds(n: int) -> FloatArray:
 
 def spread_table(counts: IndexArray) -> tuple[FloatArray, IndexArray]:
     """The bounds for these numbers of episodes, (2, entries), and where those of each lie."""
-    rungs = np.array([_rung(n) for n in counts.ravel().tolist()])
-    names, which = np.unique(rungs, return_inverse=True)
+    sizes, place = np.unique(counts, return_inverse=True)
+    names, rung = np.unique([_rung(n) for n in sizes.tolist()], return_inverse=True)
+    which = rung[place.reshape(-1)]
     tables = [_bounds(n) for n in names.tolist()]
     ends = np.cumsum([table.shape[1] for table in tables])
     spans = np.stack([ends - [table.shape[1] for table in tables], ends], axis=1)

@@ -113,9 +113,15 @@ class LawTable:
     @cached_property
     def numbers(self) -> IndexArray:
         """A number per step; steps with the same number have the same law."""
-        known: dict[tuple[tuple[float, int], ...], int] = {}
-        found = [known.setdefault(self.at(t), len(known)) for t in range(self.horizon)]
-        return read_only(np.array(found, dtype=np.intp))
+        sizes, found, taken = np.diff(self.starts), np.empty(self.horizon, dtype=np.intp), 0
+        for size in np.unique(sizes).tolist():
+            steps = np.flatnonzero(sizes == size)
+            entries = self.starts[steps][:, None] + np.arange(size)
+            lists = np.concatenate([self.blocks[entries], self.weights[entries]], axis=1)
+            different, which = np.unique(lists, axis=0, return_inverse=True)
+            found[steps] = taken + which.reshape(-1)
+            taken += len(different)
+        return read_only(found)
 
     def steps_of(self, block: int) -> tuple[int, ...]:
         """The steps whose distribution uses this block."""

@@ -148,17 +148,17 @@ class Fitted:
     @cached_property
     def ahead(self) -> FloatArray:
         """(steps, 2): the least and most that may remain at each step, on the grid (M18)."""
-        found = np.array(
-            [
-                self.behavior.ahead(
-                    t,
-                    bounds=self.reward_bounds,
-                    horizon=self.horizon,
-                    declared=self.horizon_declared,
-                )
-                for t in range(self.horizon)
-            ]
+        ends = (
+            end
+            for t in range(self.horizon)
+            for end in self.behavior.ahead(
+                t,
+                bounds=self.reward_bounds,
+                horizon=self.horizon,
+                declared=self.horizon_declared,
+            )
         )
+        found = np.fromiter(ends, dtype=np.float64, count=2 * self.horizon).reshape(-1, 2)
         scale = self.amounts[1] or 1.0 / self.grid
         with np.errstate(over="ignore", invalid="ignore"):
             # Outwards, so that rounding never makes a remainder impossible that is not.
@@ -217,6 +217,14 @@ class Fitted:
     def is_trained(self, t: int) -> bool:
         """Whether any episode trained the law of step t."""
         return all(self.models[block] is not None for _, block in self.law.at(t))
+
+    @cached_property
+    def trained_steps(self) -> BoolArray:
+        """Whether any episode trained the law, for each step; opens every model."""
+        trained = np.array([self.models[block.index] is not None for block in self.blocks])
+        law = self.law
+        found: BoolArray = np.logical_and.reduceat(trained[law.blocks], law.starts[:-1])
+        return found
 
     def unknown(self, t: int, group: int = 0) -> str:
         """Why a step is UNKNOWN by structure; empty if it is not."""

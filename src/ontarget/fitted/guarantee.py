@@ -32,6 +32,7 @@ __all__ = [
     "allowance",
     "band_depth",
     "band_interval",
+    "check_known",
     "in_band",
     "promised_threshold",
 ]
@@ -88,13 +89,18 @@ def alarm_scores(
     >>> print(alarm_scores(p), alarm_scores(p, for_steps=2))
     [0.2 0.7] [0.6 0.8]
     """
+    check_known(p)
+    lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps, resets=resets), axis=0)
+    return np.where(np.isnan(lowest), math.inf, lowest)
+
+
+def check_known(p: FloatArray) -> None:
+    """Refuse, with a `FewEpisodesError`, to set an alarm by episodes of which nothing is known."""
     if np.isnan(p).all():
         raise FewEpisodesError(
             "a rate of false alarms needs episodes with known steps, there are none; record more "
             "episodes, or lower min_calibration"
         )
-    lowest: FloatArray = np.fmin.reduce(sustained(p, for_steps, resets=resets), axis=0)
-    return np.where(np.isnan(lowest), math.inf, lowest)
 
 
 def promised_threshold(

@@ -6,8 +6,8 @@ from ontarget._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ontarget.live.alarms import PromisedAlarms
+    from ontarget.live.answers import Answers
     from ontarget.live.assured import Contracts
-    from ontarget.live.batch import Answers
     from ontarget.live.contract import Contract
     from ontarget.live.explanation import Contribution, Explanation, Precedent
     from ontarget.live.fleet import FleetWatch
@@ -54,7 +54,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "AlarmRule": "ontarget.live.rules",
-        "Answers": "ontarget.live.batch",
+        "Answers": "ontarget.live._batch",
         "Below": "ontarget.live.rules",
         "Change": "ontarget.live.outlook",
         "Contract": "ontarget.live.contract",

@@ -18,7 +18,7 @@ from ontarget.errors import AlarmWarning, FewEpisodesError
 from ontarget.evaluation import alarm_curve, sustained
 from ontarget.fitted._kernels import DECIDED
 from ontarget.fitted.guarantee import promised_threshold
-from ontarget.live.batch import Answers
+from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 
 __all__ = ["PromisedAlarms", "promised_alarms", "warn_of_silence"]
@@ -169,7 +169,7 @@ def promised_alarms(
 def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
     """What a threshold on p is compared with, (steps, episodes): 0 once the target is lost."""
     panel = sustained(answers.p, for_steps, resets=answers.broken)
-    return np.where(answers.numbers[DECIDED] == 0.0, 0.0, panel)
+    return np.where(answers.panel(DECIDED) == 0.0, 0.0, panel)
 
 
 def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None:

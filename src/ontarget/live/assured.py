@@ -15,9 +15,9 @@ from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import Calibrated, TargetMap
-from ontarget.live._rehearsed import rehearsed_answers
+from ontarget.live._batch import answer_episodes, rehearsed_answers
 from ontarget.live.alarms import warn_of_silence
-from ontarget.live.batch import Answers, answer_episodes
+from ontarget.live.answers import Answers
 from ontarget.live.contract import Contract
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target

@@ -31,7 +31,7 @@ from ontarget.live import _run_kernel as k
 from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason
 from ontarget.live._stretches import stretches
-from ontarget.live.batch import Answers
+from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted
 from ontarget.models._entry import check_width, live_model
@@ -93,7 +93,7 @@ class Contract:
         self.scales: FloatArray = read_only(
             np.column_stack(
                 [
-                    [behavior.scale(t) for t in range(fitted.horizon)],
+                    np.fromiter(map(behavior.scale, range(fitted.horizon)), dtype=np.float64),
                     fitted.ahead,
                     fitted.pace * np.arange(fitted.horizon),
                 ]
@@ -128,7 +128,9 @@ class Contract:
         self.memory = (k_steps + 2, d + 1) if k_steps else (0, 0)
         self.measured: BoolArray = read_only(measured(fitted.schema))
         self.laws = _laws(fitted)
-        self.weights = [read_only(np.array([w for w, _ in law])) for law in self.laws]
+        different = {id(law): law for law in self.laws}
+        weights = {one: read_only(np.array([w for w, _ in law])) for one, law in different.items()}
+        self.weights = [weights[id(law)] for law in self.laws]
         # Asked at every step, so looked up once.
         self.behavior = behavior
         self.is_told = behavior.told
@@ -366,9 +368,7 @@ def _steps(fitted: Fitted, calibration: Calibrated | None, bound_spans: IndexArr
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
     few = fitted.learned < fitted.min_calibration
     found[few, k.UNKNOWN_CODE] = Reason.FEW
-    for t in range(fitted.horizon):
-        if not fitted.is_trained(t):
-            found[t, :, k.UNKNOWN_CODE] = Reason.UNTRAINED
+    found[~fitted.trained_steps, :, k.UNKNOWN_CODE] = Reason.UNTRAINED
     found[:, :, k.COUNT], found[:, :, k.LEARNED] = fitted.counts, fitted.learned
     found[:, :, k.SPANS : k.SPANS + 2] = fitted.ranks.spans
     sizes = [own.size for own in fitted.sorted_excess]

@@ -18,10 +18,9 @@ import numpy as np
 from ontarget._typing import ArrayLike, BoolArray
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
-from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.recorded import check_room
-from ontarget.live.batch import Answers, answer_episodes
+from ontarget.live._batch import answer_episodes
+from ontarget.live.answers import Answers, Sheet
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
@@ -98,20 +97,17 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
     """What the monitor says of episodes, each about its own target, and which of them have one."""
     n, targets = len(episodes), episodes.targets
     assert targets is not None  # whoever asks has looked
-    check_room(episodes.lengths, fitted.horizon)
-    shape = (fitted.horizon, n)
-    numbers, met = np.full((NUMBERS, *shape), np.nan), np.zeros(n, dtype=np.bool_)
-    broken, count = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
+    sheet, met = Sheet(episodes.lengths, fitted.horizon), np.zeros(n, dtype=np.bool_)
     places: dict[Target, list[int]] = {}
     for i, target in enumerate(targets):
         if target is not None:
             places.setdefault(target, []).append(i)
     for target, own in places.items():
         found = answer_episodes(fitted, episodes.take(own), target)
-        numbers[:, :, own], met[own] = found.numbers, found.met
-        broken[:, own], count[:, own] = found.broken, found.n
+        sheet.put_all(np.array(own), found)
+        met[own] = found.met
     aimed = np.array([target is not None for target in targets])
-    return Answers(numbers, broken, count, met, episodes.lengths), aimed
+    return sheet.answers(met), aimed
 
 
 class OwnWatch:

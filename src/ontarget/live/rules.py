@@ -72,8 +72,8 @@ class Assured(Protocol):
         ...
 
     @property
-    def broken(self) -> BoolArray:
-        """(steps, episodes): where a bad reading made the step unknown."""
+    def ever_broken(self) -> BoolArray:
+        """Which episodes have a bad reading at any step."""
         ...
 
     @property
@@ -264,7 +264,7 @@ class Promised(AlarmRule):
         _check_unweighted(self.confidence, assured)
         scores = assured.scores(self.for_steps)
         if self.robust:
-            scores = np.where(assured.broken.any(axis=0), 0.0, scores)
+            scores = np.where(assured.ever_broken, 0.0, scores)
         found = promised_threshold(
             scores,
             assured.met,

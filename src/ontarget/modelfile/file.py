@@ -40,6 +40,10 @@ __all__ = [
 ]
 
 
+# So many pairs of a step and a group need no ranks; a watch takes 250 bytes for each.
+_ALWAYS = 100_000
+
+
 class Sections(Protocol):
     """An open file, or the part of one that holds a behavior: a header and sections of arrays."""
 
@@ -217,7 +221,7 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
             blocks=about.blocks,
             law=law,
             models=(),
-            ranks=RankTable.from_arrays(sections["ranks"], about.horizon, about.n_groups),
+            ranks=_ranks(sections["ranks"], about),
             curves=_curves(sections["curves"], about),
             groups=about.groups,
             min_calibration=about.min_calibration,
@@ -251,6 +255,18 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
+
+
+def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
+    """The ranks; without curves they alone show that the file has something to say of its steps."""
+    found = RankTable.from_arrays(arrays, about.horizon, about.n_groups)
+    pairs = about.horizon * about.n_groups
+    if "learn" not in about.sizes and pairs > max(_ALWAYS, found.values.size):
+        raise ModelFileError(
+            f"{pairs:,} pairs of a step and a group need a rank each on average, got "
+            f"{found.values.size:,} ranks in all"
+        )
+    return found
 
 
 def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:

@@ -20,9 +20,9 @@ from ontarget.fitted.law import StepLaw
 from ontarget.fitted.paths.bands import PathBand
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.goal import Goal
+from ontarget.live._batch import outlooks_at
 from ontarget.live._explaining import Reading as StepReading
 from ontarget.live._explaining import explained
-from ontarget.live.batch import outlooks_at
 from ontarget.live.explanation import Explanation
 from ontarget.live.goals._explaining import GoalReading, explained_goal
 from ontarget.live.goals.contract import GoalContracts

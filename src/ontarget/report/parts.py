@@ -217,12 +217,13 @@ def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
 def _judged(found: Measured, trigger: Trigger, own: IndexArray) -> BoolArray:
     """The alarms of runs step by step, as the run machine judges them (M8)."""
     answers = found.answers
-    compared, decided = answers.numbers[trigger.compared][:, own], answers.numbers[DECIDED][:, own]
+    compared, decided = (answers.panel(one)[:, own] for one in (trigger.compared, DECIDED))
+    broken = answers.broken[:, own]
     panel = np.zeros(compared.shape, dtype=np.bool_)
     streak, on = np.zeros(own.size, dtype=np.intp), np.zeros(own.size, dtype=np.bool_)
     for t, (now, settled) in enumerate(zip(compared, decided, strict=True)):
         known = ~np.isnan(now)
-        streak[~known & answers.broken[t, own]] = 0
+        streak[~known & broken[t]] = 0
         streak = np.where(known, np.where(now < trigger.raise_below, streak + 1, 0), streak)
         raised = known & ((settled == 0.0) | (streak >= trigger.for_steps))
         on = raised | (on & ~(known & (now >= trigger.clear_at)))

@@ -17,6 +17,8 @@ __all__ = ["PathLaw"]
 _SLACK = 1e-12
 # Rows that are asked at a time: their members take some ten kilobytes each.
 _ROWS, _FEW_ROWS = 256, 32
+# Paths are judged together that have so many later steps in all, or one by one.
+_CELLS = 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,10 @@ class PathLaw:
 
         X is what the models read at step t, and ``paths`` are these runs' own.
         """
-        deepest: FloatArray = self.distances(X, paths).max(axis=1)
+        deepest, some = np.empty(len(X)), max(_CELLS // int(self.cells.starts[-1]), 1)
+        for a in range(0, len(X), some):  # few of long runs, for the sake of memory
+            here = slice(a, a + some)
+            deepest[here] = self.distances(X[here], paths[here]).max(axis=1)
         return deepest
 
     def distances(self, X: FloatArray, paths: FloatArray) -> FloatArray:

@@ -9,12 +9,11 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
-from ontarget.fitted._kernels import DECIDED, NUMBERS, P
+from ontarget.fitted._kernels import DECIDED, P
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.recorded import check_room
 from ontarget.fitted.target_map import TargetMap
-from ontarget.live.batch import Answers
+from ontarget.live.answers import Answers, Sheet
 
 __all__ = ["answer_goal", "map_at", "rehearsed_goal"]
 
@@ -34,15 +33,13 @@ def answer_goal(
     first, names = joint.first, question.names
     one = episodes[names[0]]
     groups = first.groups_in(one)
-    check_room(one.lengths, first.horizon)
-    shape = (first.horizon, len(one))
-    numbers = np.full((NUMBERS, *shape), np.nan)
-    broken, n = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.intp)
-    for t in range(min(first.horizon, one.horizon)):
+    sheet, steps = Sheet(one.lengths, first.horizon), min(first.horizon, one.horizon)
+    longest = int(one.lengths.max()) if len(one) else 0
+    for t in range(min(steps, longest)):
         rows = [episodes[name].at(t, grid=joint.parts[name].grid) for name in names]
         index, states = rows[0].index, rows[0].states
         bad = first.bad_readings(states)
-        broken[t, index[bad]] = True
+        sheet.put_bad(t, index[bad])
         for g in np.unique(groups[index]).tolist():
             own = np.flatnonzero(~bad & (groups[index] == g))
             if not own.size or joint.unknown(t, g):
@@ -50,13 +47,14 @@ def answer_goal(
             so_far = [step.behavior[own] for step in rows]
             mapped = map_at(own_map, t, g)
             found = joint.outlook(question, t, g, states[own], so_far, mapped)
-            numbers[:, t, index[own]] = found.numbers.T
-            n[t, index[own]] = first.counts[t, g]
+            sheet.put(t, index[own], found.numbers, int(first.counts[t, g]))
         if reached is not None:
             reached(t + 1)
+    if reached is not None and longest < steps:
+        reached(steps)  # nobody is alive at the others
     outcomes = {name: episodes[name].outcomes for name in names}
     met = question.goal.contains(outcomes, joint.grids)
-    return Answers(numbers, broken, n, met, one.lengths)
+    return sheet.answers(met)
 
 
 def rehearsed_goal(
@@ -66,19 +64,16 @@ def rehearsed_goal(
     first, n = joint.first, joint.n_rehearsed
     rehearsals = {name: joint.rehearsal(name) for name in question.names}
     one = rehearsals[question.names[0]]
-    check_room(one.lengths[:n], first.horizon)
-    shape = (first.horizon, n)
-    numbers, count = np.full((NUMBERS, *shape), np.nan), np.ones(shape, dtype=np.intp)
+    sheet = Sheet(one.lengths[:n], first.horizon)
     for t, g, who, found in joint.rehearsed(question, range(one.steps.size)):
         if own_map is not None:
             undecided = found[:, DECIDED] < 0.0
             p = own_map.held_out(t, g, who[undecided], found[undecided, P])
             found[undecided, P] = p
-        numbers[:, t, who], count[t, who] = found.T, first.learned[t, g]
+        sheet.put(t, who, found, int(first.learned[t, g]))
     outcomes = {name: found.outcomes[:n] for name, found in rehearsals.items()}
     met = question.goal.contains(outcomes, joint.grids)
-    broken = np.zeros(shape, dtype=np.bool_)
-    return Answers(numbers, broken, count, met, one.lengths[:n], promises=False)
+    return sheet.answers(met, promises=False)
 
 
 def map_at(own_map: TargetMap | None, t: int, group: int) -> FloatArray:

@@ -26,8 +26,8 @@ from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live.alarms import warn_of_silence
+from ontarget.live.answers import Answers
 from ontarget.live.assured import Contracts
-from ontarget.live.batch import Answers
 from ontarget.live.contract import Contract
 from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
 from ontarget.live.rules import AlarmRule, Below, Trigger

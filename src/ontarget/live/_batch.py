@@ -1,0 +1,171 @@
+"""Recorded episodes asked as if live, and the outlooks of many runs at one step (M16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ontarget._progress import Reached
+from ontarget._typing import FloatArray, IndexArray
+from ontarget.episodes import Episodes
+from ontarget.errors import FewEpisodesError
+from ontarget.fitted._kernels import (
+    ASSURANCE,
+    DECIDED,
+    HIGH,
+    LOW,
+    NUMBERS,
+    PLAUSIBILITY,
+    RAW,
+    SPREAD_HIGH,
+    SPREAD_LOW,
+    P,
+)
+from ontarget.fitted._rehearsed import rehearsed_steps
+from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.question import Question
+from ontarget.fitted.target_calibration import TargetCalibration
+from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.live._reasons import Reason, in_words
+from ontarget.live.answers import Answers, Sheet
+from ontarget.live.outlook import Outlooks, Status
+from ontarget.live.rules import NO_ASSURE
+from ontarget.target import Target
+
+__all__ = ["answer_episodes", "outlooks_at", "rehearsed_answers"]
+
+
+def answer_episodes(
+    fitted: Fitted,
+    episodes: Episodes,
+    target: Target,
+    *,
+    calibration: Calibrated | None = None,
+    reached: Reached | None = None,
+) -> Answers:
+    """What the monitor says of the episodes at every step."""
+    episodes = fitted.alike(episodes)
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
+    question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
+    given = episodes.weights if fitted.is_weighted else None
+    weights = fitted.checked_weights(given, len(episodes))
+    sheet = Sheet(episodes.lengths, fitted.horizon)
+    longest = int(episodes.lengths.max()) if len(episodes) else 0
+    for t in range(min(fitted.horizon, longest)):
+        rows = episodes.at(t, grid=fitted.grid)
+        bad = fitted.bad_readings(rows.states)
+        sheet.put_bad(t, rows.index[bad])
+        for g in np.unique(groups[rows.index]).tolist():
+            own = np.flatnonzero(~bad & (groups[rows.index] == g))
+            if not own.size or fitted.unknown(t, g):
+                continue
+            step, index = fitted.at(t, g, calibration), rows.index[own]
+            found = step.outlook(
+                rows.states[own],
+                rows.behavior[own],
+                question,
+                fitted.sorted_excess[g],
+                weights[index],
+            )
+            sheet.put(t, index, found[:, 0], step.ranks.n)
+        if reached is not None:
+            reached(t + 1)
+    steps = min(fitted.horizon, episodes.horizon)
+    if reached is not None and longest < steps:
+        reached(steps)  # nobody is alive at the others
+    met = question.targets[0].contains(episodes.outcomes, fitted.grid)
+    return sheet.answers(met, weights=episodes.weights)
+
+
+def rehearsed_answers(
+    fitted: Fitted, target: Target, *, calibration: Calibrated | None = None
+) -> Answers:
+    """What the monitor would say of its own learning episodes, had it not learned from each.
+
+    They were asked at a ladder of values, so p is interpolated between those. There are no bounds,
+    and no plausibility.
+    """
+    rehearsal = fitted.rehearsal
+    if rehearsal is None:
+        raise FewEpisodesError(NO_ASSURE)
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
+    exact = calibration if isinstance(calibration, TargetCalibration) else None
+    own_map = calibration if isinstance(calibration, TargetMap) else None
+    question = Question.of(target, fitted.grid)
+    sheet = Sheet(rehearsal.lengths, fitted.horizon)
+    places = range(rehearsal.steps.size)
+    for t, g, episodes, found in rehearsed_steps(fitted, question, places, calibration=exact):
+        if own_map is not None:
+            undecided = found[:, DECIDED] < 0.0
+            mapped = own_map.held_out(t, g, episodes[undecided], found[undecided, P])
+            found[undecided, P] = mapped
+        # No reading of a learning episode is bad: what it misses may be missing.
+        sheet.put(t, episodes, found, int(fitted.learned[t, g]))
+    if exact is None:
+        sheet.forget(RAW)  # the law is the calibrated one already
+    met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
+    return sheet.answers(met, promises=False)
+
+
+def outlooks_at(
+    fitted: Fitted,
+    t: int,
+    states: FloatArray,
+    so_far: FloatArray,
+    target: Target | Sequence[Target],
+    groups: IndexArray,
+    *,
+    weights: FloatArray,
+    calibration: Calibrated | None = None,
+) -> Outlooks:
+    """The outlook of each run at one step; states and behavior are checked and on the grid."""
+    if calibration is not None:
+        calibration.check(target, fitted.grid)
+    question = Question.of(target, fitted.grid)
+    rows, n_targets = so_far.size, len(question.targets)
+    numbers = np.full((rows, n_targets, NUMBERS), np.nan)
+    status = np.full(rows, Status.UNKNOWN, dtype=np.int8)
+    n, codes = np.zeros(rows, dtype=np.intp), np.zeros(rows, dtype=np.intp)
+    details = np.zeros((rows, 2))
+    lost = ~np.isfinite(so_far)
+    if t >= fitted.horizon and not fitted.horizon_declared:
+        codes[:] = Reason.PAST
+    elif t == fitted.horizon:
+        met = np.stack([one.contains(so_far, fitted.grid) for one in question.targets], axis=1)
+        numbers[~lost] = met[~lost, :, None]
+        status[~lost] = Status.DONE
+    else:
+        lost &= not fitted.behavior.reads_so_far
+        bad = fitted.bad_readings(states)
+        for i in np.flatnonzero(bad).tolist():
+            codes[i], details[i] = Reason.BAD_FEATURE, fitted.bad_feature(states[i]) or (0, 0)
+        for g in np.unique(groups).tolist():
+            own = groups == g
+            n[own] = fitted.counts[t, g]
+            some = np.flatnonzero(own & ~bad & ~lost)
+            if fitted.unknown(t, g):
+                codes[some] = Reason.FEW if fitted.is_trained(t) else Reason.UNTRAINED
+                details[some, 0] = fitted.learned[t, g]
+            elif some.size:
+                step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
+                numbers[some] = step.outlook(
+                    states[some], so_far[some], question, excess, weights[some]
+                )
+                status[some] = Status.OK
+    codes[lost] = Reason.LOST
+    fields = numbers[:, 0] if isinstance(target, Target) else numbers
+    return Outlooks(
+        t=np.full(rows, t, dtype=np.intp),
+        p=fields[..., P],
+        spread=fields[..., SPREAD_LOW : SPREAD_HIGH + 1],
+        low=fields[..., LOW],
+        high=fields[..., HIGH],
+        plausibility=fields[..., PLAUSIBILITY],
+        assurance=fields[..., ASSURANCE],
+        n=n,
+        status=status,
+        words=lambda run: in_words(int(codes[run]), tuple(details[run]), fitted),
+    )

@@ -1,0 +1,301 @@
+"""What a monitor says of recorded episodes: a row for each step that an episode has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.fitted._kernels import (
+    ASSURANCE,
+    DECIDED,
+    HIGH,
+    LOW,
+    NUMBERS,
+    PLAUSIBILITY,
+    RAW,
+    SPREAD_HIGH,
+    SPREAD_LOW,
+    P,
+)
+from ontarget.fitted.guarantee import alarm_scores, check_known
+from ontarget.fitted.recorded import check_room
+from ontarget.live._run_kernel import first_alarms_of_runs
+from ontarget.live.outlook import Outlook, Status
+from ontarget.live.rules import AlarmRule, Trigger
+
+__all__ = ["Answers", "Sheet"]
+
+# Episodes are judged together whose steps fill a table of so many cells at most.
+_CELLS = 250_000
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """A monitor's answers on recorded episodes at every step, and how they ended.
+
+    They are kept as one row for each step that an episode has: all steps of the first episode, then
+    those of the second, and so on. Tables of steps by episodes are made when they are asked for,
+    because one long run among many short ones would leave most of a table empty.
+
+    Attributes
+    ----------
+    said
+        (rows, numbers): NaN where nothing is known.
+    bad
+        Per row: whether a bad reading made the step unknown.
+    counts
+        Per row: how many episodes the bounds of the answer rest on; 1 where none does.
+    met
+        Which episodes met the target.
+    lengths
+        How many steps each has.
+    steps
+        How many steps the monitor answers for, and a table has.
+    promises
+        Whether nothing was learned from them, so that what they say of an alarm is a promise.
+    stopped
+        How many further episodes were cut off: there is nothing to say about these (M24).
+    weights, weight
+        The weight of each episode, and that of the run for which an alarm is set; None where
+        episodes have no weights (M25).
+    """
+
+    said: FloatArray
+    bad: BoolArray
+    counts: IndexArray
+    met: BoolArray
+    lengths: IndexArray
+    steps: int
+    promises: bool = True
+    stopped: int = 0
+    weights: FloatArray | None = None
+    weight: float | None = None
+
+    @property
+    def part(self) -> str:
+        """What to call the episodes of a fitted monitor that these are answers on."""
+        return "assure" if self.promises else "learning"
+
+    @cached_property
+    def p(self) -> FloatArray:
+        """(steps, episodes): the calibrated probabilities; NaN where nothing is known."""
+        return self.panel(P)
+
+    @property
+    def low(self) -> FloatArray:
+        """Their lower bounds."""
+        return self.panel(LOW)
+
+    @property
+    def high(self) -> FloatArray:
+        """Their upper bounds."""
+        return self.panel(HIGH)
+
+    @property
+    def spread(self) -> FloatArray:
+        """(steps, episodes, 2): the range that the finite number of episodes leaves to p (M20)."""
+        return np.stack([self.panel(SPREAD_LOW), self.panel(SPREAD_HIGH)], axis=-1)
+
+    @property
+    def raw(self) -> FloatArray:
+        """The law's own probabilities, before calibration."""
+        return self.panel(RAW)
+
+    @property
+    def plausibility(self) -> FloatArray:
+        """Whether the target was still possible: at most 0.05 means ruled out at 5 % (M9)."""
+        return self.panel(PLAUSIBILITY)
+
+    @property
+    def assurance(self) -> FloatArray:
+        """Whether the target was as good as certain: at least 0.95 means assured at 95 % (M9)."""
+        return self.panel(ASSURANCE)
+
+    @property
+    def broken(self) -> BoolArray:
+        """(steps, episodes): where a bad reading made the step unknown."""
+        return self._table(self.bad, np.zeros(self._shape, dtype=np.bool_))
+
+    @property
+    def n(self) -> IndexArray:
+        """(steps, episodes): how many episodes the bounds rest on; 1 where none does."""
+        return self._table(self.counts, np.ones(self._shape, dtype=np.intp))
+
+    @property
+    def ever_broken(self) -> BoolArray:
+        """Which episodes have a bad reading at any step."""
+        found = np.zeros(self.met.size, dtype=np.bool_)
+        found[self._places[0][self.bad]] = True
+        return found
+
+    def panel(self, place: int) -> FloatArray:
+        """(steps, episodes): one of the numbers; NaN where an episode is over or nothing known."""
+        return self._table(self.said[:, place], np.full(self._shape, np.nan))
+
+    @cached_property
+    def decided_at(self) -> IndexArray:
+        """The step at which arithmetic settled each outcome: its end, if not before (M18)."""
+        found = self.lengths.astype(np.intp)
+        settled = self.said[:, DECIDED] >= 0.0
+        episode, step = (one[settled] for one in self._places)
+        np.minimum.at(found, episode, step)
+        return found
+
+    def scores(self, for_steps: int) -> FloatArray:
+        """Each episode's score: a threshold above it would have raised an alarm (M8)."""
+        check_known(self.said[:, P])
+        found = np.full(self.met.size, np.inf)
+        for own, some in self._few_at_a_time():
+            if not np.isnan(some.p).all():
+                found[own] = alarm_scores(some.p, for_steps, resets=some.broken)
+        return found
+
+    def take(self, episodes: IndexArray) -> Answers:
+        """The answers for some of the episodes."""
+        if np.array_equal(episodes, np.arange(self.met.size)):
+            return replace(self, stopped=0, weight=None)
+        rows = self.rows_of(episodes)
+        return Answers(
+            self.said[rows],
+            self.bad[rows],
+            self.counts[rows],
+            self.met[episodes],
+            self.lengths[episodes],
+            self.steps,
+            self.promises,
+            weights=None if self.weights is None else self.weights[episodes],
+        )
+
+    def rows_of(self, episodes: IndexArray) -> IndexArray:
+        """The rows of some of the episodes, one episode after the other."""
+        lived = np.minimum(self.lengths[episodes], self.steps)
+        return _ranges(self._starts[episodes], lived)
+
+    def first_alarms(self, rule: AlarmRule, trigger: Trigger) -> IndexArray:
+        """The step at which each episode would first have been in alarm, −1 where never."""
+        first = np.full(self.met.size, -1, dtype=np.int64)
+        if trigger.compared < 0:
+            return self._own_first_alarms(rule, first)
+        numbers = read_only(np.array(trigger.numbers, dtype=np.float64))
+        for own, some in self._few_at_a_time():
+            found = np.empty(own.size, dtype=np.int64)
+            compared, decided = some.panel(trigger.compared), some.panel(DECIDED)
+            first_alarms_of_runs(compared, decided, some.broken.astype(np.int64), numbers, found)
+            first[own] = found
+        return first
+
+    def _own_first_alarms(self, rule: AlarmRule, first: IndexArray) -> IndexArray:
+        """The same for a rule of the user's own, judged in Python."""
+        for row in np.flatnonzero(~np.isnan(self.said[:, P])).tolist():
+            i, t = (int(one[row]) for one in self._places)
+            if first[i] >= 0:
+                continue
+            one = self.said[row]
+            outlook = _outlook(t, one, int(self.counts[row]))
+            if rule.alarming(outlook) or one[DECIDED] == 0.0:
+                first[i] = t
+        return first
+
+    def _few_at_a_time(self) -> Iterator[tuple[IndexArray, Answers]]:
+        """The episodes, those of like length together, a small table at a time."""
+        lived = np.minimum(self.lengths, self.steps)
+        order, start = np.argsort(lived, kind="stable"), 0
+        while start < order.size:
+            # As the lengths rise, so does the table's height with each episode that joins.
+            joined = lived[order[start:]]
+            cells = joined * np.arange(1, joined.size + 1)
+            stop = start + max(int(np.searchsorted(cells, _CELLS, side="right")), 1)
+            own = np.sort(order[start:stop])
+            yield own, replace(self.take(own), steps=int(lived[own].max()))
+            start = stop
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        check_room(self.lengths, self.steps)
+        return self.steps, self.met.size
+
+    @cached_property
+    def _starts(self) -> IndexArray:
+        """Where the rows of each episode begin."""
+        lived = np.minimum(self.lengths, self.steps)
+        return np.cumsum(lived) - lived
+
+    @cached_property
+    def _places(self) -> tuple[IndexArray, IndexArray]:
+        """The episode and the step of each row."""
+        return _places(self.lengths, self.steps)
+
+    def _table(self, values: AnyArray, table: AnyArray) -> AnyArray:
+        episode, step = self._places
+        table[step, episode] = values
+        return table
+
+
+class Sheet:
+    """Room for what a monitor says of episodes, filled step by step.
+
+    Parameters
+    ----------
+    lengths
+        How many steps each episode has.
+    steps
+        How many steps the monitor answers for; what an episode has beyond is left out.
+    """
+
+    def __init__(self, lengths: IndexArray, steps: int) -> None:
+        self._lengths, self._steps = lengths, steps
+        lived = np.minimum(lengths, steps)
+        rows = int(lived.sum())
+        self._starts = np.cumsum(lived) - lived
+        self._said = np.full((rows, NUMBERS), np.nan)
+        self._bad, self._counts = np.zeros(rows, dtype=np.bool_), np.ones(rows, dtype=np.intp)
+
+    def put(self, t: int, episodes: IndexArray, numbers: FloatArray, n: int) -> None:
+        """Write what is said of these episodes at step t, (episodes, numbers)."""
+        rows = self._starts[episodes] + t
+        self._said[rows], self._counts[rows] = numbers, n
+
+    def put_bad(self, t: int, episodes: IndexArray) -> None:
+        """Note that these episodes have a bad reading at step t."""
+        self._bad[self._starts[episodes] + t] = True
+
+    def put_all(self, episodes: IndexArray, found: Answers) -> None:
+        """Write all that is said of these episodes."""
+        rows = _ranges(self._starts[episodes], np.minimum(found.lengths, self._steps))
+        self._said[rows], self._bad[rows], self._counts[rows] = found.said, found.bad, found.counts
+
+    def forget(self, place: int) -> None:
+        """Leave one of the numbers out everywhere."""
+        self._said[:, place] = np.nan
+
+    def answers(
+        self, met: BoolArray, *, promises: bool = True, weights: FloatArray | None = None
+    ) -> Answers:
+        """What was written, with how the episodes ended."""
+        written = self._said, self._bad, self._counts
+        return Answers(
+            *written, met, self._lengths, self._steps, promises=promises, weights=weights
+        )
+
+
+def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:
+    """All numbers of ranges that begin here and have these sizes, one range after the other."""
+    before = np.cumsum(sizes) - sizes
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
+
+def _places(lengths: IndexArray, steps: int) -> tuple[IndexArray, IndexArray]:
+    """The episode and the step of each row."""
+    lived = np.minimum(lengths, steps)
+    return np.repeat(np.arange(lived.size), lived), _ranges(np.zeros_like(lived), lived)
+
+
+def _outlook(t: int, numbers: FloatArray, n: int) -> Outlook:
+    p, low, high, plausibility, assurance, *spread = numbers[:DECIDED].tolist()
+    pair = (spread[0], spread[1])
+    return Outlook(t, p, pair, low, high, plausibility, assurance, n, Status.OK, "")

@@ -1,0 +1,151 @@
+"""Forgeries that ask for far more work or memory than their file has bytes."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ontarget import Target
+from ontarget.errors import InputError, ModelFileError
+from ontarget.modelfile.container import container_bytes
+from ontarget.monitor import GoalMonitor
+from tests.attacks.test_forgeries import TARGET, Forge, asked, contents
+
+pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+
+MOST_SECONDS = 5.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compile what a watch runs, which is not the files' doing."""
+    path = forged(lambda header, sections: None, "paper", tmp_path_factory.mktemp("warm"))
+    asked(path)
+    GoalMonitor.load(path).watch(TARGET, false_alarm_rate=0.3)
+
+
+class Spent:
+    """What was done since it was made has taken little, of processor time and of memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._most = 2 * path.stat().st_size + 64_000_000
+        self._start = time.process_time()
+        tracemalloc.start()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        peak, spent = tracemalloc.get_traced_memory()[1], time.process_time() - self._start
+        tracemalloc.stop()
+        assert peak <= self._most
+        assert spent <= MOST_SECONDS
+
+
+def forged(forge: Forge, kind: str, folder: Path) -> Path:
+    header, sections = contents(kind, folder)
+    forge(header, sections)
+    path = folder / "forged.ontarget"
+    path.write_bytes(container_bytes(header, sections))
+    return path
+
+
+def load_in_little(forge: Forge, kind: str, folder: Path) -> GoalMonitor:
+    path = forged(forge, kind, folder)
+    with Spent(path):
+        return GoalMonitor.load(path)
+
+
+def lengthen(header: dict[str, Any], sections: Any, steps: int) -> None:
+    """So many steps, of which all but the first few have no rank."""
+    ends = sections["ranks"]["ends"]
+    sections["ranks"]["ends"] = np.concatenate([ends, np.full(steps - ends.size, ends[-1])])
+    sections["law"] = {
+        "starts": np.arange(steps + 1),
+        "blocks": np.zeros(steps, dtype=np.int64),
+        "weights": np.ones(steps),
+    }
+    header["horizon"] = steps
+
+
+def make_uneven(header: dict[str, Any], sections: Any, n: int, steps: int) -> None:
+    """One run of so many steps among many of a single one, in both parts."""
+    lengths = np.ones(n, dtype=np.int64)
+    lengths[0], rows = steps, n + steps - 1
+    lengthen(header, sections, steps)
+    whole = {"lengths": lengths, "outcomes": np.zeros(n), "before": np.zeros(rows)}
+    sections["learn"] = whole
+    states, ahead, none = np.zeros((2, rows)), np.zeros(rows), np.zeros(n, dtype=np.int64)
+    sections["assure"] = {
+        **whole, "excess": np.zeros(n), "groups": none, "states": states, "ahead": ahead,
+    }  # fmt: skip
+    header["sizes"] = {"train": n, "calibrate": 40, "assure": n}
+    sections["episodes"]["fingerprints"] = np.zeros(2 * n + 40, dtype=np.uint64)
+
+
+def test_one_endless_id_does_not_make_all_others_as_long(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        texts = [b"x" * 600_000, *[b"y"] * (sections["learn"]["outcomes"].size - 1)]
+        ends = np.cumsum([len(one) for one in texts])
+        del sections["learn"]["ids"]
+        sections["learn"] |= {"id_text": np.frombuffer(b"".join(texts), np.uint8), "id_ends": ends}
+
+    runs = load_in_little(forge, "forest", tmp_path).fitted.runs
+    assert [len(one) for one in runs.ids.tolist()[:3]] == [600_000, 1, 1]
+
+
+def test_one_endless_group_is_not_spelled_out_for_each_episode(tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        header["groups"][0] = "x" * 2_000_000
+
+    fitted = load_in_little(forge, "groups", tmp_path).fitted
+    assert fitted.assure is not None
+    assert fitted.groups_in(fitted.assure).tolist() == fitted.assure_groups.tolist()
+
+
+@pytest.mark.parametrize("steps", [1_000_000, 100_001])
+def test_endless_steps_without_ranks_are_refused_at_once(steps: int, tmp_path: Path) -> None:
+    path = forged(lambda h, s: lengthen(h, s, steps), "paper", tmp_path)
+    with (
+        Spent(path),
+        pytest.raises(ModelFileError, match=f"{steps:,} pairs of a step and a group need a rank"),
+    ):
+        GoalMonitor.load(path)
+
+
+def test_as_many_steps_as_are_let_in_are_watched_in_little(tmp_path: Path) -> None:
+    path = forged(lambda h, s: lengthen(h, s, 100_000), "paper", tmp_path)
+    with Spent(path):
+        monitor = GoalMonitor.load(path)
+        watch = monitor.watch(TARGET, alarm_below=0.3)
+        assert 0.0 <= watch.step([0.0, 0.0]).p <= 1.0
+        monitor.watch(TARGET, false_alarm_rate=0.3)
+        monitor.fleet(TARGET, 3, alarm_below=0.3).step(np.zeros((3, 2)))
+        assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
+
+
+def test_one_endless_run_among_many_short_ones_takes_no_table_of_all(tmp_path: Path) -> None:
+    path = forged(lambda h, s: make_uneven(h, s, 4_000, 4_000), "paper", tmp_path)
+    with Spent(path):
+        monitor = GoalMonitor.load(path)
+        watch = monitor.watch(Target.at_least(0.0), false_alarm_rate=0.2)
+        assert 0.0 <= watch.trigger.threshold <= 1.0
+        assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
+        with pytest.raises(InputError, match=r"4,000 episodes of 7,999 steps in all are too uneve"):
+            _ = monitor._kept.assured(Target.at_least(0.0)).p
+        with pytest.raises(InputError, match="too uneven for a table"):
+            _ = monitor.fitted.runs.paths
+
+
+def test_a_table_that_is_just_let_in_is_no_burden_to_a_watch(tmp_path: Path) -> None:
+    """9.9 million cells, which a table of all numbers would take a gigabyte for."""
+    path = forged(lambda h, s: make_uneven(h, s, 3_300, 3_000), "paper", tmp_path)
+    with Spent(path):
+        monitor = GoalMonitor.load(path)
+        monitor.watch(Target.at_least(0.0), false_alarm_rate=0.2)
+        monitor.watch(Target.at_least(1.0), alarm_below=0.2)
