@@ -12,7 +12,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray
-from ontarget.models._support_kernel import reaches
+from ontarget.models._support_kernel import inverse_of, reaches
 
 __all__ = ["knot_limits", "knot_means", "knot_quantiles", "linear_knots"]
 
@@ -54,10 +54,9 @@ def tail_scales(values: FloatArray, levels: FloatArray, floor: float) -> tuple[f
 
 
 @inner_kernel
-def _mass(
-    y: float, j: int, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
-) -> float:
+def _mass(y: float, j: int, law: tuple[FloatArray, FloatArray, tuple[float, float]]) -> float:
     """The CDF at a y strictly between values j − 1 and j, or beyond the ends for j = 0 or all."""
+    values, levels, tails = law
     if j == 0:
         return float(levels[0] * math.exp((y - values[0]) / tails[0]))
     last = levels.size - 1
@@ -65,6 +64,9 @@ def _mass(
         return float(1.0 - (1.0 - levels[last]) * math.exp((values[last] - y) / tails[1]))
     part = (y - values[j - 1]) / (values[j] - values[j - 1])
     return float(min(levels[j - 1] + part * (levels[j] - levels[j - 1]), levels[j]))
+
+
+_inverse = inverse_of(_mass)
 
 
 @inner_kernel
@@ -82,7 +84,7 @@ def _limits(
         while upto + 1 < values.size and values[upto + 1] == y:
             upto += 1
         return levels[below], levels[upto]
-    mass = _mass(y, below, values, levels, tails)
+    mass = _mass(y, below, (values, levels, tails))
     return mass, mass
 
 
@@ -90,41 +92,15 @@ def _limits(
 def _quantile(
     q: float, strictly: bool, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
 ) -> float:
-    """The smallest float whose CDF reaches q: bisection, so that it inverts the CDF exactly."""
+    """The smallest float whose CDF reaches q."""
     if q < 0.0 or (q == 0.0 and not strictly):
         return -np.inf
     if q > 1.0 or (q == 1.0 and strictly):
         return np.inf
-    n = values.size
     j = _first_reaching(levels, q, strictly)
-    if 0 < j < n and values[j - 1] == values[j]:
+    if 0 < j < values.size and values[j - 1] == values[j]:
         return float(values[j])
-    if j < n:
-        high = values[j]
-    else:
-        step = tails[1]
-        high = values[n - 1] + step
-        while high < np.inf and not reaches(_mass(high, n, values, levels, tails), q, strictly):
-            step *= 2.0
-            high += step
-    if j > 0:
-        low = values[j - 1]
-    else:
-        step = tails[0]
-        low = values[0] - step
-        while low > -np.inf and reaches(_mass(low, 0, values, levels, tails), q, strictly):
-            step *= 2.0
-            low -= step
-    if high == np.inf or low == -np.inf:
-        return np.inf if high == np.inf else -np.inf
-    while True:
-        middle = 0.5 * low + 0.5 * high
-        if not low < middle < high:
-            return float(high)
-        if reaches(_mass(middle, j, values, levels, tails), q, strictly):
-            high = middle
-        else:
-            low = middle
+    return _inverse(q, strictly, j, values, tails, (values, levels, tails))
 
 
 @kernel

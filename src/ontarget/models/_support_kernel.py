@@ -12,13 +12,15 @@ is found by bisection on the very same function, so the two are exact inverses o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ontarget._kernel import inner_kernel
 from ontarget._typing import AnyArray, FloatArray
 
-__all__ = ["cdf_in_cell", "quantile_in_cell", "reaches"]
+__all__ = ["cdf_in_cell", "inverse_of", "quantile_in_cell", "reaches"]
 
 
 @inner_kernel
@@ -59,6 +61,63 @@ def reaches(mass: float, q: float, strictly: bool) -> bool:
     return mass > q if strictly else mass >= q
 
 
+def inverse_of(mass: Callable[[float, int, Any], float]) -> Callable[..., float]:
+    """A kernel that inverts a CDF by bisection, so that it inverts it exactly.
+
+    ``mass(y, j, law)`` is the CDF at y, where j of the law's values are smaller than y.
+    """
+
+    @inner_kernel
+    def inverse(
+        q: float, strictly: bool, j: int, values: FloatArray, steps: tuple[float, float], law: Any
+    ) -> float:
+        """The smallest float whose CDF reaches q, between the values j − 1 and j.
+
+        Beyond the first and the last value it is sought in steps that double: ``steps`` are the
+        first ones down and up.
+        """
+        n = values.size
+        if j < n:
+            high = values[j]
+        else:
+            step = steps[1]
+            high = values[n - 1] + step
+            while high < np.inf and not reaches(mass(high, j, law), q, strictly):
+                step *= 2.0
+                high += step
+        if j > 0:
+            low = values[j - 1]
+        else:
+            step = steps[0]
+            low = values[0] - step
+            while low > -np.inf and reaches(mass(low, j, law), q, strictly):
+                step *= 2.0
+                low -= step
+        if high == np.inf or low == -np.inf:
+            return np.inf if high == np.inf else -np.inf
+        while True:
+            middle = 0.5 * low + 0.5 * high
+            if not low < middle < high:
+                return float(high)
+            if reaches(mass(middle, j, law), q, strictly):
+                high = middle
+            else:
+                low = middle
+
+    return inverse
+
+
+@inner_kernel
+def _mass_in_cell(
+    y: float, j: int, cell: tuple[float, float, tuple[FloatArray, AnyArray, FloatArray]]
+) -> float:
+    below, upto, support = cell
+    return cdf_in_cell(y, j, below, upto, support)[1]
+
+
+_inverse_in_cell = inverse_of(_mass_in_cell)
+
+
 @inner_kernel
 def quantile_in_cell(
     q: float,
@@ -74,33 +133,7 @@ def quantile_in_cell(
     where it reaches q at none of them.
     """
     values, tail = support[0], support[2]
-    n_values = values.size
     if tail[2] == 0.0:  # all atoms: the CDF moves at support values only
-        return float(values[j]) if j < n_values else np.inf
-    step = tail[2]
-    if j < n_values:
-        high = values[j]
-    else:
-        high = values[n_values - 1] + step
-        while high < np.inf and not reaches(
-            cdf_in_cell(high, j, below, upto, support)[1], q, strictly
-        ):
-            step *= 2.0
-            high += step
-    if j > 0:
-        low = values[j - 1]
-    else:
-        low = values[0] - step
-        while low > -np.inf and reaches(cdf_in_cell(low, j, below, upto, support)[1], q, strictly):
-            step *= 2.0
-            low -= step
-    if high == np.inf or low == -np.inf:
-        return np.inf if high == np.inf else -np.inf
-    while True:
-        middle = 0.5 * low + 0.5 * high
-        if not low < middle < high:
-            return float(high)
-        if reaches(cdf_in_cell(middle, j, below, upto, support)[1], q, strictly):
-            high = middle
-        else:
-            low = middle
+        return float(values[j]) if j < values.size else np.inf
+    cell = below, upto, support
+    return _inverse_in_cell(q, strictly, j, values, (tail[2], tail[2]), cell)
