@@ -231,7 +231,7 @@ def test_columns_are_named_for_a_replay_only() -> None:
     arguments = ["watch", river().model, "--target", "-60:", "--episode", "run"]
     result = call(arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
-    assert "options for columns belong to --replay RUNS" in result.stderr
+    assert "options that name columns are for --replay RUNS only" in result.stderr
 
 
 def test_every_command_that_reads_runs_takes_the_same_options() -> None:

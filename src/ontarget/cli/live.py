@@ -146,7 +146,9 @@ def watch(
     if replay is None and (run or speed is not None):
         raise typer.BadParameter("--run and --speed belong to --replay RUNS")
     if replay is None and columns:
-        raise typer.BadParameter("options for columns belong to --replay RUNS")
+        raise typer.BadParameter(
+            "options that name columns are for --replay RUNS only; leave them out"
+        )
     if speed is not None and not speed > 0.0:
         raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     if idle is not None and not idle > 0.0:

@@ -385,7 +385,7 @@ def remark_lines(episodes: Episodes) -> str:
 
 
 def unseen_line(episodes: Episodes) -> str:
-    """That readings are of categories which count as missing; empty if none are."""
+    """A line that counts the readings of unknown categories; empty if there are none."""
     if not episodes.unseen:
         return ""
     return (

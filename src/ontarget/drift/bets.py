@@ -187,11 +187,11 @@ class DriftBet(_Bet):
 
 
 class HarmBet(_Bet):
-    """A bet that p − z has risen: that p now promises more than comes true (M26).
+    """A bet that p − z has risen, so that p now promises more than comes true (M26).
 
-    z is 1 for an episode that met the target. The bag starts with the assure episodes, so what
-    counts is a rise, not a bias that was always there. A fall of p − z, runs that end better than
-    predicted, loses the bet.
+    z is 1 for an episode that met the target, and 0 for another. New episodes are compared with the
+    assure episodes, so a bias that was always there does not count, only a rise does. If p − z
+    falls because runs end better than predicted, the bet is lost.
 
     Parameters
     ----------

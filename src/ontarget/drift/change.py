@@ -134,7 +134,7 @@ class Evidence(NamedTuple):
 
     @property
     def reached(self) -> str:
-        """How far it came on its way to the limit."""
+        """A sentence that says how far the evidence came, and at what number it is a change."""
         return f"it reached {self.in_words} of the {self.limit:g} at which we call it a change"
 
 

@@ -711,8 +711,8 @@ def _prepared(folder: Path, options: FrameOptions) -> Episodes:
     stray = sorted(set(options) - {"like"})
     if stray:
         raise EpisodesError(
-            f"{folder} holds prepared episodes, whose columns are settled; pass ",
+            f"{folder} holds prepared episodes, whose columns are settled; leave out ",
             Argument(stray[0]),
-            " when you prepare them",
+            ", or prepare them again with it",
         )
     return Episodes(opened_store(folder))

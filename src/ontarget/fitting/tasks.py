@@ -57,7 +57,7 @@ class StepRows:
         return int(self.index.size)
 
     def take(self, which: IndexArray) -> StepRows:
-        """Some of the rows."""
+        """Only these rows, given by their positions."""
         return StepRows(
             self.step, self.X[which], self.y[which], self.keys[which], self.index[which]
         )
@@ -247,7 +247,7 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
 
 
 def fold_of(keys: KeyArray) -> IndexArray:
-    """Each episode's fold, by a hash of its key."""
+    """The fold that each episode is held out in; a hash of its key decides, not its place."""
     return (keyed_hash(keys, 0, "fold") % np.uint64(_FOLDS)).astype(np.intp)
 
 

@@ -67,7 +67,7 @@ class RegressorQuantiles(KnotEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model of these rows; steps and categorical are the regressor's own affair."""
+        """Fit the regressor to these rows; it is told neither the steps nor what is categorical."""
         levels = even_levels(self.n_levels)
         level_name = _level_name(self.regressor)
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)

@@ -143,7 +143,7 @@ class GoalEvaluation(Evaluation):
 class OwnEvaluation(Measured):
     """A monitor's answers on episodes that each have a target of their own.
 
-    See `GoalMonitor.evaluate_own`. It has the measures of an `Evaluation`, without the page.
+    See `GoalMonitor.evaluate_own`. It has the measures of an `Evaluation`, but writes no report.
     """
 
     def __repr__(self) -> str:

@@ -170,10 +170,10 @@ class Service:
         most: int | None = None,
         export: Callable[[list[StoredRun]], Any] | None = None,
     ) -> int:
-        """Delete runs that ended first; how many there were, of at most a thousand.
+        """Delete the runs that ended longest ago, a thousand at most, and return how many.
 
-        Those go that ended longer ago than ``age`` seconds, and those beyond the ``most`` that
-        ended last. ``export`` is called with them before they go.
+        Runs that ended more than ``age`` seconds ago are deleted, and all but the ``most`` that
+        ended last. ``export`` is called with these runs before they are deleted.
         """
         with self.store.database.read() as at:
             over = 0

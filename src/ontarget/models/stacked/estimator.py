@@ -222,9 +222,9 @@ class StackedForest(ForestEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
-        """As `members`, for rows of training episodes, from trees and guides that never saw them.
+        """The members behind rows of training episodes, from trees and guides that never saw them.
 
-        As `QuantileForest.out_of_bag_members`.
+        ``ids`` are the episodes of the rows; see `QuantileForest.out_of_bag_members`.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
