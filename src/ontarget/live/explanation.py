@@ -121,7 +121,8 @@ class Explanation:
     def in_a_line(self) -> str:
         """One line: by how much p moved and why, and how many of the precedents miss the target."""
         said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
-        return "; ".join(filter(None, [*said, self._moved, self.rests_on]))
+        step = f"at step {self.t}, " * bool(self.rests_on and not self._moved)
+        return "; ".join(filter(None, [*said, self._moved, f"{step}{self.rests_on}"]))
 
     @property
     def causes(self) -> str:
