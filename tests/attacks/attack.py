@@ -1,4 +1,9 @@
-"""An attack: forged files judged by worker processes, and how each of them ended."""
+"""An attack: forged files judged by worker processes, and how each of them ended.
+
+    python -m tests.attacks.attack 2000 [--bounds-checked]
+
+attacks today's format by so many files and prints how many ended in which way, and every fault.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,6 +20,8 @@ from pathlib import Path
 
 import numba
 import pytest
+
+from tests.attacks.monitors import write_all
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,3 +92,17 @@ def _lane(
         ending = f"over {seconds:g} s" if crash == "SIGPROF" else f"crash: {crash}"
         found.count(numbers[len(lines)], "", ending)
         numbers = numbers[len(lines) + 1 :]
+
+
+def main(n: int, *, bounds_checked: bool) -> int:
+    """Attack, print, and tell by the exit code whether a file ended badly."""
+    with tempfile.TemporaryDirectory() as name:
+        write_all(Path(name))
+        seconds = 30.0 if bounds_checked else 5.0
+        found = attack(Path(name), range(n), seconds=seconds, bounds_checked=bounds_checked)
+    sys.stdout.write("\n".join([str(found), *found.faults, ""]))
+    return bool(found.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), bounds_checked="--bounds-checked" in sys.argv[2:]))
