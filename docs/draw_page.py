@@ -157,12 +157,14 @@ def serving(folder: Path, contracts: str, port: int) -> Iterator[str]:
     server = subprocess.Popen(command, cwd=folder)
     url = f"http://127.0.0.1:{port}"
     try:
-        while True:
+        while server.poll() is None:
             try:
                 httpx.get(f"{url}/readyz").raise_for_status()
                 break
             except httpx.HTTPError:
                 time.sleep(0.5)
+        else:
+            raise SystemExit("the service did not start: it says why above")
         yield url
     finally:
         server.terminate()
