@@ -92,8 +92,8 @@ def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: in
         (same, "verdict    no sign of a change"),
         (new, f"verdict    {judged}: p is now"),
         (new, f"points too {way}"),
-        (by, f"where year is {second}, p is now"),
-        (evaluated, f"where year is {second}, p is now"),
+        (by, f"where year is {second}, p is"),
+        (evaluated, f"where year is {second}, p is"),
         (evaluated, "where race is 1 (a best guess)"),
         (by, f"about run {new_runs + 1:,} of {2 * new_runs:,}, where race is 1 (a best guess)"),
     ):

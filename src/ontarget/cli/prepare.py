@@ -10,7 +10,7 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import working
-from ontarget.cli.options import AsJson, Columns, Runs, model_there, reads_runs, runs_there
+from ontarget.cli.options import AsJson, Columns, model_there, reads_runs, runs_there
 from ontarget.cli.output import check_output, print_facts
 from ontarget.errors import InputError
 
@@ -122,7 +122,14 @@ def prepare(
 
 
 def split(
-    runs: Runs,
+    runs: Annotated[
+        Path,
+        typer.Argument(
+            help="A table of recorded episodes: .parquet, .csv, .tsv or .txt.",
+            metavar="RUNS",
+            callback=runs_there,
+        ),
+    ],
     output: Annotated[
         tuple[Path, Path],
         typer.Option(
@@ -135,8 +142,8 @@ def split(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Column that says when a run started: a date, a time, a number. Without it, runs "
-            "are divided by lot.",
+            help="Column that says when a run started: a date, a time, a number. Without it, the "
+            "runs of each file are drawn by lot.",
             metavar="NAME",
         ),
     ] = None,
@@ -150,9 +157,8 @@ def split(
     share: Annotated[
         float | None,
         typer.Option(
-            help="The share of runs that are old, instead of --at.",
+            help=f"The share of runs that are old, in place of --at; {_SHARE} by default.",
             metavar="SHARE",
-            show_default=str(_SHARE),
         ),
     ] = None,
     episode: Annotated[
@@ -166,8 +172,8 @@ def split(
 ) -> None:
     """Divide a log into older runs to fit on and newer ones to check the model on.
 
-    A run goes as a whole to the file that its start belongs to. Rows, columns and their order stay
-    as they are. Runs that started together stay together.
+    Every run goes to one file as a whole, and runs that started together go to the same file. Rows,
+    columns and their order stay as they are.
     """
     _check(runs, output, by, at, share)
     from ontarget.episodes.reading._dividing import divided_log
