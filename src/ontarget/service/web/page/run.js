@@ -140,8 +140,8 @@ export function run(live, contracts, id) {
   function outlook(found, horizon) {
     const last = about.last;
     if (about.ended_at) return ` · ended, and ${about.met === null ? "it is not known whether it met" : about.met ? "met" : "missed"} its target`;
-    if (found === STATUS.LOST) return ` · whatever happens next, it ends outside the target; it is at step ${last.step} of ${horizon}`;
-    if (found === STATUS.WON) return ` · whatever happens next, it ends in the target; it is at step ${last.step} of ${horizon}`;
+    if (found === STATUS.LOST) return ` · now at step ${last.step} of ${horizon}. Whatever happens next, it ends outside the target`;
+    if (found === STATUS.WON) return ` · now at step ${last.step} of ${horizon}. Whatever happens next, it ends in the target`;
     return ` · p is ${percent(last.p)}, likely ${range(last.spread)}, at step ${last.step} of ${horizon}`;
   }
 
