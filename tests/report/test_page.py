@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -341,6 +342,22 @@ def test_the_page_shows_the_path_to_come_only_where_a_band_is_promised() -> None
     assert "With a probability of 90" not in report_page(bare, Below(0.5))
     with pytest.raises(InputError, match="rest on recorded runs"):
         bare.figure("path")
+
+
+def test_a_path_without_end_is_said_and_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few episodes that the band is the whole line at some later steps."""
+    band = type(judged().contracts.paths).band
+
+    def endless(*asked: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = band(*asked, **options)
+        return np.where(np.arange(lower.shape[1]) % 2, lower, -np.inf), np.where(
+            np.arange(lower.shape[1]) % 2, upper, np.inf
+        )
+
+    monkeypatch.setattr(type(judged().contracts.paths), "band", endless)
+    text = words_of(report_page(judged(), Promised(0.05)))
+    assert "The path of this run is not foretold: with so few episodes a band that holds" in text
+    assert "With a probability of 90" not in text
 
 
 def marks(found: Evaluation) -> list[bool | None]:

@@ -48,6 +48,7 @@ __all__ = [
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 PATH_LEVEL: Final = 0.9
+_ENDLESS: Final = 0.1  # of a path's later steps without a band make a picture that says nothing
 _OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
 _MOST_STEPS = 40  # that are measured each by itself
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
@@ -210,8 +211,12 @@ def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
     lower, upper = found.contracts.paths.band(
         t, rows.states, rows.behavior, group, level=PATH_LEVEL
     )
-    if not np.isfinite(lower).any() and not np.isfinite(upper).any():
-        raise FewEpisodesError(f"too few assure episodes for a band of {PATH_LEVEL:.0%}")
+    endless = int(np.count_nonzero(~np.isfinite(lower[0]) & ~np.isfinite(upper[0])))
+    if endless > _ENDLESS * lower.shape[1]:
+        raise FewEpisodesError(
+            f"with so few episodes a band that holds the whole path would have no end at {endless} "
+            f"of {lower.shape[1]} later steps; record more"
+        )
     return path_chart(
         RecordedRuns.of(one, precedents=False, paths=True).paths[0],
         t,

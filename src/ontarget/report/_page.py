@@ -14,7 +14,7 @@ from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._typing import ArrayLike
 from ontarget._version import __version__
-from ontarget.errors import OntargetError
+from ontarget.errors import FewEpisodesError, OntargetError
 from ontarget.evaluation.figures import bias_chart, svg_of
 from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
@@ -189,6 +189,8 @@ def _path(found: Measured, episode: int, unit: str) -> str:
     """The path to come of a run; empty where no band can be promised."""
     try:
         drawn = draw_run(found, "path", episode, unit=unit)
+    except FewEpisodesError as error:
+        return paragraph(f"The path of this run is not foretold: {error}.")
     except OntargetError:
         return ""
     text = (
