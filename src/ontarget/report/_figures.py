@@ -211,7 +211,7 @@ def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
     lower, upper = found.contracts.paths.band(
         t, rows.states, rows.behavior, group, level=PATH_LEVEL
     )
-    endless = int(np.count_nonzero(~np.isfinite(lower[0]) & ~np.isfinite(upper[0])))
+    endless = int(np.count_nonzero(~np.isfinite(lower[0]) | ~np.isfinite(upper[0])))
     if endless > _ENDLESS * lower.shape[1]:
         raise FewEpisodesError(
             f"with so few episodes a band that holds the whole path would have no end at {endless} "
