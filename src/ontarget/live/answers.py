@@ -86,45 +86,47 @@ class Answers:
         """(steps, episodes): the calibrated probabilities; NaN where nothing is known."""
         return self.panel(P)
 
-    @property
+    @cached_property
     def low(self) -> FloatArray:
         """Their lower bounds."""
         return self.panel(LOW)
 
-    @property
+    @cached_property
     def high(self) -> FloatArray:
         """Their upper bounds."""
         return self.panel(HIGH)
 
-    @property
+    @cached_property
     def spread(self) -> FloatArray:
         """(steps, episodes, 2): the range that the finite number of episodes leaves to p (M20)."""
         return np.stack([self.panel(SPREAD_LOW), self.panel(SPREAD_HIGH)], axis=-1)
 
-    @property
+    @cached_property
     def raw(self) -> FloatArray:
         """The law's own probabilities, before calibration."""
         return self.panel(RAW)
 
-    @property
+    @cached_property
     def plausibility(self) -> FloatArray:
         """Whether the target was still possible: at most 0.05 means ruled out at 5 % (M9)."""
         return self.panel(PLAUSIBILITY)
 
-    @property
+    @cached_property
     def assurance(self) -> FloatArray:
         """Whether the target was as good as certain: at least 0.95 means assured at 95 % (M9)."""
         return self.panel(ASSURANCE)
 
-    @property
+    @cached_property
     def broken(self) -> BoolArray:
         """(steps, episodes): where a bad reading made the step unknown."""
-        return self._table(self.bad, np.zeros(self._shape, dtype=np.bool_))
+        found: BoolArray = self._table(self.bad, np.zeros(self._shape, dtype=np.bool_))
+        return found
 
-    @property
+    @cached_property
     def n(self) -> IndexArray:
         """(steps, episodes): how many episodes the bounds rest on; 1 where none does."""
-        return self._table(self.counts, np.ones(self._shape, dtype=np.intp))
+        found: IndexArray = self._table(self.counts, np.ones(self._shape, dtype=np.intp))
+        return found
 
     @property
     def ever_broken(self) -> BoolArray:
@@ -135,7 +137,8 @@ class Answers:
 
     def panel(self, place: int) -> FloatArray:
         """(steps, episodes): one of the numbers; NaN where an episode is over or nothing known."""
-        return self._table(self.said[:, place], np.full(self._shape, np.nan))
+        found: FloatArray = self._table(self.said[:, place], np.full(self._shape, np.nan))
+        return found
 
     @cached_property
     def decided_at(self) -> IndexArray:
