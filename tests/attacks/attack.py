@@ -57,6 +57,7 @@ def attack(
     if bounds_checked:
         kept = Path(numba.config.CACHE_DIR or folder) / "bounds-checked"
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(kept)}
+        _judge(folder, range(0, 0, 1), seconds, environment)  # so that one compiles for all
     lanes = [
         threading.Thread(
             target=_lane,
@@ -76,22 +77,30 @@ def _lane(
 ) -> None:
     """Judge these files by one process after the other; what ends a process is one file's doing."""
     while numbers:
-        command = [sys.executable, "-m", "tests.attacks.worker", str(folder)]
-        command += [str(one) for one in (numbers.start, numbers.stop, numbers.step, seconds)]
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
+        done = _judge(folder, numbers, seconds, environment)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         for line in lines:
             found.count(*line)
         if done.returncode == 0:
             return
-        if done.returncode > 0:
-            pytest.fail(f"the worker itself failed:\n{done.stderr}")
         crash = signal.Signals(-done.returncode).name
         ending = f"over {seconds:g} s" if crash == "SIGPROF" else f"crash: {crash}"
         found.count(numbers[len(lines)], "", ending)
         numbers = numbers[len(lines) + 1 :]
+
+
+def _judge(
+    folder: Path, numbers: range, seconds: float, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """What a process says of these files before it ends, by itself or by a signal."""
+    command = [sys.executable, "-m", "tests.attacks.worker", str(folder)]
+    command += [str(one) for one in (numbers.start, numbers.stop, numbers.step, seconds)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode > 0:
+        pytest.fail(f"the worker itself failed:\n{done.stderr}")
+    return done
 
 
 def main(n: int, *, bounds_checked: bool) -> int:
