@@ -87,7 +87,7 @@ def _show_costs(
     rows: float, steps: int, features: int, *, trees: int, cores: int, as_json: bool
 ) -> None:
     from ontarget.errors import InputError
-    from ontarget.fitting._costs import costs_of
+    from ontarget.fitting._costs import MEASURED, costs_of
 
     if not 1 <= rows < math.inf:
         raise InputError(f"--rows needs a number of rows from 1 up, got {rows}")
@@ -100,8 +100,8 @@ def _show_costs(
     shown = f"{60 * hours / cores:,.0f} minutes" if hours < 2 * cores else f"{hours / cores:,.1f} h"
     print_facts("\n".join(f"{name:<11}{text}" for name, text in found.lines))
     print_facts(
-        f"together   {hours:,.1f} core-hours: {shown} on {cores} cores. The rates were measured on "
-        "one machine (bench/scale.py); yours may differ by a factor of two"
+        f"together   {hours:,.1f} core-hours: {shown} on {cores} cores. The rates were measured in "
+        f"{MEASURED} on one machine (bench/scale.py); yours may differ by a factor of two"
     )
 
 
