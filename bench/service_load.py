@@ -115,13 +115,16 @@ def singles(run: int) -> list[list[bytes]]:
 
 
 def batches(run: int, agents: int = 1_000, connections: int = 2, steps: int = HORIZON) -> list:
-    return [
-        [
-            msgspec.json.encode([message(f"fleet-{c}-{i}", step, str(run)) for i in range(agents)])
-            for step in range(steps)
-        ]
-        for c in range(connections)
-    ]
+    """Steps of whole fleets; all runs end, unless they have fewer steps than that."""
+    found = []
+    for c in range(connections):
+        names = [f"fleet-{c}-{i}" for i in range(agents)]
+        bodies = [[message(name, step, str(run)) for name in names] for step in range(steps)]
+        if steps == HORIZON:  # the last of them ends the run
+            end = {"run": str(run), "step": HORIZON - 1, "reward": 0.0, "end": True}
+            bodies[-1] = [{"agent": name, **end} for name in names]
+        found.append([msgspec.json.encode(body) for body in bodies])
+    return found
 
 
 def memory(pid: int) -> float:
