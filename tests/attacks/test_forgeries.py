@@ -127,7 +127,9 @@ def test_a_behavior_so_far_that_no_run_has(
     kind: str, value: float, section: str, tmp_path: Path
 ) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
-        sections[section]["before"][3] = value
+        whole = sections[section]["before"].astype(np.float64)  # few bytes could not hold it
+        whole[3] = value
+        sections[section]["before"] = whole
 
     refuse(kind, forge, tmp_path, "'before' needs finite numbers")
 
@@ -153,7 +155,9 @@ def test_values_whose_distance_is_no_number(
     kind: str, section: str, name: str, value: float, tmp_path: Path
 ) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
-        sections[section][name][-1] = value
+        whole = sections[section][name].astype(np.float64)  # few bytes could not hold it
+        whole[-1] = value
+        sections[section][name] = whole
 
     refuse(kind, forge, tmp_path, f"need.*{name}|{name}.* 1e300")
 
@@ -227,7 +231,9 @@ def test_a_forest_of_more_rows_than_it_has_origins(n_rows: int, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["row_start", "row_episode"])
 def test_rows_that_wrap_around(name: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
-        sections["block-00000"][name][1:3] = [2**32 - 1, 2**31]
+        wide = sections["block-00000"][name].astype(np.uint32)
+        wide[1:3] = [2**32 - 1, 2**31]
+        sections["block-00000"][name] = wide
 
     refuse("guided", forge, tmp_path, f"{name} needs")
 
@@ -337,6 +343,14 @@ def test_maps_of_paths_that_are_none(wrong: float, tmp_path: Path) -> None:
         sections["paths"]["ranks"] = ranks
 
     refuse("groups", forge, tmp_path, "path maps")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.uint16, np.bool_])
+def test_recorded_numbers_of_a_type_that_none_are_written_in(dtype: Any, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        sections["assure"]["states"] = sections["assure"]["states"].astype(dtype)
+
+    refuse("forest", forge, tmp_path, "'states' needs numbers")
 
 
 def test_maps_of_paths_of_another_type(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.modelfile._assured import assure_arrays, assure_in, excess_in, unknown_before
 from ontarget.modelfile._description import Description
+from ontarget.modelfile._packing import packed, unpacked
 from ontarget.modelfile.container import Container, container_bytes, write_container
 from ontarget.models._entry import check_rows, check_width, model_arrays
 from ontarget.models._stored import flat_array
@@ -183,7 +184,7 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
     """The arrays of a fitted monitor, by section."""
     models = [fitted.models[block.index] for block in fitted.blocks]
     law = fitted.law
-    return {
+    sections: dict[str, Mapping[str, AnyArray]] = {
         **{
             _block_name(index): model_arrays(model)
             for index, model in enumerate(models)
@@ -198,12 +199,13 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
         "rehearsal": {} if fitted.rehearsal is None else fitted.rehearsal.to_arrays(),
     }
+    return {name: packed(name, arrays) for name, arrays in sections.items()}
 
 
 def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
     """The monitor in an open file, or in the part of one that holds a behavior."""
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
-    sections = {name: container.section(name) for name in named}
+    sections = {name: unpacked(name, container.section(name)) for name in named}
     with _forged(container.name):
         about = Description.of(container.header)
         behavior = _behavior(about.behavior, given)

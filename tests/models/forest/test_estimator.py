@@ -270,6 +270,7 @@ DAMAGES = {
     "episodes lost": lambda a: a.update(row_episode=a["row_episode"][1:]),
     "steps lost": lambda a: a.update(row_step=a["row_step"][:0]),
     "steps too wide": lambda a: a.update(row_step=a["row_step"].astype(np.uint32)),
+    "episodes too wide": lambda a: a.update(row_episode=a["row_episode"].astype(np.uint32)),
     "root out of bounds": lambda a: a["roots"].__setitem__(-1, 10**9),
     "edges out of order": lambda a: a["edges"].__setitem__(1, -1e9),
     "edge is NaN": lambda a: a["edges"].__setitem__(-1, np.nan),

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import clone
 
 from ontarget._arguments import whole_number
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import ArrayLike, FloatArray, IntArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.forest._members import Members
+from ontarget.models.forest._origins import in_few_bytes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -80,7 +80,7 @@ class ForestEstimator(DistributionEstimator):
         ``numbers[e]`` is the new number of the episode that had the number e.
         """
         renamed = np.asarray(numbers)[self.training_episodes_]
-        self.training_episodes_ = read_only(renamed.astype(np.uint32))
+        self.training_episodes_ = in_few_bytes(renamed)
         return self
 
     def pooled_over(self, n_steps: int | float) -> Self:

@@ -12,7 +12,7 @@ from ontarget._typing import AnyArray, IndexArray, IntArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows
 
-__all__ = ["RowOrigins"]
+__all__ = ["RowOrigins", "in_few_bytes"]
 
 _SMALL = np.iinfo(np.uint16).max
 
@@ -25,8 +25,8 @@ class RowOrigins(NamedTuple):
     whole numbers from 0 below 2**32, and else numbered in their order.
     """
 
-    episode: IntArray  # uint32
-    step: IntArray  # uint16, or uint32 where a step needs it
+    episode: IntArray  # uint16, or uint32 where a number needs it; so is the step
+    step: IntArray
 
     @classmethod
     def of(cls, rows: TrainingRows, episodes: IndexArray | None = None) -> Self:
@@ -35,23 +35,30 @@ class RowOrigins(NamedTuple):
         kept = labels.dtype.kind in "iu" and labels[0] >= 0 and labels[-1] < 2**32
         step = labels[rows.steps] if kept else rows.steps
         number = rows.units if episodes is None else episodes
-        return cls(read_only(number.astype(np.uint32)), read_only(step.astype(_step_type(step))))
+        return cls(in_few_bytes(number), in_few_bytes(step))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_rows: int) -> Self:
         """Those that gave these arrays, one per training row, or a `ModelFileError`."""
-        episode = flat_array(arrays, "row_episode", np.uint32)
-        require(episode.size == n_rows, f"row_episode needs one number per row ({n_rows})")
-        wide = "row_step" in arrays and arrays["row_step"].dtype == np.uint32
-        step: IntArray = flat_array(arrays, "row_step", np.uint32 if wide else np.uint16)
-        require(step.size == n_rows, f"row_step needs one number per row ({n_rows})")
-        require(step.dtype == _step_type(step), "row_step needs four bytes only beyond 65,535")
-        return cls(episode, step)
+        return cls(_numbers(arrays, "row_episode", n_rows), _numbers(arrays, "row_step", n_rows))
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The origins as flat read-only arrays by name."""
         return {"row_episode": self.episode, "row_step": self.step}
 
 
-def _step_type(step: IntArray) -> type[np.unsignedinteger]:
-    return np.uint16 if step.max() <= _SMALL else np.uint32
+def in_few_bytes(numbers: AnyArray) -> IntArray:
+    """Whole numbers from 0 up in two bytes each, or in four if one of them needs it."""
+    return read_only(numbers.astype(_type_of(numbers)))
+
+
+def _numbers(arrays: Mapping[str, AnyArray], name: str, n_rows: int) -> IntArray:
+    wide = name in arrays and arrays[name].dtype == np.uint32
+    found: IntArray = flat_array(arrays, name, np.uint32 if wide else np.uint16)
+    require(found.size == n_rows, f"{name} needs one number per row ({n_rows})")
+    require(found.dtype == _type_of(found), f"{name} needs four bytes only beyond 65,535")
+    return found
+
+
+def _type_of(numbers: AnyArray) -> type[np.unsignedinteger]:
+    return np.uint16 if numbers.max() <= _SMALL else np.uint32
