@@ -29,7 +29,7 @@ from ontarget.models._mixture import weighted
 __all__ = ["Pilot", "choose_spacing", "losses_of"]
 
 # A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
-_TREES, _BOOSTED, _ROWS = 24, 40, 8_192
+_TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
 _FEWEST = 100  # episodes; with less, chance would choose
 
@@ -82,7 +82,7 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 def _few(pilot: Pilot) -> Pilot:
     """The pilot with a small forest, and with at most so many episodes."""
     own = pilot.model.get_params(deep=False)
-    small = {"n_trees": _TREES, "n_boosted": _BOOSTED}
+    small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
     if "experts" in own:
         fewer["experts"] = ("large_leaves",)

@@ -15,7 +15,7 @@ from ontarget.models._stored import flat_array
 
 __all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
 
-MOST_STEPS = 12  # maps change slowly from step to step
+MOST_STEPS = 8  # maps change slowly from step to step
 LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
 
 

@@ -68,7 +68,7 @@ class Bags:
     def held(self) -> BoolArray:
         """Whether each tree's bag holds each episode: (trees, episodes)."""
         held = self._drawn
-        if held.all() and not self.sampling.bootstrap:
+        if held.shape[1] > 1 and held.all() and not self.sampling.bootstrap:
             raise InputError(
                 "out-of-bag answers need trees that leave episodes out, got bootstrap=False with "
                 f"max_samples={self.sampling.share}; fit with bootstrap=True or fewer samples"

@@ -250,7 +250,10 @@ def _out_of_bag_limits(
     _bin_block(forest, scratch, X)
     for i in range(n_rows):
         for k in range(n_values):
-            ranks[i, k] = np.searchsorted(forest.support[0], y[i, k])
+            if i > 0 and y[i, k] == y[i - 1, k]:
+                ranks[i, k] = ranks[i - 1, k]
+            else:
+                ranks[i, k] = np.searchsorted(forest.support[0], y[i, k])
     _find_leaders(ranks, memory)
     for t in range(forest.roots.size):
         for i in range(n_rows):

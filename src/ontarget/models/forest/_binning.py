@@ -30,12 +30,13 @@ __all__ = [
 ]
 
 MAX_BINS = 65_535
+_FEW_NUMBERS = 4096
 
 
 class Distinct(NamedTuple):
     """The known values of a feature, each once, and how often each comes.
 
-    ``place`` says which of them each row that knows the feature has; it is empty for a number.
+    ``place`` says which of them each row that knows the feature has; for a number it may be empty.
     """
 
     values: FloatArray
@@ -51,14 +52,30 @@ def distinct_values(X: FloatArray, categorical: Collection[int]) -> list[Distinc
         for f in range(start, stop):
             column = X[:, f]
             known = column[~np.isnan(column)]
-            if f in categorical:
+            own = _small_numbers(known)
+            if own is None and f in categorical:
                 values, place, counts = np.unique(known, return_inverse=True, return_counts=True)
-                found[f] = Distinct(values, counts, place)
-            else:
-                found[f] = Distinct(*np.unique(known, return_counts=True), np.empty(0, np.intp))
+                own = Distinct(values, counts, place)
+            elif own is None:
+                own = Distinct(*np.unique(known, return_counts=True), np.empty(0, dtype=np.intp))
+            found[f] = own
 
     run_blocks(find, X.shape[1], block=1)
     return [one for one in found if one is not None]
+
+
+def _small_numbers(known: FloatArray) -> Distinct | None:
+    """The distinct values of small whole numbers, counted without sorting; None for others."""
+    if not known.size or not 0.0 <= known.min() <= known.max() < _FEW_NUMBERS:
+        return None
+    numbers = known.astype(np.intp)
+    if not np.array_equal(numbers, known):
+        return None
+    counts = np.bincount(numbers)
+    here = np.flatnonzero(counts)
+    place = np.empty(counts.size, dtype=np.intp)
+    place[here] = np.arange(here.size)
+    return Distinct(here.astype(np.float64), counts[here], place[numbers])
 
 
 def choose_bins(
@@ -112,12 +129,13 @@ def reorder_categories(
     """
     edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
     orders: dict[int, IntArray] = {}
-    found = codes.copy()
-    for f in np.flatnonzero(bins.categorical).tolist():
+    found, features = codes.copy(), np.flatnonzero(bins.categorical)
+    most = int(np.diff(bins.start)[features].max(initial=0)) + 1  # the last code is missing
+    by_code = np.zeros((features.size, most), dtype=np.int64), np.zeros((features.size, most))
+    outcomes_by_code(codes, features, (y, seen), by_code)
+    for j, f in enumerate(features.tolist()):
         order = bins.order[bins.start[f] : bins.start[f + 1]]
-        by_code = np.zeros(order.size + 1, dtype=np.int64), np.zeros(order.size + 1)
-        outcomes_by_code(codes[f], y, seen, by_code)  # the last code is missing
-        counts, sums = (one[order] for one in by_code)
+        counts, sums = (one[j, order] for one in by_code)
         here = np.flatnonzero(counts)
         edges[f], orders[f] = edges[f][here], _order(sums[here] / counts[here])
         new = np.full(order.size + 1, here.size, dtype=np.uint16)

@@ -112,11 +112,20 @@ def bin_column(column: FloatArray, feature: int, bins: BinTable, codes: AnyArray
 
 @kernel
 def outcomes_by_code(
-    codes: AnyArray, y: FloatArray, seen: BoolArray, found: tuple[IntArray, FloatArray]
+    codes: AnyArray,
+    features: IntArray,
+    rows: tuple[FloatArray, BoolArray],
+    found: tuple[IntArray, FloatArray],
 ) -> None:
-    """Add up, for each code, how many of the rows that are seen have it, and their outcomes."""
+    """Add up the rows that are seen, for each code of these features: (features, codes).
+
+    ``rows`` are the outcomes, and which rows are seen; found are their number and their outcomes.
+    """
+    y, seen = rows
     counts, sums = found
-    for i in range(codes.size):
-        if seen[i]:
-            counts[codes[i]] += 1
-            sums[codes[i]] += y[i]
+    for j in range(features.size):
+        own = codes[features[j]]
+        for i in range(y.size):
+            if seen[i]:
+                counts[j, own[i]] += 1
+                sums[j, own[i]] += y[i]

@@ -11,8 +11,8 @@ from ontarget.models.base import TrainingRows
 __all__ = ["learned_weights", "some_rows", "thresholds_of"]
 
 # Rows and thresholds that weights are learned from: more would not move them.
-_ROWS, _THRESHOLDS = 4_096, 4
-_ROUNDS = 200
+_ROWS, _THRESHOLDS = 2_048, 4
+_ROUNDS, _STILL = 200, 1e-7  # rounds, unless no weight moves by so much any more
 # An answer counts as at least this probable, so that no single one decides.
 _LEAST = 1e-4
 # An expert that would count less is left out, and costs nothing.
@@ -77,6 +77,9 @@ def _maximised(told: FloatArray, weights: FloatArray, n_episodes: int) -> FloatA
     for _ in range(_ROUNDS):
         # Each is owed its share of every answer; products need no array of the shares.
         owed = weights * (told @ (1.0 / (weights @ told))) / n
-        weights = np.where(used, n_episodes * owed + 1.0, 0.0)
-        weights = weights / weights.sum()
+        found = np.where(used, n_episodes * owed + 1.0, 0.0)
+        found /= found.sum()
+        moved, weights = np.abs(found - weights).max(), found
+        if moved < _STILL:
+            break
     return weights

@@ -77,8 +77,11 @@ class StackedForest(ForestEstimator):
         of them a forest.
     min_leaf, large_leaf
         The least number of rows in a leaf of either forest. Inside a monitor they count episodes.
-    max_features, max_depth, split, bootstrap, max_samples, max_entries, max_bins, n_jobs
+    max_features, max_depth, split, max_entries, max_bins, n_jobs
         As in `QuantileForest`; guides count as features.
+    bootstrap, max_samples
+        As in `QuantileForest`. By default each tree draws every second episode, once: the others
+        judge it, and the leaves hold half as much as with a bootstrap of all.
     n_folds, n_boosted, boosted_depth, boosted_rate
         As in `GuidedForest`.
     seed
@@ -130,8 +133,8 @@ class StackedForest(ForestEstimator):
         seed: int | Sequence[int] = 0,
         max_depth: int | None = None,
         split: str = "distribution",
-        bootstrap: bool = True,
-        max_samples: float = 1.0,
+        bootstrap: bool = False,
+        max_samples: float = 0.5,
         max_entries: int | None = None,
         max_bins: int = 255,
         n_jobs: int | None = None,
