@@ -22,6 +22,8 @@ REFUSED, ANSWERED = "refused", "answered"
 NESTED = (Target(-0.5, 0.5), Target(-2.0, 1.0), Target.at_least(-4.0) | Target.at_most(-5.0))
 # What a linear model says of a category or a gap that its training did not hold.
 UNSEEN = ("training never saw", "needs every feature")
+# What a kernel with checked bounds raises, in the message of the refusal that is made of it.
+OUT_OF_BOUNDS = "IndexError('index is out of bounds')"
 # What a monitor says that has no paths to follow, whatever else was asked.
 LEFT_OUT = ("paths=True", "rest on recorded runs", "there is no path band")
 
@@ -37,8 +39,8 @@ def ending(path: Path) -> str:
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", AlarmWarning)
             ask(GoalMonitor.load(path))
-    except ModelFileError:
-        return REFUSED
+    except ModelFileError as error:
+        return f"kernel: {error!s:.200}" if OUT_OF_BOUNDS in str(error) else REFUSED
     except MemoryError:
         return "out of memory"
     except Exception as error:

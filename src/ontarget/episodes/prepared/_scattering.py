@@ -152,9 +152,17 @@ class Buckets:
         # Each file is alike to the first, which may have columns without any value.
         for (one, name), (other, second) in combinations(schemas.items(), 2):
             check_alike((name, pl.Schema(one)), (second, pl.Schema(other)), self._names)
-        empty = [pl.DataFrame(schema=dict(one)) for one in sorted(schemas, key=str)]
-        found = pl.concat(empty, how="vertical_relaxed").schema
+        signed = {name for one in schemas for name, kind in one if kind.is_signed_integer()}
         plain: dict[pl.DataType, pl.DataType] = {pl.Int128(): pl.Int64()}  # what an array can hold
+        # With signed numbers beside them, polars would take unsigned ones for fractions.
+        whole: dict[tuple[str, pl.DataType], pl.DataType] = {
+            (name, pl.UInt64()): pl.Int64() for name in signed
+        }
+        frames = [
+            pl.DataFrame(schema={name: whole.get((name, kind), kind) for name, kind in one})
+            for one in sorted(schemas, key=str)
+        ]
+        found = pl.concat(frames, how="vertical_relaxed").schema
         if any(source.is_text for source in self.sources):
             plain[pl.Null()] = pl.String()  # as a single text file would be read
         return pl.Schema({name: plain.get(kind, kind) for name, kind in found.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -35,13 +35,19 @@ def is_times(column: pl.Series) -> bool:
         return True
     if not is_text(column) or not column.len():
         return False
-    first = column.first(ignore_nulls=True)
+    first = _first(column)
     return first is not None and _YEAR_FIRST.match(str(first)) is not None
+
+
+def _first(column: pl.Series) -> Any:
+    """The first value that is not missing; None if all are."""
+    known = column.drop_nulls()
+    return known[0] if known.len() else None
 
 
 def refuse_year_last(column: pl.Series, what: str) -> None:
     """Refuse text such as 31/01/2026, which holds dates that nobody can be sure to read rightly."""
-    first = column.first(ignore_nulls=True) if is_text(column) else None
+    first = _first(column) if is_text(column) else None
     if first is not None and _YEAR_LAST.match(str(first)):
         raise EpisodesError(
             f"{what} needs dates with the year first (2026-01-31 14:05:00), got {str(first)!r}: "
