@@ -26,8 +26,12 @@ ASSURE = 2_000  # episodes, where only what is learned matters
 NEW = 0.02  # new episodes to evaluate on, as a share, but at least as many as one file has
 
 
-def make(folder: Path, n: int, seed: int) -> None:
-    """Write so many episodes to files of ten thousand each, sorted by episode as logs are."""
+def make(folder: Path, n: int, seed: int, *, twisted: bool = False) -> None:
+    """Write so many episodes to files of ten thousand each, sorted by episode as logs are.
+
+    What a step earns is linear in the state, or twisted: by the signs of two features and the size
+    of a third, which takes many more episodes to learn.
+    """
     import polars as pl
 
     part = folder.with_suffix(".part")
@@ -41,7 +45,10 @@ def make(folder: Path, n: int, seed: int) -> None:
         now = rng.normal(size=(some, FEATURES))
         for t in range(STEPS):
             states[:, t] = now
-            rewards[:, t] = np.round(0.2 * now[:, 0] + 0.1 * now[:, 1] + rng.normal(size=some), 2)
+            pull = 0.2 * now[:, 0] + 0.1 * now[:, 1]
+            if twisted:
+                pull = 0.5 * np.sign(now[:, 0] * now[:, 1]) * np.abs(now[:, 2])
+            rewards[:, t] = np.round(pull + rng.normal(size=some), 2)
             now = 0.95 * now + 0.3 * rng.normal(size=(some, FEATURES))
         ids = (seed << 40) + np.arange(start, start + some)
         table = pl.DataFrame(
@@ -103,7 +110,7 @@ def live(model: Path, small: Path) -> None:
     print(f"  {p50[model] / p50[small]:.2f} times the step of the model of {FEW:,} episodes")
 
 
-def cap(sizes: str, n_new: str) -> None:
+def cap(sizes: str, n_new: str, *, twisted: bool) -> None:
     """CRPS of monitors that learn from so many episodes, on the same new ones."""
     from ontarget import GoalMonitor
     from ontarget.episodes import Episodes
@@ -111,8 +118,8 @@ def cap(sizes: str, n_new: str) -> None:
     learn = [int(float(one)) for one in sizes.split(",")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make(folder / "new", int(float(n_new)), 1)
-        make(folder / "old", max(learn) + ASSURE, 2)
+        make(folder / "new", int(float(n_new)), 1, twisted=twisted)
+        make(folder / "old", max(learn) + ASSURE, 2, twisted=twisted)
         new, old = (Episodes.concat(_read(folder / one)) for one in ("new", "old"))
     first = None
     for size in learn:
@@ -238,6 +245,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="keep what an earlier run has made")
     parser.add_argument("--rates", action="store_true", help="measure what `ontarget plan` needs")
     parser.add_argument("--cap", nargs="?", const="20000,100000", metavar="SIZES")
+    parser.add_argument("--twisted", action="store_true", help="a log that is harder to learn")
     parser.add_argument("--stage", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.stage:
@@ -250,7 +258,7 @@ def main() -> None:
     elif asked.rates:
         rates()
     elif asked.cap:
-        cap(asked.cap, "2000")
+        cap(asked.cap, "2000", twisted=asked.twisted)
     else:
         run(int(asked.rows), asked.folder, prepare_only=asked.prepare_only, resume=asked.resume)
 
