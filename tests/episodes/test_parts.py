@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
-from ontarget.episodes.reading._parts import _LESS_COMMON, _NAMES
+from ontarget.episodes.reading._parts import _COUNTERS, _LESS_COMMON, _NAMES
 from ontarget.errors import EpisodesError
 
 from .recordings import FEATURES, in_time_order, recordings
@@ -179,8 +179,8 @@ SPELLED = st.sampled_from([str.lower, str.upper, str.title, "_{}".format, "{} ".
     frame=recordings(),
     names=st.fixed_dictionaries(
         {
-            part: st.sampled_from([*_NAMES[part], *_LESS_COMMON[part]])
-            for part in ("episode", "step", "reward")
+            part: st.sampled_from([*_NAMES[part], *_LESS_COMMON[part], *more])
+            for part, more in (("episode", ()), ("step", _COUNTERS), ("reward", ()))
         }
     ),
     spelled=SPELLED,

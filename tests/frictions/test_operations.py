@@ -126,6 +126,40 @@ def test_seconds_that_only_sort_lead_to_a_sort_key(tmp_path: Path) -> None:
     assert "episodes   20," in told(["look", tmp_path / "log.csv", *columns, "at,"])
 
 
+def cases(*, counter: str, shuffled: bool) -> pl.DataFrame:
+    """Cases with a counter of their events, without times."""
+    log = cricket(20).filter(pl.col("inning") == 1).with_columns(Cost=pl.col("runs"))
+    events = (1 + pl.int_range(pl.len())).over("id").alias(counter)
+    log = log.select(pl.col("id").alias("Case ID"), events, "form", "Cost")
+    return log.sample(fraction=1.0, shuffle=True, seed=0) if shuffled else log
+
+
+def test_shuffled_rows_with_a_counter_that_nobody_named_are_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    cases(counter="Row of case", shuffled=True).write_csv(log, separator=";")
+    for command in (["look", log], ["fit", log, "-o", tmp_path / "m.ontarget"]):
+        wrong = call(command)
+        assert wrong.exit_code == 1
+        assert "'Row of case' counts the rows of each episode in another order" in wrong.stderr
+        assert "pass --step 'Row of case' if it tells which row comes first" in wrong.stderr
+        assert "or --step none if the rows are in order" in wrong.stderr
+    assert "episodes   20," in told(["look", log, "--step", "Row of case"])
+    assert "episodes   20," in told(["look", log, "--step", "none"])
+
+
+def test_a_counter_in_the_order_of_the_rows_is_remarked(tmp_path: Path) -> None:
+    text = look(cases(counter="Row of case", shuffled=False), tmp_path)
+    assert (
+        "'Row of case' counts the rows of each episode; if it is the step, pass it as the step"
+        in text
+    )
+
+
+def test_an_event_number_is_guessed_as_the_step(tmp_path: Path) -> None:
+    text = look(cases(counter="Event no", shuffled=True), tmp_path)
+    assert "guessed by name: episode = Case ID, step = Event no, reward = Cost" in text
+
+
 def test_dates_with_the_year_last_are_refused_with_the_remedy(tmp_path: Path) -> None:
     log = cricket(20).with_columns(at=pl.format("{}/03/2026", pl.col("ball")))
     log.write_csv(tmp_path / "log.csv")

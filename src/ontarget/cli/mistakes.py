@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -194,9 +195,14 @@ def as_option(argument: Argument) -> str:
     if name == "reward_bounds" and isinstance(value, tuple):
         return f"{option} {':'.join(f'{end:g}' if math.isfinite(end) else '' for end in value)}"
     if name == "step" and isinstance(value, list) and len(value) == 1:
-        return f"{option} {value[0]},"  # one column that only sorts the rows
+        return f"{option} {_quoted(f'{value[0]},')}"  # one column that only sorts the rows
     several = value if isinstance(value, list | tuple) else [value]
-    return f"{option} {','.join('none' if one is None else str(one) for one in several)}"
+    return f"{option} {_quoted(','.join('none' if one is None else str(one) for one in several))}"
+
+
+def _quoted(value: str) -> str:
+    """The value as a shell takes it as one word, if it has spaces."""
+    return shlex.quote(value) if " " in value else value
 
 
 def _told(error: Exception) -> str:

@@ -27,6 +27,7 @@ from ontarget.episodes.reading._columns import (
     number_feature,
     numbers,
 )
+from ontarget.episodes.reading._counters import check_order
 from ontarget.episodes.reading._interventions import left_alone, named_column
 from ontarget.episodes.reading._layout import (
     AN_OUTCOME,
@@ -111,7 +112,13 @@ def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
     """The column for each role in a table, whose rows stand for those of others like it."""
     columns = kept_columns(layout, table.columns)
     layout, judged = _judged(layout, columns)
-    return find_parts(layout, columns, judged, table.get_column)
+    parts = find_parts(layout, columns, judged, table.get_column)
+    ids = [table.get_column(name) for name in parts.episode_columns]
+    if any(column.has_nulls() for column in ids):
+        return parts  # to be refused with the name of the file
+    codes = joined_labels(ids, "episode").codes
+    free = _free(parts, layout, judged, columns)
+    return check_order(parts, layout, free, codes, table.get_column)
 
 
 class KeyedRows(NamedTuple):
@@ -210,6 +217,8 @@ def _rows_of(
         raise EpisodesError("the table has no row; record at least one episode")
     every = _every(layout, parts)
     if every is None:
+        free = _free(parts, layout, judged, columns)
+        parts = check_order(parts, layout, free, ids.codes, read)
         steps, first, parts = read_steps(parts, layout, ids, read)
     else:
         if parts.step is None or parts.sorts:
@@ -233,6 +242,13 @@ def _rows_of(
         made = [time_features(name) if name in times else (name,) for name in columns]
         columns = tuple(feature for names in made for feature in names)
     return _Rows(read, columns, ids, steps, first, parts)
+
+
+def _free(parts: Parts, layout: Layout, judged: Judged, columns: tuple[str, ...]) -> list[str]:
+    """The columns without another role than that of a feature."""
+    taken = {*parts.episode_columns, parts.reward, parts.truncated, parts.terminated, parts.group}
+    taken |= {*judged.columns, layout.stop_probability, layout.cutoff, layout.target}
+    return [name for name in columns if name not in taken]
 
 
 def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:

@@ -41,6 +41,20 @@ _LESS_COMMON: Final[Mapping[str, Sequence[str]]] = {
     "step": ("timestamp", "datetime", "timetimestamp", "seq", "sequence", "eventnumber"),
     "reward": ("payoff", "points", "utility", "income"),
 }
+# Counters of steps: they count only if no column has any of the names above. A "position" or an
+# "order" is often a feature, and an "action index" or a "sequence index" is no place in time.
+_COUNTERS: Final = (
+    *(
+        f"{what}{number}"
+        for what in ("step", "timestep", "event", "turn", "tick", "frame", "cycle")
+        for number in ("no", "nr", "num", "number", "idx", "index")
+    ),
+    *(
+        f"{what}{number}"
+        for what in ("seq", "sequence")
+        for number in ("no", "nr", "num", "number")
+    ),
+)
 _HOLDS: Final = {"truncated": "flags a cut-off", "terminated": "flags an end"}
 _NAME: Final = Placeholder("NAME")
 _SEVERAL: Final = ("episode", "step")  # roles that several columns can play together
@@ -217,7 +231,8 @@ def _candidates(
         listed = set()  # times that only order the rows were a feature at the fit as well
     is_flag = part in _HOLDS
     less_common = _LESS_COMMON[part] if needed or part == "step" else ()
-    for names in (_NAMES[part], less_common):
+    counters = _COUNTERS if part == "step" else ()
+    for names in (_NAMES[part], less_common, counters):
         fit = [name for known in names for name in columns if _plain(name) == known]
         fit = [
             name
