@@ -384,7 +384,7 @@ def test_a_short_run_is_drawn_wider_on_a_wide_terminal() -> None:
     chart = probability_chart(0.0, 9, width=50, rows=11)
     *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
     assert rows[1][9:] == "░░░░"
-    assert rows[5][9:] == "●   "
+    assert rows[5][9:] == "●░░░"  # no hole beside the dot
     assert axis == "        └┬───────┬───────┬───────┬───────┬───────"
     assert numbers == "   step  0       2       4       6       8"
 
@@ -410,6 +410,15 @@ def test_a_line_is_named_however_long_the_run_is() -> None:
     *rows, _, _ = chart.drawn(course_of(*[(0.2, 0.2, 0.2)] * 161), 160).plain.splitlines()
     assert rows[-2].endswith("┄ alarm")
     assert all(len(row) <= 100 for row in rows)
+
+
+@pytest.mark.parametrize("step", [32, 160, 239, 240])
+def test_the_end_of_a_long_run_is_on_the_axis_once_some_of_it_is_seen(step: int) -> None:
+    chart = probability_chart(0.1, 240, width=100, rows=11)
+    course = course_of(*[(0.2, 0.2, 0.2)] * (step + 1))
+    *_, axis, numbers = chart.drawn(course, step).plain.splitlines()
+    assert numbers.split()[-1] == "240"
+    assert len(axis) <= 100
 
 
 def test_steps_that_share_a_column_show_the_least_and_the_most() -> None:

@@ -41,7 +41,8 @@ class Chart:
     lines
         What is drawn across.
     horizon
-        The last step of a run; columns are kept for what is left of it, if they fit.
+        The last step of a run; columns are kept for what is left of it. Only at the start of a long
+        run do they not reach that far.
     width
         How many letters fit into a line. Of a run that is too long, several steps share a column.
     rows
@@ -70,8 +71,8 @@ class Chart:
         room = max(10, self.width - edge)
         names = max((1 + len(line.name) for line in self.lines), default=0)
         room -= names * (room - names >= _AMPLE)
-        every, points = course.fitted(room)
         first = max(0, step - course.steps + 1)
+        every, points = course.fitted(room, whole=self.horizon + 1 - first)
         to_come = -(-(self.horizon + 1 - first) // every)
         columns = max(min(room, to_come), len(points))
         later = joined_by(every, ahead)[: columns - len(points)]
@@ -85,7 +86,8 @@ class Chart:
             for point in points:
                 letter, style = self._cell(point, row, line)
                 text.append(letter if letter in "●?" else letter * wide, style)
-                text.append(" " * (wide - 1) * (letter in "●?"))
+                if letter in "●?":  # the band goes on beside it
+                    text.append(*self._around(point, row, line, wide - 1))
             for point in later:
                 inside = self._row(point.low) <= row <= self._row(point.high)
                 text.append(*(("▒" * wide, "dim") if inside else self._empty(line, wide)))
@@ -105,6 +107,12 @@ class Chart:
         if self._row(point.low) <= row <= self._row(point.high):
             return "░", "blue"
         return self._empty(line)
+
+    def _around(self, point: Point, row: int, line: Line | None, wide: int) -> tuple[str, str]:
+        """What fills a row beside a point's mark: its range, or what lies behind."""
+        inside = self._row(point.low) <= row <= self._row(point.high)
+        known = not math.isnan(point.low)
+        return ("░" * wide, "blue") if known and inside else self._empty(line, wide)
 
     def _empty(self, line: Line | None, wide: int = 1) -> tuple[str, str]:
         return (" " * wide, "") if line is None else ("┄" * wide, line.style)

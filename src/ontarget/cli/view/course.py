@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 __all__ = ["Course", "Point", "joined_by"]
 
+_FEWEST = 8  # points of a run that are drawn, if it has so many, before its end is in sight
 _MOST = 4_000  # points that are kept: far more than any terminal is wide
 
 
@@ -54,10 +55,16 @@ class Course:
         if len(self._points) > _MOST:
             self._points, self._every = joined_by(2, self._points), 2 * self._every
 
-    def fitted(self, room: int) -> tuple[int, list[Point]]:
-        """How many steps share a point so that all fit into the room, and the points."""
+    def fitted(self, room: int, *, whole: int = 0) -> tuple[int, list[Point]]:
+        """How many steps share a point so that all fit into the room, and the points.
+
+        ``whole`` is how many steps there will be: room is kept for them, unless so few points
+        would be left of the run so far that they show nothing.
+        """
         every = self._every
         while self.steps > every * room:
+            every *= 2
+        while whole > every * room and self.steps >= 2 * every * _FEWEST:
             every *= 2
         return every, joined_by(every // self._every, self._points)
 
