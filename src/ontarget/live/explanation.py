@@ -121,8 +121,9 @@ class Explanation:
     def in_a_line(self) -> str:
         """One line: by how much p moved and why, and how many of the precedents miss the target."""
         said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
-        step = f"at step {self.t}, " * bool(self.rests_on and not self._moved)
-        return "; ".join(filter(None, [*said, self._moved, f"{step}{self.rests_on}"]))
+        # It may be read some steps later, so it names its step.
+        rested = self._missing(f"rested on at step {self.t}", "there")
+        return "; ".join(filter(None, [*said, self._moved, rested]))
 
     @property
     def causes(self) -> str:
@@ -137,11 +138,14 @@ class Explanation:
     @property
     def rests_on(self) -> str:
         """How many of the precedents miss the target; empty if there are none."""
+        return self._missing("rests on", "here")
+
+    def _missing(self, rests_on: str, here: str) -> str:
         if self.missed is None:
             return ""
         return (
-            f"of the recorded runs that p rests on, {percent(self.missed)} by weight miss the "
-            "target from here"
+            f"of the recorded runs that p {rests_on}, {percent(self.missed)} by weight miss the "
+            f"target from {here}"
         )
 
     @property
