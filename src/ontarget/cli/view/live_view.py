@@ -136,6 +136,8 @@ class LiveView:
         if trigger.measured is not None:
             rate = f"{100 * trigger.measured.rate:.3g} %"
             text.append(f" (false alarms: {rate}, measured, not promised)", style="dim")
+        if not rule.needs_assure:
+            text.append(" (your own limit, nothing promised)", style="dim")
         return text
 
     @property
