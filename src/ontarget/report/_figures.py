@@ -147,7 +147,7 @@ def _ece(found: Measured, dark: bool) -> Figure:
             measured("raw")[0]
         ),
     }
-    return ece_chart(curves, floor=floor, dark=dark)
+    return ece_chart(curves, floor=floor, band="95 % interval", dark=dark)
 
 
 def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:

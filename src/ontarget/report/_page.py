@@ -111,7 +111,11 @@ def _verdict(facts: Facts) -> str:
         f'{escape(one.headline)}</strong> <span class="detail">{escape(one.detail)}</span></li>'
         for one in verdict(facts)
     )
-    return f'<ul class="verdict">\n{items}\n</ul>'
+    legend = (
+        "✓ good on these runs, ! not good, ○ neither: nothing to judge, or no proof either way. "
+        "Assure episodes are recorded runs that no model learned from: every promise rests on them."
+    )
+    return f'<ul class="verdict">\n{items}\n</ul>\n{paragraph(legend, "note")}'
 
 
 def _calibration(found: Measured) -> str:
@@ -209,7 +213,8 @@ def _why(found: Measured) -> str:
     text = (
         "Runs that missed the target, each at the step where p fell most. The change is shared out "
         "among its causes; this explains the model, not the world. p rests on the "
-        "recorded runs most like this one; the command ontarget explain names them."
+        "recorded runs most like this one, and the more alike, the more a run counts: that is its "
+        "weight. The command ontarget explain names them."
     )
     return section("Why did p fall?", [paragraph(text), table.html()])
 

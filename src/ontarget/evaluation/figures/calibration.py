@@ -59,18 +59,23 @@ def reliability_diagram(
 
 
 def ece_chart(
-    curves: Mapping[str, Curve], *, floor: ArrayLike | None = None, dark: bool = False
+    curves: Mapping[str, Curve],
+    *,
+    floor: ArrayLike | None = None,
+    band: str = "",
+    dark: bool = False,
 ) -> Figure:
     """The ECE at each step, one line with its band per series.
 
-    ``floor`` is the ECE that chance alone would show at each step (`ece_by_step`).
+    ``floor`` is the ECE that chance alone would show at each step (`ece_by_step`); ``band`` is what
+    the legend calls the bands.
     """
     n_steps, theme = check_curves(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
     label = "Expected calibration error against time"
     with canvas(theme, (6.4, 3.4), label=label) as (figure, (axes,)):
         for name, curve in curves.items():
-            draw_curve(axes, name, curve, looks[name])
+            draw_curve(axes, name, curve, looks[name], band=band)
         if floor is not None:
             draw_floor(axes, floor, n_steps, theme)
         axes.set_ylim(bottom=0.0)

@@ -79,8 +79,11 @@ def check_curves(curves: Mapping[str, Curve]) -> int:
     return next(iter(steps.values()))
 
 
-def draw_curve(axes: Axes, name: str, curve: Curve, look: Look) -> None:
-    """Draw a curve and its band; a curve of a single step becomes a marker with a bar."""
+def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "") -> None:
+    """Draw a curve and its band; a curve of a single step becomes a marker with a bar.
+
+    ``band`` is what a legend calls the band; without, it does not name it.
+    """
     steps = np.arange(curve.value.size)
     if curve.value.size == 1:
         reach = np.abs(np.stack([curve.value - curve.low, curve.high - curve.value]))
@@ -89,7 +92,15 @@ def draw_curve(axes: Axes, name: str, curve: Curve, look: Look) -> None:
         )
         return
     if curve.has_band:
-        axes.fill_between(steps, curve.low, curve.high, color=look.color, alpha=0.22, linewidth=0)
+        axes.fill_between(
+            steps,
+            curve.low,
+            curve.high,
+            color=look.color,
+            alpha=0.22,
+            linewidth=0,
+            label=band or None,
+        )
     # A few markers, shifted from one series to the next, tell lines apart in grey.
     every = max(1, curve.value.size // 8)
     shift = "os^D".index(look.marker) * every // 4
