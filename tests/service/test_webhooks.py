@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from ontarget.errors import InputError
 from ontarget.service import ContractSpec, Hook, Service, StepMessage, create_app, read_hooks
 from ontarget.service._chores import let_go, listen_for_silence
-from ontarget.service._records import deliveries, silence, try_again
+from ontarget.service._records import alarms, deliveries, silence, try_again
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 
@@ -115,6 +115,25 @@ def test_messages_about_one_alarm_arrive_in_order_after_failures(
         states = [(one[0] if isinstance(one, list) else one)["status"] for one in bodies]
         assert states == ["firing", "resolved"]
     assert {one["state"] for one in deliveries(service.store)} == {"sent"}
+    service.close()
+
+
+def test_an_alarm_says_when_the_messages_about_it_arrived(
+    url: str, model: Path, tmp_path: Path
+) -> None:
+    service, receiver = made(url, model, tmp_path, time := Time()), Receiver()
+    alarmed(service)
+    (waiting,) = alarms(service.store)
+    assert (waiting["told_at"], waiting["told_over_at"]) == (None, None)
+    time.now += 2.0
+    send(service, receiver)
+    raised, time.now = time.now, time.now + 5.0
+    service.writer.take([StepMessage(agent="a", run="1", step=2, end=True)]).result()
+    time.now += 3.0
+    send(service, receiver)
+    (told,) = alarms(service.store)
+    assert (told["told_at"], told["told_over_at"]) == (raised, time.now)
+    assert (told["sent"], told["contract"]) == (4, "walk@1")
     service.close()
 
 

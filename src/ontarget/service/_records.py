@@ -11,7 +11,8 @@ __all__ = ["acknowledge", "alarms", "deliveries", "runs_of", "silence", "silence
 
 _ALARM: Final = (
     "a.number, a.id, a.kind, a.reason, a.raised_at, a.cleared_at, a.acknowledged_at, "
-    "a.acknowledged_by, a.note, r.id, r.agent, r.run, r.contract, CASE WHEN r.ended_at IS NULL "
+    "a.acknowledged_by, a.note, r.id, r.agent, r.run, c.name || '@' || c.version, "
+    "CASE WHEN r.ended_at IS NULL "
     "THEN 'under way' WHEN r.met IS NULL OR r.intervened_at IS NOT NULL THEN 'unknown' "
     "WHEN r.met = 1 THEN 'met' ELSE 'missed' END, s.until"
 )
@@ -46,7 +47,7 @@ def alarms(
     with store.database.read() as at:
         rows = at.rows(
             f"SELECT {_ALARM} FROM alarms a JOIN runs r ON r.number = a.run "
-            "LEFT JOIN silences s ON s.agent = r.agent "
+            "JOIN contracts c ON c.id = r.contract LEFT JOIN silences s ON s.agent = r.agent "
             f"WHERE {' AND '.join(where)} ORDER BY a.number DESC LIMIT ?",
             (*values, limit),
         )
@@ -56,17 +57,22 @@ def alarms(
 
 
 def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
-    """Add to each alarm how its messages fare, and where they go."""
+    """Add to each alarm how its messages fare, where they go, and when they arrived.
+
+    A message that says that an alarm was raised is as old as the alarm; one that says that it is
+    over is newer.
+    """
     by_id = {one["id"]: one for one in found}
     for one in found:
-        one.update(dict.fromkeys(_STATES, 0), to=[], error="")
+        one.update(dict.fromkeys(_STATES, 0), to=[], error="", told_at=None, told_over_at=None)
     ids = list(by_id)
     for first in range(0, len(ids), _MANY):
         some = ids[first : first + _MANY]
         marks = ", ".join("?" * len(some))
-        for alarm, hook, state, n, error in at.rows(
-            "SELECT alarm, hook, state, COUNT(*), MAX(error) FROM outbox "
-            f"WHERE alarm IN ({marks}) GROUP BY alarm, hook, state ORDER BY hook, state",
+        for alarm, hook, state, created_at, n, error, due_at in at.rows(
+            "SELECT alarm, hook, state, created_at, COUNT(*), MAX(error), MAX(due_at) FROM outbox "
+            f"WHERE alarm IN ({marks}) GROUP BY alarm, hook, state, created_at "
+            "ORDER BY hook, state",
             some,
         ):
             one = by_id[alarm]
@@ -75,6 +81,9 @@ def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
                 one["to"].append(hook)
             if state == "dead":
                 one["error"] = max(one["error"], error)
+            if state == "sent":
+                told = "told_at" if created_at == one["raised_at"] else "told_over_at"
+                one[told] = max(one[told] or 0.0, due_at)
 
 
 def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> bool:

@@ -218,7 +218,8 @@ class Courier:
             tries = message.attempts + 1
             state = "sent" if not wrong else "dead" if tries >= _ATTEMPTS else "waiting"
             wait = min(2.0**tries, _LONGEST) * self._random.uniform(0.5, 1.0)
-            rows.append((state, tries, now + wait, plain(wrong)[:500], message.id))
+            due = now if state == "sent" else now + wait  # of one that was sent: when it arrived
+            rows.append((state, tries, due, plain(wrong)[:500], message.id))
         with self._store.database.write() as at:
             at.run_many(
                 "UPDATE outbox SET state = ?, attempts = ?, due_at = ?, error = ? WHERE id = ?",

@@ -30,7 +30,9 @@ __all__ = ["alarm", "contracts", "episodes", "history", "page", "page_of", "runs
 T = TypeVar("T")
 _HISTORY = 10_000  # answers of one response
 _MOST = 2**63 - 1
-_TIMES = ("raised_at", "cleared_at", "acknowledged_at", "silenced_until")
+_TIMES = (
+    "raised_at", "cleared_at", "acknowledged_at", "silenced_until", "told_at", "told_over_at",
+)  # fmt: skip
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -78,7 +80,9 @@ class AlarmView(msgspec.Struct, frozen=True):
     """An alarm, and what became of its run: if that met its target, the alarm was false.
 
     ``sent``, ``waiting`` and ``dead`` count the messages about it; ``to`` names where they go, and
-    ``error`` says why some are dead. Until ``silenced_until`` its agent gives rise to none.
+    ``error`` says why some are dead. ``told_at`` is when the last message arrived that says that it
+    was raised, ``told_over_at`` the same of those that say that it is over. Until
+    ``silenced_until`` its agent gives rise to none.
     """
 
     id: str
@@ -92,6 +96,7 @@ class AlarmView(msgspec.Struct, frozen=True):
     run_id: str
     agent: str
     run: str
+    contract: str
     outcome: Literal["under way", "met", "missed", "unknown"]
     silenced_until: str | None
     to: list[str]
@@ -99,6 +104,8 @@ class AlarmView(msgspec.Struct, frozen=True):
     waiting: int
     dead: int
     error: str
+    told_at: str | None
+    told_over_at: str | None
 
 
 class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -126,7 +133,7 @@ class ContractView(msgspec.Struct, frozen=True):
 
 
 class DeliveryView(msgspec.Struct, frozen=True):
-    """A message about an alarm."""
+    """A message about an alarm; ``due_at`` is when it is tried next, or when it arrived."""
 
     id: int
     alarm: str
@@ -336,7 +343,7 @@ def counts(store: Store) -> dict[str, int]:
 
 def _alarm(found: dict[str, Any]) -> AlarmView:
     times = {name: _moment(found[name]) for name in _TIMES}
-    shown = {name: one for name, one in found.items() if name not in ("number", "contract")}
+    shown = {name: one for name, one in found.items() if name != "number"}
     return AlarmView(**{**shown, **times})
 
 
