@@ -41,12 +41,12 @@ def step(number: int, agent: str = "a", **more: Any) -> dict[str, Any]:
     return {"agent": agent, "run": "1", "step": number, "state": state, **more}
 
 
-def whole_runs(client: TestClient, rewards: list[float]) -> None:
+def whole_runs(client: TestClient, rewards: list[float], prefix: str = "a") -> None:
     """One run of each of as many agents, which earn this at every step."""
     for number in range(7):
         more = {"end": True, "state": None} if number == 6 else {}
         sent = [
-            step(number, f"a{i}", **({"reward": reward, **more} if number else {}))
+            step(number, f"{prefix}{i}", **({"reward": reward, **more} if number else {}))
             for i, reward in enumerate(rewards)
         ]
         answers = client.post("/v1/steps", json=sent).json()
@@ -182,6 +182,10 @@ def test_health_is_said_once_there_are_enough_runs(client: TestClient) -> None:
     assert found["evidence"] > 1.0
     assert sum(one["runs"] for one in found["bins"]) == 40 * 4
     assert sum(one["met"] for one in found["bins"]) == 0
+    assert (few["renewal"], found["renewal"]) == (None, {"runs": 0, "counted": 0, "needed": 4})
+    whole_runs(client, [2.0] * 3 + [-2.0] * 2, "later")
+    later = client.get("/v1/contracts/walk/health").json()["renewal"]
+    assert later == {"runs": 5, "counted": 3, "needed": 4}
     assert (
         'ontarget_contract_health{contract="walk",health="drifting"} 1.0'
         in client.get("/metrics").text

@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
+from ontarget.conformal._levels import needed_within
 from ontarget.errors import InputError
+from ontarget.live.rules import Promised, RuledOut
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service._export import read_runs
 from ontarget.service.contracts import Held
 from ontarget.service.store import Store
 
-__all__ = ["recalibrated"]
+__all__ = ["Renewal", "recalibrated", "renewal"]
+
+# Finished runs of all versions. One whose first message is its last has no step to learn from.
+_RENEWABLE: Final = (
+    "runs r JOIN contracts c ON c.id = r.contract WHERE c.name = ? AND r.started_at > ? "
+    "AND (r.met IS NOT NULL OR r.cut_off = 1) AND r.next > 1"
+)
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """What a recalibration would rest on now.
+
+    Attributes
+    ----------
+    runs
+        The finished runs that it would use.
+    counted
+        How many of them count: for a promised rate those that met the target, else those that
+        ended by themselves.
+    needed
+        How many must count, at least, for the contract's rule.
+    """
+
+    runs: int
+    counted: int
+    needed: int
+
+
+def renewal(store: Store, held: Held, *, since: float) -> Renewal:
+    """What a recalibration on runs that began after ``since`` would rest on."""
+    with store.database.read() as at:
+        (row,) = at.rows(
+            "SELECT COUNT(*), COUNT(CASE WHEN r.met IS NOT NULL AND r.intervened_at IS NULL THEN 1 "
+            "END), COUNT(CASE WHEN r.met = 1 AND r.intervened_at IS NULL THEN 1 END) "
+            f"FROM {_RENEWABLE}",
+            (held.spec.name, since),
+        )
+    runs, whole, met = (int(n) for n in row)
+    rule, stopped, first, another = held.spec.rule, runs - whole, 1, 1  # for each group
+    if isinstance(rule, Promised):
+        another = needed_within(rule.rate, rule.confidence)
+        # In the worst case each run that was cut off would have been a false alarm (M24).
+        first = needed_within(rule.rate, rule.confidence, rank=stopped + 1) - stopped
+    elif isinstance(rule, RuledOut) and rule.confidence is not None:
+        another = needed_within(rule.rate, rule.confidence)
+        first = max(1, another - stopped)
+    counted = met if isinstance(rule, Promised) else whole
+    return Renewal(runs, counted, first + (held.fitted.n_groups - 1) * another)
 
 
 def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> GoalMonitor:
@@ -17,14 +70,9 @@ def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> Go
     Runs that were cut off or taken over count as they must: as if they had gone wrong (M24).
     """
     with store.database.read() as at:
-        rows = at.rows(
-            "SELECT r.id FROM runs r JOIN contracts c ON c.id = r.contract WHERE c.name = ? AND "
-            "r.started_at > ? AND (r.met IS NOT NULL OR r.cut_off = 1) ORDER BY r.number",
-            (held.spec.name, since),
-        )
+        rows = at.rows(f"SELECT r.id FROM {_RENEWABLE} ORDER BY r.number", (held.spec.name, since))
     found = store.find_runs([row[0] for row in rows])
-    # A run whose first message is its last has no step to learn from.
-    runs = [found[row[0]] for row in rows if found[row[0]].next > 1]
+    runs = [found[row[0]] for row in rows]
     if not runs:
         raise InputError(
             f"contract {held.spec.name!r} has no finished runs to recalibrate on: they must have "

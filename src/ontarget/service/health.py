@@ -16,6 +16,7 @@ from ontarget.drift import DriftGuard
 from ontarget.errors import OntargetError
 from ontarget.service._export import read_runs
 from ontarget.service._moving import QUARTERS
+from ontarget.service._renewing import Renewal, renewal
 from ontarget.service.contracts import Held
 from ontarget.service.store import Store, StoredRun
 from ontarget.target import Target
@@ -32,7 +33,7 @@ _GIVEN_UP: Final = 86_400.0  # seconds of silence after which nobody waits for a
 
 
 class Bin(msgspec.Struct, frozen=True):
-    """Runs with about the same p, and how many of them met the target."""
+    """Answers with about the same p: how many, and how many of their runs met the target."""
 
     least: float
     runs: int
@@ -54,8 +55,8 @@ class Health(msgspec.Struct, frozen=True):
     cut_off
         Runs that were cut off or taken over: nobody knows what they would have come to.
     bins
-        The runs by their p at a quarter, half and three quarters of the horizon and at the start,
-        each step's runs counted once.
+        Answers by their p: of each run those at the start and at a quarter, half and three quarters
+        of the horizon, so up to four. Each bin's ``runs`` counts such answers.
     guarded
         Runs that the drift guard has counted, in the order in which they began.
     evidence
@@ -70,6 +71,8 @@ class Health(msgspec.Struct, frozen=True):
         When a guard gave its alarm, in seconds since 1970. Recalibrate on runs that began later.
     guard
         Why there is no guard; empty if there is one.
+    renewal
+        What a recalibration would rest on now; None unless the verdict is ``drifting``.
     """
 
     contract: str
@@ -85,6 +88,7 @@ class Health(msgspec.Struct, frozen=True):
     cut_off: int = 0
     drifted_at: float | None = None
     guard: str = ""
+    renewal: Renewal | None = None
 
 
 class HealthWatch:
@@ -137,7 +141,14 @@ class HealthWatch:
             cut_off=cut_off,
             drifted_at=self.drifted_at,
             guard=self._trouble,
+            renewal=self._renewal(),
         )
+
+    def _renewal(self) -> Renewal | None:
+        if self.drifted_at is None:
+            return None
+        since = max(self._held.created_at, self.drifted_at)
+        return renewal(self._store, self._held, since=since)
 
     def _finished(self) -> tuple[Any, Any, Any, int]:
         """P at each quarter, target met, and alarm raised, of runs left alone; how many others."""
