@@ -116,6 +116,8 @@ def test_a_run_says_why(client: TestClient) -> None:
     moved = sum(one["change"] for one in found["contributions"])
     assert moved == pytest.approx(found["p"] - found["p_before"], abs=1e-12)
     assert found["precedents"]
+    for one in found["precedents"]:  # this run goes on from where it is
+        assert one["ends_at"] == pytest.approx(-4.0 + one["rest"])
     path = found["path"]
     assert path["steps"] == [3, 4, 5, 6]
     assert all(a < b for a, b in zip(path["lower"], path["upper"], strict=True))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ontarget.episodes.behavior import Translation
 from ontarget.errors import OntargetError
 from ontarget.goal import Goal
 from ontarget.service.contracts import Held
@@ -49,12 +50,27 @@ def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, 
         group=group,
         calibration=held.spec.calibration,
     )
+    told_of = found.to_dict()
+    _add_rests(held, told_of, _so_far(now))
     return {
-        **found.to_dict(),
+        **told_of,
         "words": found.in_a_line,
         "path": _path(held, now, seen(now), group) if step is None else None,
         "behaviors": [],
     }
+
+
+def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
+    """Add what each precedent still had to come from its step on, where behavior adds up.
+
+    It ends where this run is now plus that, so the sum can be checked in the log. Where models see
+    rewards beside their usual pace, this holds only for a precedent at the same step.
+    """
+    fitted = held.fitted
+    adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
+    for one in told["precedents"]:
+        same = not fitted.pace or one["step"] == told["t"]
+        one["rest"] = one["ends_at"] - so_far if adds and same else None
 
 
 def _why_of_goal(service: Service, held: Held, run: StoredRun, step: int | None) -> dict[str, Any]:
