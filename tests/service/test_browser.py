@@ -147,9 +147,13 @@ def test_an_alarm_is_acknowledged_with_a_name_and_a_note(running: Running, page:
     page.get_by_label("Note").fill("looks like a blocked gate")
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_text("Acknowledged: 1")).to_be_visible()
+    expect(page.locator("#open-alarms")).to_be_hidden()  # nobody needs to come any more
     expect(page.get_by_role("cell", name="looks like a blocked gate")).to_be_visible()
     page.goto(f"{running.url}/#/run/{run_id('a', '1')}")
     expect(page.get_by_text("Seen by Ada")).to_contain_text("looks like a blocked gate")
+    page.get_by_role("link", name="Fleet").click()
+    expect(page.locator(ROW)).to_contain_text("alarm · seen by Ada")
+    expect(page.locator("#open-alarms")).to_be_hidden()
     (alarm,) = httpx.get(f"{running.url}/v1/alarms").json()["items"]
     assert (alarm["acknowledged_by"], alarm["note"]) == ("Ada", "looks like a blocked gate")
 
@@ -162,6 +166,10 @@ def test_a_run_shows_its_path_and_why_p_moved(running: Running, page: Page) -> N
     expect(page.get_by_role("img", name="the score so far: −2")).to_be_visible()
     alike = page.get_by_text("The recorded runs that are most like this one")
     expect(alike).to_be_visible(timeout=SLOW)
+    found = httpx.get(f"{running.url}/v1/runs/{run_id('a', '1')}/why").json()["precedents"][0]
+    rest = page.locator("table", has_text="after that step").locator("tbody tr").first
+    expect(rest).to_contain_text("−2 so far and ")
+    assert found["ends_at"] == pytest.approx(-2.0 + found["rest"])
     expect(page.get_by_role("cell", name="x0 0.2, x1 −0.2")).to_be_visible()
     running.send(step(3, reward=-1.0))
     expect(page.get_by_role("img", name="the score so far: −3")).to_be_visible(timeout=2_000)
@@ -353,6 +361,14 @@ def test_a_silenced_agent_is_told_and_the_place_of_delivery_is_named(
         row = (1_000, alarm, "pager", b"{}", 0.0, 0, 4e9, "waiting", "")
         at.run("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     expect(page.locator(".cards")).to_contain_text("Still to be sent to pager.", timeout=10_000)
+    with running.service.store.database.write() as at:
+        raised = at.rows("SELECT raised_at FROM alarms")[0][0]
+        arrived = "UPDATE outbox SET state = 'sent', created_at = ?, due_at = ?"
+        at.run(arrived, (raised, raised + 3.0))
+    clock = page.evaluate("at => new Date(at).toLocaleTimeString('en-GB')", 1e3 * (raised + 3.0))
+    expect(page.locator(".cards")).to_contain_text(
+        f"Alarm delivered to pager {clock}.", timeout=10_000
+    )
 
 
 def test_older_versions_of_a_contract_are_judged_too(running: Running, page: Page) -> None:
@@ -362,6 +378,63 @@ def test_older_versions_of_a_contract_are_judged_too(running: Running, page: Pag
     expect(page.get_by_text("version 2", exact=True)).to_be_visible()
     page.get_by_text("Version 1 of walk").click()
     expect(page.locator("details")).to_contain_text("runs have ended")
+
+
+def test_a_range_holds_the_p_beside_it_and_a_threshold_differs_from_p(
+    running: Running, page: Page
+) -> None:
+    page.goto(running.url)
+    said = page.evaluate(
+        """async () => {
+          const { percent, range, apart, reasonOf } = await import("/page/words.js");
+          const below = (p, limit) => reasonOf({ reason: `p = ${p}, alarm below ${limit}` });
+          return [percent(0.0097), range([0.0096, 0.03]), range([0, 0.004]), range([0.002, 0.004]),
+            range([0.97, 0.995]), range([0.614, 0.72]), apart(0.138, 0.1424), apart(0.03, 0.14),
+            below(0.138, 0.142), below(0.142, 0.142)];
+        }"""
+    )
+    assert said == [
+        "< 1 %", "< 1 to 3 %", "0 to < 1 %", "< 1 %", "97 to > 99 %", "61 to 72 %",
+        ["13.8 %", "14.2 %"], ["3 %", "14 %"], "p fell to 13.8 % (alarm below 14.2 %)",
+        "p fell just below 14.2 %, where alarms begin",
+    ]  # fmt: skip
+
+
+def test_a_contract_that_drifts_is_told_on_every_first_look(
+    model: Path, bounded_model: Path, tmp_path: Path, page: Page
+) -> None:
+    running = Running(model, tmp_path, specs=[minutes(bounded_model, ":4")])
+    try:
+        page.goto(running.url)
+        expect(page.locator("#connection")).to_have_text("● live")
+        expect(page.locator("#drifting")).to_be_hidden()
+        running.finish([-2.0] * 40 + [2.0])
+        running.send(*fallen("now"))
+        page.reload()
+        expect(page.locator("#drifting")).to_be_visible(timeout=SLOW)
+        expect(page.locator(".drift")).to_contain_text("walk: p was ")
+        expect(page.locator(".drift")).to_contain_text("percentage points too high")
+        expect(page.get_by_role("row", name="now · 1")).to_contain_text("walk")
+        page.get_by_role("link", name="Alarms").click()
+        expect(page.locator(".cards")).to_contain_text("now · 1 walk")
+        promised = "(100 %; promised: at most 20 % on average)"
+        health = httpx.get(f"{running.url}/v1/contracts/walk/health").json()
+        share = round(100 * health["false_alarms"] / health["met"])
+        expect(page.locator(".lead")).to_contain_text(
+            f"so many had an alarm: walk: {health['false_alarms']} of {health['met']} "
+            + promised.replace("100", str(share))
+        )
+        page.locator(".drift").get_by_role("link", name="See Trust").click()
+        expect(page.locator(".drift")).to_be_hidden()
+        expect(page.get_by_text("0 runs have begun and ended since.")).to_contain_text(
+            "it needs at least 4 that met the target, and there are 0"
+        )
+        expect(page.get_by_role("button", name="Recalibrate on 0 runs")).to_be_disabled()
+        answers = page.locator("table", has_text="Answers by what they said").locator("td.number")
+        counted = [int(one) for one in answers.all_inner_texts()[2::3]]
+        assert sum(counted) == 4 * health["runs"]
+    finally:
+        running.stop()
 
 
 def minutes(model: Path, target: str, name: str = "time") -> ContractSpec:
@@ -385,7 +458,11 @@ def test_a_run_that_is_decided_is_told_apart_from_one_in_danger(
         running.send(*fallen("danger"), *spent("gone", 5.0), *spent("safe", 5.0, "least"))
         page.goto(running.url)
         expect(page.get_by_text("Worst now")).to_contain_text("danger · 1: alarm since step 1")
-        expect(page.locator(".summary")).to_contain_text("Already decided: 1 lost, 1 met.")
+        said = "3 runs under way: 2 in alarm (1 of them already lost), 0 unknown, "
+        expect(page.locator(".summary")).to_contain_text(
+            f"{said}1 without an alarm (1 of them already met)."
+        )
+        expect(page.get_by_text("then those already lost")).to_be_visible()  # the order is said
         lost = page.get_by_text("Already lost:")
         expect(lost).to_contain_text("gone · 1. Whatever happens next")
         order = [row.split(" ·")[0] for row in page.locator(ROW).all_inner_texts()]

@@ -10,7 +10,7 @@ const CARDS = 100; // open alarms that are shown before somebody asks for more
 const PAGE = 50; // alarms that are over, shown before somebody asks for more
 const MOST = 1_000; // alarms of one answer
 
-export function alarms(live, mayAct) {
+export function alarms(live, contracts, healths, mayAct) {
   const view = h("section", {}, h("h1", {}, "Alarms"), h("p", {}, "loading"));
   const name = h("input", { id: "by", type: "text", maxlength: "200", autocomplete: "name", value: remembered() });
   const trouble = h("p", { role: "alert", class: "trouble" });
@@ -28,6 +28,7 @@ export function alarms(live, mayAct) {
       const once = new Map([...newest.items, ...open].map((one) => [one.id, one]));
       const items = [...once.values()].sort((a, b) => (a.raised_at < b.raised_at ? 1 : a.raised_at > b.raised_at ? -1 : 0));
       found = { items, more: newest.more };
+      live.takeAlarms(open);
       paint();
       trouble.textContent = "";
     } catch (error) { trouble.textContent = error.message; }
@@ -47,7 +48,7 @@ export function alarms(live, mayAct) {
     const seen = items.filter((one) => !one.cleared_at && one.acknowledged_at);
     const over = items.filter((one) => one.cleared_at);
     fill(lists,
-      record(items),
+      record(items, healths.kept()),
       h("h2", {}, `Open: ${waiting.length.toLocaleString("en-US")}`),
       waiting.length ? h("ul", { class: "cards" }, waiting.slice(0, cards).map((one) => card(one))) : h("p", {}, "No alarm waits for anybody."),
       waiting.length > cards ? h("p", {}, `The newest ${cards} are shown. `, button("Show all", () => { cards = Infinity; document.activeElement?.blur(); paint(); })) : null,
@@ -69,9 +70,15 @@ export function alarms(live, mayAct) {
       h("button", { type: "submit" }, "Acknowledge"),
       h("button", { type: "button", onclick: () => silence(one) }, "Silence for an hour"));
     return h("li", { class: "alarm" },
-      h("p", {}, h("strong", {}, h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`)), ` · ${now(one)}`),
+      h("p", {}, h("strong", {}, linked(one)), contractOf(one), ` · ${now(one)}`),
       h("p", { class: "note" }, `Raised ${moment(one.raised_at)}: ${reasonOf(one)}. ${delivered(one)}`),
       mayAct ? form : h("p", { class: "note" }, "Your token may only read: somebody with the scope admin can acknowledge this."));
+  }
+
+  /** The contract of an alarm's run, where there are several. */
+  function contractOf(one) {
+    const name = contracts.label(one.contract);
+    return name ? h("span", { class: "quiet" }, ` ${name}`) : null;
   }
 
   /** How the run of an open alarm stands now. */
@@ -85,7 +92,7 @@ export function alarms(live, mayAct) {
 
   function rows(caption, some) {
     return table(caption, ["run", "raised", "why", "over since", "was it right?", "seen by", "note", "messages"],
-      some.map((one) => [h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`), time(one.raised_at), reasonOf(one),
+      some.map((one) => [h("span", {}, linked(one), contractOf(one)), time(one.raised_at), reasonOf(one),
         time(one.cleared_at), right(one), one.acknowledged_by ? `${one.acknowledged_by}, ${moment(one.acknowledged_at)}` : "nobody",
         one.note || "", delivered(one)]));
   }
@@ -113,7 +120,7 @@ export function alarms(live, mayAct) {
   fill(view, h("h1", {}, "Alarms"),
     mayAct ? h("p", { class: "controls" }, h("label", { for: "by" }, "Your name ", name)) : null, trouble, lists);
   const stop = live.watch(() => {
-    if (live.openAlarms.size !== known) { known = live.openAlarms.size; load(); }
+    if (live.waiting !== known) { known = live.waiting; load(); }
   });
   const timer = setInterval(load, EVERY);
   load();
@@ -127,14 +134,19 @@ function right(one) {
     "under way": "not known yet: the run goes on", "unknown": "cannot be told: the run was cut off, or somebody stepped in" }[one.outcome] ?? "–";
 }
 
-/** The last alarm that can be judged, and all of them. */
-function record(found) {
+function linked(one) {
+  return h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`);
+}
+
+/** The last alarm that can be judged, and all of them; then what is promised, which is a share of runs. */
+function record(found, kept) {
   const judged = found.filter((one) => one.kind !== "silent" && (one.outcome === "met" || one.outcome === "missed"));
   if (!judged.length) return h("p", { class: "note" }, "No run with an alarm has ended yet, so none can be called right or false.");
   const last = judged[0], wrong = judged.filter((one) => one.outcome === "met").length;
   return h("p", { class: "lead" }, `The last alarm whose run has ended was ${last.outcome === "met" ? "false" : "right"}: `,
-    h("a", { href: `#/run/${last.run_id}` }, `${last.agent} · ${last.run}`),
-    ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false.`);
+    linked(last),
+    ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false (${percent(wrong / judged.length)} of alarms).`,
+    kept.length ? ` Of the runs that met the target, so many had an alarm: ${kept.slice(0, 5).join("; ")}${kept.length > 5 ? "; others under Trust" : ""}.` : "");
 }
 
 function time(text) {
@@ -148,7 +160,11 @@ function delivered(alarm) {
     ? `${alarm.agent} is silenced until ${moment(alarm.silenced_until)}: no message is sent about it. ` : "";
   if (!all) return silenced || "No message was sent: the service was given no address to send alarms to, or the agent was silenced.";
   const to = alarm.to.join(" and ");
-  if (alarm.sent === all) return `${silenced}Sent to ${to}.`;
+  if (alarm.sent === all) {
+    const told = [alarm.told_at ? `Alarm delivered to ${to} ${moment(alarm.told_at)}` : "",
+      alarm.told_over_at ? `${alarm.told_at ? "its end" : `End of the alarm delivered to ${to}`} ${moment(alarm.told_over_at)}` : ""];
+    return `${silenced}${told.filter(Boolean).join(", ")}.`;
+  }
   if (alarm.waiting === all) return `${silenced}Still to be sent to ${to}.`;
   const counts = [`${alarm.sent} of ${all} ${all === 1 ? "message" : "messages"} sent to ${to}`, alarm.waiting ? `${alarm.waiting} still to be sent` : "", alarm.dead ? `${alarm.dead} given up (${alarm.error})` : ""];
   return `${silenced}${counts.filter(Boolean).join(", ")}.`;

@@ -16,6 +16,11 @@ export class Contracts {
 
   all() { return this._found; }
 
+  get several() { return this._found.length > 1; }
+
+  /** The name of a contract, where there are others that it could be. */
+  label(label) { return this.several ? this.of(label)?.spec.name ?? "" : ""; }
+
   /** The contract of a label such as river@2: by its name, for old versions are like new ones here. */
   of(label) {
     return this._found.find((one) => `${one.spec.name}@${one.version}` === label || one.spec.name === label)

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { spark } from "./chart.js";
 import { fill, h, mark, s, say } from "./dom.js";
-import { STATUS, ago, amount, because, explained, goal, isDecided, percent, range, sinceStep } from "./words.js";
+import { STATUS, ago, amount, apart, because, explained, goal, isDecided, percent, range, sinceStep } from "./words.js";
 
 const ROW = 44; // pixels: style.css says the same
 const AROUND = 6; // rows above and below those in sight
@@ -14,7 +14,7 @@ export function fleet(live, contracts) {
   const search = h("input", { type: "search", id: "search", placeholder: "agent or run", autocomplete: "off" });
   const status = h("select", { id: "status" },
     h("option", { value: "" }, "all"),
-    h("option", { value: "ALARM" }, "in alarm"),
+    h("option", { value: "ALARM" }, "in alarm, not lost yet"),
     h("option", { value: "LOST" }, "already lost"),
     h("option", { value: "UNKNOWN" }, "unknown"),
     h("option", { value: "OK" }, "no alarm"),
@@ -57,11 +57,12 @@ export function fleet(live, contracts) {
 
   function row() {
     const link = h("a");
+    const contract = h("span", { class: "quiet" });
     const chance = h("span", { class: "value" });
     const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
     const line = s("path", { class: "line p" });
     const cells = {
-      run: h("span", { role: "rowheader", class: "name" }, link),
+      run: h("span", { role: "rowheader", class: "name" }, link, " ", contract),
       p: h("span", { role: "cell", class: "p" }, chance, bar),
       spread: h("span", { role: "cell" }),
       spark: h("span", { role: "cell", "aria-hidden": "true" },
@@ -72,7 +73,7 @@ export function fleet(live, contracts) {
       heard: h("span", { role: "cell", class: "quiet" }),
     };
     const element = h("div", { role: "row", class: "run" }, Object.values(cells));
-    return { element, link, chance, bar: bar.firstChild, line, ...cells };
+    return { element, link, contract, chance, bar: bar.firstChild, line, ...cells };
   }
 
   /** The past of a run that was under way before this page was opened, once it is in sight. */
@@ -117,13 +118,15 @@ export function fleet(live, contracts) {
     mark(shown.link, "href", `#/run/${run.id}`);
     say(shown.link, `${run.agent} · ${run.run}`);
     mark(shown.link, "title", `${run.agent} · ${run.run}`);
+    say(shown.contract, contracts.label(run.contract));
     say(shown.chance, percent(run.p));
     shown.bar.style.width = `${100 * (run.p ?? 0)}%`;
     say(shown.spread, range(run.spread));
     const drawn = spark(run.trail);
     if (shown.drawn !== drawn) { shown.line.setAttribute("d", drawn); shown.drawn = drawn; }
-    say(shown.status, `${found.mark} ${found.word}`);
-    mark(shown.status, "title", run.reason);
+    const seen = live.seen.get(run.alarm);
+    say(shown.status, `${found.mark} ${found.word}${seen ? ` · seen by ${seen}` : ""}`);
+    mark(shown.status, "title", `${run.reason}${seen ? ` · seen by ${seen}` : ""}`);
     say(shown.step, horizon ? `${run.step} of ${horizon}` : String(run.step));
     say(shown.soFar, amount(run.soFar, contracts.spec(run.contract)));
     say(shown.heard, ago(Date.now() - run.heard).replace(" ago", ""));
@@ -151,9 +154,12 @@ export function fleet(live, contracts) {
     const under = [...live.runs.values()].filter((run) => !run.ended);
     const count = (found) => under.filter(found).length.toLocaleString("en-US");
     const gone = under.filter((run) => run.stands === STATUS.LOST);
+    const counted = (status, stands) => {
+      const decided = count((run) => run.status === status && run.stands === stands);
+      return `${count((run) => run.status === status)} ${status === "ALARM" ? "in alarm" : "without an alarm"}${decided === "0" ? "" : ` (${decided} of them ${stands.word})`}`;
+    };
     say(summary, `${under.length.toLocaleString("en-US")} ${under.length === 1 ? "run" : "runs"} under way: `
-      + `${count((run) => run.status === "ALARM")} in alarm, ${count((run) => run.status === "UNKNOWN")} unknown, ${count((run) => run.status === "OK")} without an alarm. `
-      + `Already decided: ${gone.length.toLocaleString("en-US")} lost, ${count((run) => run.stands === STATUS.WON)} met.`
+      + `${counted("ALARM", STATUS.LOST)}, ${count((run) => run.status === "UNKNOWN")} unknown, ${counted("OK", STATUS.WON)}.`
       + (live.full ? " There are more runs: those last heard of are shown." : ""));
     say(targets, aims());
     showWorst(worstOf(under));
@@ -175,11 +181,12 @@ export function fleet(live, contracts) {
     if (!run) return;
     mark(worstLink, "href", `#/run/${run.id}`);
     say(worstLink, `${run.agent} · ${run.run}`);
-    const below = run.threshold ? ` (alarm below ${percent(run.threshold)})` : "";
+    const [chanceNow, limit] = run.threshold ? apart(run.p, run.threshold) : [percent(run.p), ""];
+    const below = limit ? ` (alarm below ${limit})` : "";
     const since = sinceStep(run.alarm);
     const words = explain(run);
     const why = words ? ` Why: ${words}` : "";
-    const chance = isDecided(run.stands) ? "" : `, p is ${percent(run.p)} at step ${run.step}${below}`;
+    const chance = isDecided(run.stands) ? "" : `, p is ${chanceNow} at step ${run.step}${below}`;
     say(worstSays, `: ${run.stands.word}${since === null ? "" : `${isDecided(run.stands) ? ", in alarm" : ""} since step ${since}`}${chance}${because(run)}.${why}`);
     mark(worst, "class", `lead ${run.stands.kind}`);
   }
@@ -199,7 +206,8 @@ export function fleet(live, contracts) {
 
   const controls = h("div", { class: "controls" },
     h("label", { for: "search" }, "Search ", search), h("label", { for: "status" }, "Status ", status));
-  const view = h("section", {}, h("h1", {}, "Fleet"), summary, targets, worst, lost, controls, empty, list);
+  const sorted = h("p", { class: "note" }, "First the runs in alarm that can still be saved, the lowest p on top; then those already lost, unknown, without an alarm, already met, and ended.");
+  const view = h("section", {}, h("h1", {}, "Fleet"), summary, targets, worst, lost, controls, sorted, empty, list);
   const stop = live.watch(() => { if (!held) sort(); paint(); });
   sort();
   requestAnimationFrame(paint);

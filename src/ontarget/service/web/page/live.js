@@ -20,6 +20,7 @@ export class Live {
     this.runs = new Map();
     this.full = false; // whether there are more runs than are kept
     this.openAlarms = new Set();
+    this.seen = new Map(); // who has acknowledged an open alarm
     this.state = "connecting";
     this.since = Date.now(); // when the state became what it is
     this.heard = 0; // when something was last heard
@@ -55,11 +56,24 @@ export class Live {
 
   async _loadAlarms() {
     this._alarmsRead = Date.now();
-    const found = await all("/v1/alarms?open=true", MOST);
+    this.takeAlarms(await all("/v1/alarms?open=true", MOST));
+  }
+
+  /** Alarms that wait for somebody. */
+  get waiting() {
+    let seen = 0;
+    for (const id of this.seen.keys()) if (this.openAlarms.has(id)) seen += 1;
+    return this.openAlarms.size - seen;
+  }
+
+  /** What the service says of all open alarms. */
+  takeAlarms(found) {
+    this.seen = new Map(found.filter((one) => one.acknowledged_at).map((one) => [one.id, one.acknowledged_by]));
     // Of a run that is known, its last answer says more: it may have come meanwhile.
     const others = found.filter((alarm) => alarm.kind !== "target" || !this.runs.has(alarm.run_id));
     this.openAlarms = new Set(others.map((alarm) => alarm.id));
     for (const run of this.runs.values()) if (run.alarm) this.openAlarms.add(run.alarm);
+    this._changed();
   }
 
   stop() {

@@ -3,19 +3,26 @@
 import { alarms } from "./alarms.js";
 import { get, whenSignedOut } from "./api.js";
 import { Contracts, contractsView } from "./contracts.js";
-import { fill, mark, say } from "./dom.js";
+import { fill, h, mark, say } from "./dom.js";
 import { fleet } from "./fleet.js";
+import { Healths } from "./health.js";
 import { Live } from "./live.js";
 import { run } from "./run.js";
 import { signIn } from "./signin.js";
 import { trust } from "./trust.js";
 import { ago } from "./words.js";
 
+const HEALTH = 60_000; // milliseconds between two looks at whether the contracts drift
+
 const live = new Live();
 const contracts = new Contracts();
+const healths = new Healths(contracts);
 const content = document.getElementById("content");
 const connection = document.getElementById("connection");
 const count = document.getElementById("open-alarms");
+const drifting = document.getElementById("drifting");
+const warning = h("span");
+const drift = h("p", { class: "drift", hidden: true }, warning, ". ", h("a", { href: "#/trust" }, "See Trust"));
 let shown = null;
 let signedOut = false;
 let mayAct = false; // acknowledge and silence
@@ -25,8 +32,8 @@ function view() {
   const found = /^\/run\/([0-9a-f]+)$/.exec(at);
   if (signedOut) return signIn(begin);
   if (found) return run(live, contracts, found[1]);
-  if (at === "/alarms") return alarms(live, mayAct);
-  if (at === "/trust") return trust(live, contracts, mayAct);
+  if (at === "/alarms") return alarms(live, contracts, healths, mayAct);
+  if (at === "/trust") return trust(contracts, healths, mayAct);
   if (at === "/contracts") return contractsView(live, contracts);
   return fleet(live, contracts);
 }
@@ -34,7 +41,8 @@ function view() {
 function show() {
   shown?.close();
   shown = view();
-  fill(content, shown.view);
+  fill(content, drift, shown.view);
+  head();
   document.title = `${shown.title} – ontarget`;
   const at = location.hash || "#/";
   for (const link of document.querySelectorAll("nav a")) {
@@ -44,9 +52,13 @@ function show() {
 }
 
 function head() {
-  const n = live.openAlarms.size;
+  const n = live.waiting;
   count.hidden = n === 0;
   say(count, String(n));
+  const off = signedOut ? "" : healths.warning();
+  drifting.hidden = !off;
+  drift.hidden = !off || !["Fleet", "Alarms"].includes(shown?.title);
+  say(warning, `▲ ${off}`);
   mark(connection, "class", live.state);
   say(connection, live.state === "live" ? "● live" : live.state === "lost"
     ? `▲ no connection since ${ago(Date.now() - live.since).replace(" ago", "")}: what you see is old` : "connecting");
@@ -60,7 +72,15 @@ async function begin() {
   } catch { /* shown where it is needed */ }
   if (signedOut) return;
   show();
+  look();
   await live.start();
+}
+
+/** Whether the contracts drift; a service that has just begun may take a while to say. */
+async function look() {
+  if (signedOut) return;
+  try { await healths.load(); } catch { /* at the next look */ }
+  head();
 }
 
 whenSignedOut(() => {
@@ -72,4 +92,5 @@ whenSignedOut(() => {
 addEventListener("hashchange", () => { show(); content.focus({ preventScroll: true }); });
 live.watch(head);
 setInterval(head, 1000);
+setInterval(look, HEALTH);
 begin();

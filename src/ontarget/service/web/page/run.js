@@ -162,9 +162,20 @@ export function run(live, contracts, id) {
     return h("div", {},
       h("h2", {}, Math.abs(found.change) < 0.0005 ? "What p rests on" : "Why p moved"),
       Math.abs(found.change) >= 0.0005 ? movedBy(found, "What moved p in the last step, in percentage points") : null,
-      found.precedents.length ? table("The recorded runs that are most like this one", ["run", "at its step", "weight", "its outcome", "this run, going on like it"],
-        found.precedents.slice(0, 8).map((one) => [String(one.run), String(one.step), percent(one.weight), amount(one.outcome, spec),
-          `ends in ${amount(one.ends_at, spec)}, ${one.met ? "inside" : "outside"} the target`]), [1, 2, 3]) : null);
+      found.precedents.length ? alike(found, spec) : null);
+  }
+
+  /** The recorded runs behind p: each with what it had still to come, which this run then ends in. */
+  function alike(found, spec) {
+    const some = found.precedents.slice(0, 8), adds = some.some((one) => typeof one.rest === "number");
+    const ending = (one) => {
+      const sum = typeof one.rest === "number" ? `${number(one.ends_at - one.rest)} so far and ${number(one.rest)}: ` : "";
+      return `${sum}ends in ${amount(one.ends_at, spec)}, ${one.met ? "inside" : "outside"} the target`;
+    };
+    return table("The recorded runs that are most like this one",
+      ["run", "at its step", "weight", "its outcome", ...(adds ? ["of that, after that step"] : []), "this run, going on like it"],
+      some.map((one) => [String(one.run), String(one.step), percent(one.weight), amount(one.outcome, spec),
+        ...(adds ? [amount(one.rest ?? null, spec)] : []), ending(one)]), adds ? [1, 2, 3, 4] : [1, 2, 3]);
   }
 
   function alarmed() {

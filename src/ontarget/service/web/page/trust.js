@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { reliability } from "./chart.js";
 import { fill, h, table } from "./dom.js";
+import { offBy } from "./health.js";
 import { moment, percent, rule } from "./words.js";
 
 const EVERY = 15_000;
@@ -13,15 +14,16 @@ const VERDICT = {
   "too few runs": ["?", "unknown", "Not known yet: too few runs have ended to tell."],
 };
 
-export function trust(live, contracts, mayAct) {
+const COUNTED = "Of each run up to four answers are counted: at the start, and at a quarter, half and three quarters of the horizon.";
+
+export function trust(contracts, healths, mayAct) {
   const view = h("section", {}, h("h1", {}, "Trust"), h("p", {}, "loading"));
   const opened = new Set(); // older versions that somebody looks at
 
   async function load() {
     try {
-      await contracts.load();
-      const parts = await Promise.all(contracts.all().map(async (one) => part(one, await get(`/v1/contracts/${encodeURIComponent(one.spec.name)}/health`))));
-      fill(view, h("h1", {}, "Trust"), parts);
+      await healths.load();
+      fill(view, h("h1", {}, "Trust"), contracts.all().filter((one) => healths.of(one.spec.name)).map((one) => part(one, healths.of(one.spec.name))));
     } catch (error) {
       fill(view, h("h1", {}, "Trust"), h("p", { role: "alert" }, error.message));
     }
@@ -68,8 +70,8 @@ export function trust(live, contracts, mayAct) {
       mayAct && newest && found.verdict === "drifting" ? renewal(contract, found) : null,
       found.bins.length ? h("div", { class: "pair" },
         h("figure", {}, reliability(`What ${contract.spec.name} said, and how often it came true`, found.bins),
-          h("figcaption", {}, "Dots on the line: what was said came true as often as it said. Larger dots stand for more runs.")),
-        table("By what was said", ["p said", "mean p", "met the target", "runs counted"],
+          h("figcaption", {}, `Dots on the line: what was said came true as often as it said. Larger dots stand for more answers. ${COUNTED}`)),
+        table("Answers by what they said", ["p said", "mean p", "met the target", "answers"],
           found.bins.map((bin) => [`${Math.round(100 * bin.least)} to ${Math.round(100 * bin.least + 10)} %`, percent(bin.mean_p),
             percent(bin.met / bin.runs), bin.runs.toLocaleString("en-US")]), [0, 1, 2, 3])) : null);
   }
@@ -83,8 +85,15 @@ export function trust(live, contracts, mayAct) {
         said.textContent = `Version ${made.version} is in force for new runs.`;
       } catch (error) { said.textContent = error.message; }
     }
-    return h("div", {}, h("p", { class: "note" }, `A change was seen ${moment(new Date(1000 * found.drifted_at).toISOString())}. Runs that began after that can make its promises anew.`),
-      h("button", { type: "button", onclick: renew }, "Recalibrate on runs since then"), said);
+    const { runs, counted, needed } = found.renewal;
+    const many = (n) => n.toLocaleString("en-US");
+    const met = contract.spec.alarm_below === undefined && contract.spec.ruled_out === undefined ? " that met the target" : "";
+    const keepsP = contract.made_from.calibrate === undefined ? " p itself stays as it is: to correct p too, recalibrate with renew_p, or fit anew." : "";
+    return h("div", {},
+      h("p", { class: "note" }, `A change was seen ${moment(new Date(1000 * found.drifted_at).toISOString())}. `
+        + `${runs === 1 ? "1 run has" : `${many(runs)} runs have`} begun and ended since. A recalibration uses these alone: it needs at least ${many(needed)}${met}, and there ${counted === 1 ? "is" : "are"} ${many(counted)}.`),
+      h("p", { class: "note" }, `It puts version ${contract.version + 1} in force, whose promises rest on those runs.${keepsP} New runs get that version; runs under way keep theirs.`),
+      h("button", { type: "button", onclick: renew, disabled: counted < needed }, runs === 1 ? "Recalibrate on 1 run" : `Recalibrate on ${many(runs)} runs`), said);
   }
 
   const timer = setInterval(load, EVERY);
@@ -99,13 +108,10 @@ function alarmsKept(contract, found) {
   return h("p", {}, `False alarms so far: ${said}${share}. The rule: ${rule(contract.spec)}.`);
 }
 
-/** In which direction p was off, over all runs that are counted. */
+/** In which direction p was off, over all answers that are counted. */
 function aside(found) {
-  const runs = found.bins.reduce((sum, bin) => sum + bin.runs, 0);
-  const off = found.bins.reduce((sum, bin) => sum + bin.runs * bin.mean_p - bin.met, 0) / Math.max(runs, 1);
-  if (Math.abs(off) < 0.005) return null;
-  const side = off > 0 ? ["high", "fewer"] : ["low", "more"];
-  return h("p", {}, `On average over all counted runs, p was ${Math.round(100 * Math.abs(off))} percentage points too ${side[0]}: ${side[1]} runs met the target than it said.`);
+  const off = offBy(found);
+  return off ? h("p", {}, `On average over all counted answers, ${off}: ${off.endsWith("high") ? "fewer" : "more"} of their runs met the target than it said.`) : null;
 }
 
 function evidence(found) {

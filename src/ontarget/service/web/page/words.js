@@ -24,10 +24,23 @@ export function isDecided(status) {
 }
 
 export function percent(p) {
-  if (p === null || p === undefined) return "–";
-  if (p > 0 && p < 0.01) return "< 1 %";
-  if (p < 1 && p > 0.99) return "> 99 %";
-  return `${Math.round(100 * p)} %`;
+  return p === null || p === undefined ? "–" : `${rounded(p)} %`;
+}
+
+/** A share as every number in percent is rounded here; larger shares never look smaller. */
+function rounded(p) {
+  if (p > 0 && p < 0.01) return "< 1";
+  if (p < 1 && p > 0.99) return "> 99";
+  return String(Math.round(100 * p));
+}
+
+/** Two shares in percent, with as many decimals as tell them apart. */
+export function apart(a, b) {
+  let said = [percent(a), percent(b)];
+  for (let decimals = 1; decimals <= 3 && a !== b && said[0] === said[1]; decimals += 1) {
+    said = [a, b].map((p) => `${(100 * p).toFixed(decimals)} %`);
+  }
+  return said;
 }
 
 /** The reason of an answer, unless it only says what p is. */
@@ -38,7 +51,11 @@ export function because(answer) {
 /** Why an alarm was raised; a comparison of p in percent, as everywhere on the page. */
 export function reasonOf(alarm) {
   const found = /^p = (\S+), alarm below (\S+)$/.exec(alarm.reason);
-  return found ? `p fell to ${percent(Number(found[1]))} (alarm below ${percent(Number(found[2]))})` : alarm.reason;
+  if (!found) return alarm.reason;
+  const [p, below] = found.slice(1).map(Number);
+  if (p === below) return `p fell just below ${(100 * below).toFixed(1)} %, where alarms begin`;
+  const [said, limit] = apart(p, below);
+  return `p fell to ${said} (alarm below ${limit})`;
 }
 
 /** A change of p in percentage points. */
@@ -69,7 +86,7 @@ export function sinceStep(alarm) {
 export function range(pair) {
   if (!pair) return "–";
   if (pair[0] === pair[1]) return "certain"; // only what is decided has no spread
-  const [low, high] = pair.map((p) => Math.round(100 * p));
+  const [low, high] = pair.map(rounded); // as p is, so that the range that is shown holds it
   return low === high ? `${low} %` : `${low} to ${high} %`;
 }
 
@@ -162,6 +179,13 @@ function conditions(target, spec) {
 /** The ends of a target, for lines in a picture. */
 export function ends(target) {
   return target.split(/[|:()[\]]/).map((one) => one.trim()).filter(Boolean).map(Number).filter(Number.isFinite);
+}
+
+/** What share of the runs that meet the target may get an alarm. */
+export function promise(spec) {
+  if (spec.alarm_below !== undefined) return "nothing is promised";
+  const sure = spec.confidence ? `, with ${percent(spec.confidence)} confidence` : " on average";
+  return `promised: at most ${percent(spec.ruled_out ?? spec.false_alarm_rate ?? 0.05)}${sure}`;
 }
 
 export function rule(spec) {

@@ -1,0 +1,42 @@
+// How each contract's probabilities compare with what became of its runs, for every view.
+
+import { get } from "./api.js";
+import { percent, promise } from "./words.js";
+
+export class Healths {
+  constructor(contracts) { this._contracts = contracts; this._found = new Map(); }
+
+  async load() {
+    await this._contracts.load();
+    const names = this._contracts.all().map((one) => one.spec.name);
+    const found = await Promise.all(names.map((name) => get(`/v1/contracts/${encodeURIComponent(name)}/health`)));
+    this._found = new Map(names.map((name, k) => [name, found[k]]));
+  }
+
+  of(name) { return this._found.get(name); }
+
+  /** Which contracts drift, and how far p was off, in a line; empty if none does. */
+  warning() {
+    const drifting = [...this._found].filter(([, found]) => found.verdict === "drifting");
+    const said = drifting.slice(0, 3).map(([name, found]) => `${name}: ${offBy(found) ?? "runs no longer go as they did"}`);
+    return said.join("; ") + (drifting.length > 3 ? `; and ${drifting.length - 3} more contracts drift` : "");
+  }
+
+  /** Of the runs that met the target, how many had an alarm, beside what is promised; by contract. */
+  kept() {
+    const all = this._contracts.all().filter((one) => this.of(one.spec.name)?.met);
+    return all.map((one) => {
+      const { met, false_alarms: wrong } = this.of(one.spec.name);
+      const name = this._contracts.several ? `${one.spec.name}: ` : "";
+      return `${name}${wrong.toLocaleString("en-US")} of ${met.toLocaleString("en-US")} (${percent(wrong / met)}; ${promise(one.spec)})`;
+    });
+  }
+}
+
+/** By how much p was off on average, and to which side; null if hardly. */
+export function offBy(found) {
+  const answers = found.bins.reduce((sum, bin) => sum + bin.runs, 0);
+  const off = found.bins.reduce((sum, bin) => sum + bin.runs * bin.mean_p - bin.met, 0) / Math.max(answers, 1);
+  if (Math.abs(off) < 0.005) return null;
+  return `p was ${Math.round(100 * Math.abs(off))} percentage points too ${off > 0 ? "high" : "low"}`;
+}
