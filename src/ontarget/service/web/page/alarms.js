@@ -124,7 +124,7 @@ export function alarms(live, contracts, healths, mayAct) {
   });
   const timer = setInterval(load, EVERY);
   load();
-  return { view, title: "Alarms", close: () => { stop(); clearInterval(timer); } };
+  return { view, title: "Alarms", refresh: paint, close: () => { stop(); clearInterval(timer); } };
 }
 
 /** Whether an alarm was right, by what became of its run. */

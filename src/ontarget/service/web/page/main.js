@@ -81,6 +81,7 @@ async function look() {
   if (signedOut) return;
   try { await healths.load(); } catch { /* at the next look */ }
   head();
+  shown?.refresh?.();
 }
 
 whenSignedOut(() => {
