@@ -213,7 +213,7 @@ def test_an_evaluation_tells_of_drift_where_it_can() -> None:
     found = MONITOR.evaluate(shifted(300, 4, -0.1), GOAL, resamples=5)
     assert found.drifted == MONITOR.drift(shifted(300, 4, -0.1), GOAL)
     assert "drift      changed for the worse: at step 0, p is now" in found.summary()
-    assert "recalibrate it on recent runs" in found.verdict().advice
+    assert "recalibrate on runs that start from now on" in found.verdict().advice
     assert "since when is not known: their order is unknown" in found.summary()
     without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
     assert without.evaluate(walks(100, seed=4), GOAL, resamples=5).drifted is None

@@ -30,8 +30,8 @@ _DIFFERENT = (
     "recent runs, or look for a feature that is missing"
 )
 _DRIFTED = (
-    "these runs differ from those the monitor learned from; recalibrate it on recent runs, or fit "
-    "again"
+    "these runs differ from those the monitor learned from; check that the newest runs are "
+    "complete, then fit again, or recalibrate on runs that start from now on"
 )
 _WRONG = (
     "there is no sign that the process has changed, so the model itself is more likely wrong; look "
@@ -102,7 +102,7 @@ def _changed(facts: Facts) -> str:
         )
     return (
         "but something has changed since the runs were recorded, so it may not hold for long: "
-        "recalibrate on recent runs"
+        "recalibrate on runs that start from now on"
     )
 
 
