@@ -385,7 +385,7 @@ def remark_lines(episodes: Episodes) -> str:
 
 
 def unseen_line(episodes: Episodes) -> str:
-    """A line that counts the readings of unknown categories; empty if there are none."""
+    """A line saying how many readings had an unknown category; empty if none had."""
     if not episodes.unseen:
         return ""
     return (

@@ -186,7 +186,7 @@ class Drift:
 
     @property
     def latest(self) -> Bias:
-        """How far p is off since the change; on all new episodes if nobody can say when it was."""
+        """How far p is off since the change, or on all new episodes if its time is unknown."""
         return self.bias if self.now is None else self.now
 
     @property

@@ -308,14 +308,14 @@ class Episodes(Recorded):
         return cls(store, grid=grids.pop() if len(grids) == 1 else None)
 
     def write(self, path: str | Path) -> None:
-        """Write the episodes as Parquet or CSV, by the path's ending; the file appears whole.
+        """Write the episodes as Parquet or CSV, by the path's ending, whole or not at all.
 
-        Parquet keeps everything. A CSV file holds the rows alone: tell its reader the behavior and
-        the horizon again, if you declared one (`EpisodesWarning`).
+        Parquet keeps everything. A CSV file holds only the rows: if you declared a behavior or a
+        horizon, pass it again when you read the file (an `EpisodesWarning` says so).
 
-        Values are written as they are, so that they come back the same. A spreadsheet takes text
-        in a CSV file that begins with ``=``, ``+``, ``-`` or ``@`` for a formula: import categories
-        and ids that a stranger chose as text, or write Parquet.
+        Values are written unchanged, so they read back the same. A spreadsheet treats text in a
+        CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: if categories or ids
+        come from an untrusted source, import those columns as text, or write Parquet.
         """
         from ontarget.episodes.reading._files import write
 
@@ -672,13 +672,13 @@ class Episodes(Recorded):
         It shows lengths, outcomes, gaps, constant columns, rare categories and the order of the
         file. Above all it looks for leaks: features that hold what nobody can know yet, such as the
         outcome, the steps left, or the reward of their own row. Each caution says what was found,
-        where, why it matters and what to do. A leak that only several columns make together can
-        escape, as can one that is weak.
+        where, why it matters and what to do. It can miss a weak
+        leak, or one that shows only when several columns are combined.
 
         Parameters
         ----------
         target
-            Also count the episodes that met this target, and look for columns that tell it.
+            Also count the episodes that met this target, and look for columns that give it away.
 
         Examples
         --------

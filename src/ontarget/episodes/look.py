@@ -38,7 +38,7 @@ class Look:
     columns
         Facts about each feature: gaps, constants, categories that only one episode has.
     order
-        How the episodes stand in their file.
+        The order of the episodes in their file: sorted by their outcomes, for example.
     cautions
         What to clear up before a fit; empty if nothing was found.
     target

@@ -52,7 +52,7 @@ class PitHistogram:
 def pit_histogram(
     pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of PIT values F(y), with the range that uniform ones keep to.
+    """The histogram of PIT values F(y), with the range of each bar if they are uniform.
 
     Parameters
     ----------
@@ -61,12 +61,11 @@ def pit_histogram(
     bins
         The number of bars.
     n_calibration
-        The number of calibration ranks that the values were computed with. All test episodes use
-        the same ranks, which makes the bars vary more. If you leave it out, the distribution is
-        taken to be exact.
+        The number of calibration ranks used to compute the values. All test episodes share these
+        ranks, so the bars vary more. Without it, F is assumed to be exact.
     band
-        The probability that all bars of a calibrated method lie in their range at once (by
-        Bonferroni's bound).
+        The probability, at least, that every bar of a calibrated method lies in its range
+        (by Bonferroni's bound).
 
     Examples
     --------

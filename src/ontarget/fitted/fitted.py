@@ -127,12 +127,12 @@ class Fitted:
 
     @cached_property
     def reads_step(self) -> bool:
-        """Whether the models learn from several steps, and so read t as a feature."""
+        """Whether each model learns from more than one step, and so takes t as a feature."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns of the states that the models read: the features, and what came before."""
+        """The columns that the models read: the features, and those that recall earlier steps."""
         return state_schema(self.schema, self.history)
 
     @property

@@ -257,8 +257,8 @@ class GoalMonitor(Judging):
             raise InputError("pass ", Argument("assure"), " with episodes: a split has its own")
         if self.preset == "paper" and isinstance(split, Split):
             raise InputError(
-                "preset='paper' needs the paper's parts, got learn and assure; split with "
-                "split(train=0.4, calibrate=0.4, assure=0.2)"
+                "preset='paper' needs episodes split into train, calibrate and assure, got learn "
+                "and assure; split with split(train=0.4, calibrate=0.4, assure=0.2)"
             )
         recalling: list[Any] = [
             None if part is None else part.with_history(self.history) for part in split
