@@ -204,8 +204,7 @@ def test_a_switch_to_a_safe_policy_is_judged_by_its_control_arm(
     said = capsys.readouterr().out
     switched, alone = re.findall(r"(\d+)% of \d+", said)
     assert int(switched) > int(alone)
-    assert "all that were not stopped: p is now" in said
-    assert "points too low" in said
+    assert re.search(r"all that were not stopped: p is \d+ points too low", said)
 
 
 def test_cut_off_engines_are_made_up_for_or_mislead(capsys: pytest.CaptureFixture[str]) -> None:

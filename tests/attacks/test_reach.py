@@ -13,6 +13,7 @@ import pytest
 
 from ontarget._typing import AnyArray
 from ontarget.fitted.joint.joint import Joint
+from ontarget.modelfile import file
 from ontarget.modelfile.container import Container
 from ontarget.modelfile.several import load_any
 from tests.attacks.monitors import Contents, contents_of, read_all
@@ -83,12 +84,21 @@ class Asked(dict[str, AnyArray]):
 def asked() -> Iterator[Names]:
     """What any reader asks for while the test runs."""
     found: Names = set()
-    section = Container.section
+    section, unpacked = Container.section, file.unpacked
+
+    def noting(name: str, arrays: dict[str, AnyArray]) -> Asked:
+        return Asked(arrays, lambda array: found.add((kind_of(name), array)))
 
     def noted(self: Container, name: str) -> Asked:
-        return Asked(section(self, name), lambda array: found.add((kind_of(name), array)))
+        return noting(name, section(self, name))
 
-    with mock.patch.object(Container, "section", noted):
+    def noted_again(name: str, arrays: dict[str, AnyArray]) -> Asked:
+        return noting(name, unpacked(name, dict(arrays)))
+
+    with (
+        mock.patch.object(Container, "section", noted),
+        mock.patch.object(file, "unpacked", noted_again),
+    ):
         yield found
 
 

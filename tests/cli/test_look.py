@@ -37,7 +37,7 @@ def test_look_shows_the_log_and_words_the_remedy_as_an_option(leaky: Path) -> No
     assert "missing    wind 25" in shown
     assert "target     [0, inf): met by" in shown
     assert "caution    'final score' equals the outcome" in shown
-    assert "Pass --drop final score" in shown
+    assert "Pass --drop 'final score'" in shown
     assert "not right? name the columns" in shown
     assert "leaks      none found" in told(["look", leaky, "--drop", "final score"])
 

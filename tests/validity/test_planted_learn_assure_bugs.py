@@ -45,6 +45,11 @@ def plain(seed: int, **sizes: int) -> World:
     return World(seed, atoms=False, forest=False, **sizes)
 
 
+def of_learning(asked: dict[str, Any]) -> bool:
+    """Whether a table of ranks is asked for the learning episodes: theirs are never thinned."""
+    return asked.get("thin") is False
+
+
 def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the curves see the ranks of the assure episodes."""
     true_table, true_answerer = fit.rank_table, fit.Answerer
@@ -56,6 +61,8 @@ def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def table(limits: Any, part: Any, **rest: Any) -> RankTable:
         own = true_table(limits, part, **rest)
+        if not of_learning(rest):
+            return own
         assure = replace(part, episodes=seen["assure"], groups=np.zeros(len(seen["assure"]), int))
         leaked = true_table(seen["answerer"].limits(seen["assure"]), assure, **rest)
         both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
@@ -83,7 +90,8 @@ def test_ranks_of_learning_episodes_instead_of_assure_are_caught(
     true_table, learned = fit.rank_table, []
 
     def table(limits: Any, part: Any, **rest: Any) -> RankTable:
-        learned[:] = [true_table(limits, part, **rest)]
+        if of_learning(rest):
+            learned[:] = [true_table(limits, part, **rest)]
         return learned[0]
 
     monkeypatch.setattr(fit, "rank_table", table)
