@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ontarget import Episodes, Goal, GoalMonitor, QuantileForest, Target
+from ontarget import Goal, GoalMonitor, Target
 from ontarget.errors import StoreError
 from ontarget.live import Outlook
 from ontarget.service.contracts import ContractSpec, HeldContracts
@@ -244,21 +244,10 @@ def test_the_alarm_of_a_run_that_is_taken_over_stays_on(
 
 
 def test_a_goal_over_several_behaviors_is_answered_as_a_watch_would(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, goal_model: Path
 ) -> None:
-    rng = np.random.default_rng(0)
-    gain, spent = rng.normal(size=(2, 200, 4))
-    walks = Episodes.from_arrays(
-        np.cumsum(gain, axis=1)[..., None] - gain[..., None],
-        {"reward": gain, "energy": spent},
-        behavior={"gain": "sum", "spent": "sum:energy"},
-    )
-    monitor = GoalMonitor(QuantileForest(n_trees=5, min_leaf=10)).fit(walks, progress=False)
-    monitor.save(tmp_path / "goal.ontarget")
     goal = "gain >= -1 & spent <= 2"
-    spec = ContractSpec(
-        name="goal", model=str(tmp_path / "goal.ontarget"), target=goal, false_alarm_rate=RATE
-    )
+    spec = ContractSpec(name="goal", model=str(goal_model), target=goal, false_alarm_rate=RATE)
 
     def fresh() -> Engine:
         store = open_store(url)
@@ -266,7 +255,7 @@ def test_a_goal_over_several_behaviors_is_answered_as_a_watch_would(
         contracts.add(spec, at=0.0)
         return Engine(store, contracts, clock=lambda: 1.0)
 
-    watch = monitor.watch(Goal.parse(goal), false_alarm_rate=RATE)
+    watch = GoalMonitor.load(goal_model).watch(Goal.parse(goal), false_alarm_rate=RATE)
     for step in range(4):  # each by an engine of its own, from what is stored
         engine = fresh()
         signals = {"energy": float(step)} if step != 2 else {}
