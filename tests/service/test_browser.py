@@ -474,7 +474,7 @@ def test_a_run_that_is_decided_is_told_apart_from_one_in_danger(
         page.get_by_label("Status").select_option("already lost")
         expect(page.locator(ROW)).to_have_count(1)
         page.get_by_role("link", name="gone · 1").first.click()
-        lead = page.locator(".lead")
+        lead = page.locator(".lead", has_text="already lost since step 1")  # this run's own page
         expect(lead).to_contain_text("already lost since step 1 · now at step 1 of 6")
         expect(lead).to_contain_text("Whatever happens next, it ends outside the target")
         expect(page.get_by_text("The target: at most 4 minutes.")).to_be_visible()
