@@ -81,7 +81,7 @@ def forge_json(rng: np.random.Generator, header: dict[str, Any]) -> None:
     node, key = _pick(rng, [(header, key) for key in header] if rng.random() < 0.5 else places)
     value, how = node[key], rng.random()
     if how < 0.5:
-        node[key] = JSON_VALUES[int(rng.integers(len(JSON_VALUES)))]
+        node[key] = copy.deepcopy(JSON_VALUES[int(rng.integers(len(JSON_VALUES)))])
     elif how < 0.7 and type(value) in (int, float):
         node[key] = value + int(rng.choice([-1, 1]))
     elif how < 0.8 and isinstance(value, list) and value:

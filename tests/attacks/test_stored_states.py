@@ -238,8 +238,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read_prepared(folder: Path) -> None:
     found = PreparedEpisodes(folder)
     for part in found.split:
-        for t in range(part.horizon if part is not None else 0):
-            assert part is not None
+        if part is None:
+            continue
+        # A manifest may name any horizon: as many steps as the runs have, and the last.
+        for t in {*range(min(part.horizon, 5)), part.horizon - 1}:
             assert part.at(t).states.shape[1] == len(part.schema)
 
 

@@ -135,8 +135,9 @@ def test_a_step_between_two_takes_the_map_of_the_nearest_lead_at_the_nearer_one(
     [
         lambda a: a["steps"].__setitem__(0, 9),
         lambda a: a["steps"].__setitem__(0, 7),
-        lambda a: a["ranks"].__setitem__((0, 0, 3), np.nan),
-        lambda a: a["ranks"].__setitem__((0, 0, 0), 0.5),
+        lambda a: a["ranks"].__setitem__((0, 0, 3), 65_535),
+        lambda a: a["ranks"].__setitem__((0, 0, 0), 1),
+        lambda a: a.update(ranks=a["ranks"].astype(np.float32)),
         lambda a: a.update(ranks=a["ranks"][1:]),
     ],
 )

@@ -20,7 +20,7 @@ from ontarget.fitting.tasks import PATHS, StepRows
 __all__ = ["PathStage", "learned_maps"]
 
 # A map is a smooth curve: so many ranks draw it well enough.
-_EPISODES = 200
+_EPISODES = 250
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ from ontarget.models._stored import flat_array
 
 __all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
 
-MOST_STEPS = 8  # maps change slowly from step to step
+MOST_STEPS = 12  # maps change slowly from step to step
+_FINEST = np.iinfo(np.uint16).max  # two bytes hold a rank
 LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
 
 
@@ -28,8 +29,8 @@ class PathMaps:
     steps
         The steps, ascending; a step between two takes the maps of the nearer one.
     ranks
-        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1, no finer than four bytes
-        tell. Cells beyond those that a step has are not used.
+        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1, in whole multiples of
+        1/65,535. Cells beyond those that a step has are not used.
     """
 
     steps: IndexArray
@@ -43,8 +44,8 @@ class PathMaps:
             for cell, ranks in enumerate(cells):
                 knots = np.concatenate([[0.0], ranks, [1.0]])
                 table[place, cell] = np.interp(LEVELS, np.linspace(0.0, 1.0, knots.size), knots)
-        stored = table.astype(np.float32).astype(np.float64)
-        return cls(np.array(list(found), dtype=np.intp), read_only(stored))
+        whole = np.round(table * _FINEST) / _FINEST
+        return cls(np.array(list(found), dtype=np.intp), read_only(whole))
 
     def at(self, t: int, horizon: int) -> FloatArray:
         """(cells, levels): of each cell of step t the map of the nearest lead and step."""
@@ -58,7 +59,8 @@ class PathMaps:
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The maps as arrays for the model file."""
-        return {"steps": self.steps.astype(np.int64), "ranks": self.ranks.astype(np.float32)}
+        ranks = np.round(self.ranks * _FINEST).astype(np.uint16)
+        return {"steps": self.steps.astype(np.int64), "ranks": ranks}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
@@ -68,12 +70,12 @@ class PathMaps:
         if not (rising and bool(((steps >= 0) & (steps < horizon)).all())):
             raise ModelFileError(f"path maps need up to {MOST_STEPS} steps below {horizon}")
         shape = (steps.size, MOST_CELLS, LEVELS.size)
-        if ranks.shape != shape or ranks.dtype != np.float32:
+        if ranks.shape != shape or ranks.dtype != np.uint16:
             raise ModelFileError(f"path maps need ranks of shape {shape}")
-        inside = (ranks[..., 0] == 0.0) & (ranks[..., -1] == 1.0)
+        inside = (ranks[..., 0] == 0) & (ranks[..., -1] == _FINEST)
         if not (inside.all() and (ranks[..., 1:] >= ranks[..., :-1]).all()):
-            raise ModelFileError("path maps need ranks that rise from 0 to 1")
-        return cls(steps.astype(np.intp), read_only(ranks.astype(np.float64)))
+            raise ModelFileError(f"path maps need ranks that rise from 0 to {_FINEST}")
+        return cls(steps.astype(np.intp), read_only(ranks / _FINEST))
 
 
 NO_MAPS = PathMaps(np.empty(0, np.intp), np.empty((0, MOST_CELLS, LEVELS.size)))
