@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ontarget import Episodes
 from tests.cli.river import call, told
 
 BALLS = 8
@@ -166,6 +167,29 @@ def test_dates_with_the_year_last_are_refused_with_the_remedy(tmp_path: Path) ->
     for columns in (["--step", "at"], ["--step", "over,ball", "--times", "at"]):
         wrong = call(["look", tmp_path / "log.csv", *COLUMNS[:2], *COLUMNS[4:], *columns])
         assert "needs dates with the year first (2026-01-31 14:05:00), got '1/03" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "written", ["{}.3.2026 14:05", "{}/3/2026", "3/{}/2026, 9:30", "{}-03-2026"]
+)
+def test_dates_with_the_year_last_are_read_if_the_order_of_day_and_month_is_told(
+    written: str, tmp_path: Path
+) -> None:
+    days = cricket(20).with_columns(day=pl.col("ball") + 11)
+    told_order = days.with_columns(at=pl.format(written, "day")).drop("day")
+    year_first = days.with_columns(at=pl.format("2026-03-{}", "day")).drop("day")
+    text = look(told_order, tmp_path, *COLUMNS[:2], "--step", "over,at", "--reward", "runs")
+    assert "episodes   40" in text
+    read = [
+        Episodes.from_frame(
+            log, episode=("id", "inning"), step=("over", "at"), reward="runs", times=["at"]
+        )
+        for log in (told_order, year_first)
+    ]
+    place = read[0].schema.names.index("at_weekday")
+    weekdays = [runs.at(2).states[:, place] for runs in read]
+    assert np.array_equal(*weekdays)
+    assert (weekdays[0] == 6).all()  # the 14th of March 2026
 
 
 def test_times_that_nobody_can_read_are_no_missing_values(tmp_path: Path) -> None:

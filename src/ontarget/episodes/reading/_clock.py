@@ -15,7 +15,7 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.reading._columns import Labels, numbers
 from ontarget.episodes.reading._parts import Parts
 from ontarget.episodes.reading._steps import sortable
-from ontarget.episodes.reading._times import is_times, times_of
+from ontarget.episodes.reading._times import is_times, times_of, year_first
 from ontarget.errors import Argument, EpisodesError
 
 __all__ = ["Clock", "clock_of"]
@@ -91,6 +91,7 @@ class Clock:
 def clock_of(column: pl.Series, ids: Labels, every: str, behavior: Behavior) -> Clock:
     """The clock that ticks every so often from each episode's first row on."""
     length = _microseconds(every)
+    column = year_first(column, f"step (column {column.name!r})")
     if not is_times(column):
         raise EpisodesError(
             Argument("every"),

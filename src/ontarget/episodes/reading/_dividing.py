@@ -17,7 +17,7 @@ from ontarget.episodes.reading._csv import TEXT_TABLES, read_text_table
 from ontarget.episodes.reading._files import explained, layout_in
 from ontarget.episodes.reading._layout import Layout, layout_of
 from ontarget.episodes.reading._parts import episode_columns
-from ontarget.episodes.reading._times import is_times, refuse_year_last, times_of
+from ontarget.episodes.reading._times import is_times, times_of, year_first
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 
 __all__ = ["DividedLog", "divided_log"]
@@ -180,8 +180,7 @@ def _starts(table: pl.DataFrame, by: str, rows: IndexArray, ids: AnyArray) -> pl
         raise EpisodesError(
             Argument("by"), f" needs a column of the log, got {by!r}; it has {listed}"
         )
-    column = table[by]
-    refuse_year_last(column, f"by (column {by!r})")
+    column = year_first(table[by], f"by (column {by!r})")
     if is_times(column):
         column = times_of(column)
     elif not column.dtype.is_numeric():

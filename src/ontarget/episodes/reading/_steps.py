@@ -13,7 +13,7 @@ from ontarget._typing import AnyArray, IndexArray
 from ontarget.episodes.reading._columns import Labels, numbers, whole_numbers
 from ontarget.episodes.reading._layout import Layout
 from ontarget.episodes.reading._parts import Parts
-from ontarget.episodes.reading._times import is_times, refuse_year_last, times_of
+from ontarget.episodes.reading._times import is_times, times_of, year_first
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["Steps", "read_steps", "sortable"]
@@ -37,9 +37,7 @@ def read_steps(
     the roles are returned without it.
     """
     name, first = parts.step, layout.first_step
-    columns = [read(one) for one in parts.step_columns]
-    for column in columns:
-        refuse_year_last(column, f"step (column {column.name!r})")
+    columns = [year_first(read(one), f"step (column {one!r})") for one in parts.step_columns]
     timed = any(is_times(column) for column in columns)
     if columns and (parts.sorts or timed):
         if "step" in parts.guessed:

@@ -16,17 +16,18 @@ from ontarget.errors import Argument, EpisodesError
 __all__ = [
     "checked_times",
     "is_times",
-    "refuse_year_last",
-    "time_features",
+        "time_features",
     "times_of",
     "with_time_features",
+    "year_first",
 ]
 
 _KINDS: Final = ("elapsed_h", "hour", "weekday")
 
-# Year first: whether 03/04 is in March or in April, no program can tell.
+# Year first: whether 03/04 is in March or in April, a program cannot tell.
 _YEAR_FIRST: Final = re.compile(r"\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]|$)")
 _YEAR_LAST: Final = re.compile(r"\s*\d{1,2}[-./]\d{1,2}[-./]\d{2,4}([T ,]|$)")
+_DATE_LAST: Final = r"^(\d{1,2})([-./])(\d{1,2})[-./](\d{4})\b"
 
 
 def is_times(column: pl.Series) -> bool:
@@ -45,15 +46,30 @@ def _first(column: pl.Series) -> Any:
     return known[0] if known.len() else None
 
 
-def refuse_year_last(column: pl.Series, what: str) -> None:
-    """Refuse text such as 31/01/2026, which holds dates that nobody can be sure to read rightly."""
+def year_first(column: pl.Series, what: str) -> pl.Series:
+    """The column; text such as 31/01/2026 is written with the year first, as 2026-01-31.
+
+    Some date of the column must tell whether the day or the month comes first, because only a day
+    is above 12. Between dots, the day comes first. Otherwise the column is refused.
+    """
     first = _first(column) if is_text(column) else None
-    if first is not None and _YEAR_LAST.match(str(first)):
+    if first is None or not _YEAR_LAST.match(str(first)):
+        return column
+    text = column.cast(pl.String).str.strip_chars()
+    parts = text.str.extract_groups(_DATE_LAST).struct
+    one, two = (parts.field(name).cast(pl.Int64, strict=False) for name in ("1", "3"))
+    day_first = bool((one > 12).any()) or "." in str(first)
+    month_first = bool((two > 12).any())
+    if day_first == month_first or not parts.field("4").is_not_null().any():
         raise EpisodesError(
             f"{what} needs dates with the year first (2026-01-31 14:05:00), got {str(first)!r}: "
             "whether the day or the month comes first cannot be told; write them so, or read the "
             "table yourself and pass it to Episodes.from_frame"
         )
+    day, month = ("1", "3") if day_first else ("3", "1")
+    found = [parts.field(name).str.zfill(2) for name in ("4", month, day)]
+    rest = text.str.replace(_DATE_LAST, "").str.replace(r"^,\s*", " ")
+    return (found[0] + "-" + found[1] + "-" + found[2] + rest).alias(column.name)
 
 
 def times_of(column: pl.Series) -> pl.Series:
@@ -131,7 +147,7 @@ def with_time_features(
 
 def _checked(column: pl.Series) -> pl.Series:
     """The column, refused unless it holds dates or times, of which half can be read at least."""
-    refuse_year_last(column, f"times (column {column.name!r})")
+    column = year_first(column, f"times (column {column.name!r})")
     if column.dtype in (pl.Duration, pl.Time) or not is_times(column):
         raise EpisodesError(
             Argument("times"),
