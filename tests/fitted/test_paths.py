@@ -122,6 +122,16 @@ def test_maps_are_the_learned_ranks_at_their_levels() -> None:
     assert np.array_equal(back.at(3, 8), own)
 
 
+def test_a_path_far_out_in_a_tail_stays_there_when_its_map_is_stored() -> None:
+    own = np.array([3e-9, 1e-7, 0.25, 1.0 - 1e-7, 1.0 - 3e-9])
+    found = PathMaps.of({0: [own]}).at(0, 1)[0]
+    kept = np.interp(np.arange(1, 6) / 6, LEVELS, found)
+    assert (found[1:-1] > 0.0).all()
+    assert (found[1:-1] < 1.0).all()
+    assert found[1] < 3e-9 < found[20]
+    assert kept[2] == pytest.approx(0.25, abs=0.01)
+
+
 def test_a_step_between_two_takes_the_map_of_the_nearest_lead_at_the_nearer_one() -> None:
     ranks = [np.sort(rng.random(50) ** power) for power in (1, 2, 3, 4, 5)]
     maps = PathMaps.of({3: ranks, 7: ranks[:1]})

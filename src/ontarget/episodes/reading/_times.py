@@ -16,7 +16,7 @@ from ontarget.errors import Argument, EpisodesError
 __all__ = [
     "checked_times",
     "is_times",
-        "time_features",
+    "time_features",
     "times_of",
     "with_time_features",
     "year_first",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
@@ -16,7 +17,8 @@ from ontarget.models._stored import flat_array
 __all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
 
 MOST_STEPS = 12  # maps change slowly from step to step
-_FINEST = np.iinfo(np.uint16).max  # two bytes hold a rank
+# Two bytes hold a rank, by its log odds up to 21, so that a path far out in a tail stays there.
+_MOST, _FARTHEST = 65_535, 21.0
 LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
 
 
@@ -29,8 +31,8 @@ class PathMaps:
     steps
         The steps, ascending; a step between two takes the maps of the nearer one.
     ranks
-        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1, in whole multiples of
-        1/65,535. Cells beyond those that a step has are not used.
+        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1, between these ends as
+        exact as two bytes tell. Cells beyond those that a step has are not used.
     """
 
     steps: IndexArray
@@ -44,8 +46,8 @@ class PathMaps:
             for cell, ranks in enumerate(cells):
                 knots = np.concatenate([[0.0], ranks, [1.0]])
                 table[place, cell] = np.interp(LEVELS, np.linspace(0.0, 1.0, knots.size), knots)
-        whole = np.round(table * _FINEST) / _FINEST
-        return cls(np.array(list(found), dtype=np.intp), read_only(whole))
+        stored = _ranks(_codes(table))
+        return cls(np.array(list(found), dtype=np.intp), read_only(stored))
 
     def at(self, t: int, horizon: int) -> FloatArray:
         """(cells, levels): of each cell of step t the map of the nearest lead and step."""
@@ -59,8 +61,7 @@ class PathMaps:
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The maps as arrays for the model file."""
-        ranks = np.round(self.ranks * _FINEST).astype(np.uint16)
-        return {"steps": self.steps.astype(np.int64), "ranks": ranks}
+        return {"steps": self.steps.astype(np.int64), "ranks": _codes(self.ranks)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
@@ -72,10 +73,25 @@ class PathMaps:
         shape = (steps.size, MOST_CELLS, LEVELS.size)
         if ranks.shape != shape or ranks.dtype != np.uint16:
             raise ModelFileError(f"path maps need ranks of shape {shape}")
-        inside = (ranks[..., 0] == 0) & (ranks[..., -1] == _FINEST)
+        inside = (ranks[..., 0] == 0) & (ranks[..., -1] == _MOST)
         if not (inside.all() and (ranks[..., 1:] >= ranks[..., :-1]).all()):
-            raise ModelFileError(f"path maps need ranks that rise from 0 to {_FINEST}")
-        return cls(steps.astype(np.intp), read_only(ranks / _FINEST))
+            raise ModelFileError(f"path maps need ranks that rise from 0 to {_MOST}")
+        return cls(steps.astype(np.intp), read_only(_ranks(ranks)))
+
+
+def _codes(ranks: FloatArray) -> AnyArray:
+    """0 and 1 as the least and the largest code, the ranks between them by their log odds."""
+    share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
+    between = 1 + np.round(share * (_MOST - 2))
+    return np.where(ranks <= 0.0, 0, np.where(ranks >= 1.0, _MOST, between)).astype(np.uint16)
+
+
+def _ranks(codes: AnyArray) -> FloatArray:
+    """The ranks of codes, which have the same codes again."""
+    share = (codes.astype(np.float64) - 1.0) / (_MOST - 2)
+    found = expit(_FARTHEST * (2.0 * share - 1.0))
+    ranks: FloatArray = np.where(codes == 0, 0.0, np.where(codes == _MOST, 1.0, found))
+    return ranks
 
 
 NO_MAPS = PathMaps(np.empty(0, np.intp), np.empty((0, MOST_CELLS, LEVELS.size)))
