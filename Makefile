@@ -7,7 +7,7 @@ ONLY   ?=
 # The tests start many processes, which would all compile the package's bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo paper test test-slow test-versions check lint format types bench docs site dist clean help
+.PHONY: demo paper test test-slow test-versions check kernels lint format types bench docs site dist clean help
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -19,7 +19,7 @@ demo: $(VENV)/.installed ## set up, then show what ontarget does
 paper: $(VENV)/.installed-dev ## reproduce the paper into out/paper: tables, figures and a page
 	@$(BIN)/ontarget paper -o out/paper
 
-test: $(VENV)/.installed-dev ## set up, then run the fast tests
+test: kernels ## set up, then run the fast tests
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow" --durations=15
 
 test-slow: $(VENV)/.installed-slow ## run the slow tests too
@@ -29,7 +29,12 @@ test-versions: $(VENV)/.installed-dev ## run the fast tests with the oldest and 
 	$(BIN)/pip install -q uv
 	PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) .ci/versions
 
-check: lint types test ## lint, format, types, tests: what CI runs
+check: $(VENV)/.installed-dev ## lint, format, types, tests: what CI runs
+	$(MAKE) -j 2 --output-sync=target lint types kernels
+	$(MAKE) test
+
+kernels: $(VENV)/.installed-dev  # before the tests, whose processes would all compile the same code
+	@$(BIN)/ontarget warm
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
