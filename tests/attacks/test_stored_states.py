@@ -129,6 +129,46 @@ def test_a_changed_run_held_to_a_goal_is_refused_or_goes_on(numbers: range) -> N
             several().watch(goal, alarm_below=0.3).unpack(bad)
 
 
+REMEMBERS = {"history": [[0.5, 0.5]]}  # which no monitor of several behaviors does
+
+
+@pytest.mark.parametrize("whose", ["goal", "second part"])
+def test_a_run_held_to_a_goal_is_refused_before_any_of_it_is_taken(whose: str) -> None:
+    goal = Goal({"profit": Target.at_least(0.0), "peak": Target.at_most(0.9)})
+    fleet = several().fleet(goal, ["a"], alarm_below=0.3)
+    before = fleet["a"].pack()
+    other = several().watch(goal, alarm_below=0.3)
+    other.step([0.5, 0.5])
+    whole, kept = other.pack(), json.loads(other.pack())
+    kept |= (
+        REMEMBERS
+        if whose == "goal"
+        else {"parts": [kept["parts"][0], kept["parts"][1] | REMEMBERS]}
+    )
+    bad = json.dumps(kept).encode()
+    with pytest.raises(InputError, match="history needs 0 rows of 0 numbers"):
+        fleet["a"].unpack(bad)
+    for packed in ({"a": whole, "b": bad}, {"a": whole, "b": b"["}, {"b": bad}):
+        with pytest.raises(InputError):
+            fleet.unpack(packed)
+    with pytest.raises(InputError):
+        fleet.resume("b", RunState.from_json(kept))
+    assert fleet.agents == ("a",)
+    assert fleet["a"].pack() == before
+
+
+@pytest.mark.parametrize("t", [0.0, 0.5, "0", None, [0], 99, -1])
+def test_a_guard_of_a_step_that_there_is_not_is_refused(t: Any) -> None:
+    for make in (
+        lambda: guarded().drift_guard(t=t),
+        lambda: guarded().harm_guard(TARGET, t=t),
+        lambda: guarded().follow_interval(0.8, t=t),
+        lambda: Upkeep(guarded(), t=t),
+    ):
+        with pytest.raises(InputError, match="t needs a step from 0 to "):
+            make()
+
+
 @pytest.mark.parametrize("numbers", NUMBERS)
 @pytest.mark.parametrize("behavior", ["sum", "mean"])
 def test_changed_bytes_of_a_run_are_refused_or_go_on(behavior: str, numbers: range) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import index
 from typing import Any, Protocol
 
 import numpy as np
@@ -173,8 +174,12 @@ class Fitted:
 
     def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
         """The law of step t in a group; for one target if it has a calibration of its own."""
-        if not 0 <= t < self.horizon:
-            raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
+        try:
+            known = 0 <= index(t) < self.horizon
+        except TypeError:  # not even a whole number
+            known = False
+        if not known:
+            raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t!r:.80}")
         weighted = [(weight, self.models[block]) for weight, block in self.law.at(t)]
         least, most = self.ahead[t].tolist()
         step = StepLaw(

@@ -18,7 +18,6 @@ from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.episodes._history import measured
-from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._spread import spread_table
@@ -188,14 +187,7 @@ class Contract:
 
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state that is not of this contract is refused."""
-        group = admitted(state, self.fitted, self.target)
-        remembered = [len(one) for one in state.history]
-        if remembered != [self.memory[1]] * self.memory[0]:
-            raise InputError(
-                f"history needs {self.memory[0]} rows of {self.memory[1]} numbers, as a monitor "
-                f"with history={self.fitted.history} stores them, got rows of {remembered}"
-            )
-        return group
+        return admitted(state, self.fitted, self.target, self.memory)
 
     def advancing(
         self,

@@ -20,7 +20,15 @@ from ontarget.live._reasons import Reason
 from ontarget.live._stored_runs import check_counts, check_values
 from ontarget.live.outlook import Status
 
-__all__ = ["RUN_FORMAT", "RunState", "RunTable", "Standings", "admitted", "numbers_or_none"]
+__all__ = [
+    "RUN_FORMAT",
+    "RunState",
+    "RunTable",
+    "Standings",
+    "admitted",
+    "numbers_or_none",
+    "state_of",
+]
 
 RUN_FORMAT: Final = 1
 # A packed run: this byte, these columns of its row (eight bytes each, little-endian), what it
@@ -318,20 +326,40 @@ class RunTable:
             self.whole[row, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
 
 
-def admitted(state: RunState, fitted: Fitted, target: object) -> int:
-    """The number of a stored run's group; a state that is not of this target is refused."""
+def admitted(
+    state: RunState, fitted: Fitted, target: object, memory: tuple[int, int] = (0, 0)
+) -> int:
+    """The number of a stored run's group; a state that is not of this target is refused.
+
+    ``memory`` is the shape of what the table that takes it remembers of earlier steps.
+    """
     width = fitted.state_width
     check_values(state, fitted)
     if state.target != str(target):
         raise InputError(f"these runs are for the target {target}, the state is for {state.target}")
     if state.row is not None and len(state.row) != width:
         raise InputError(f"row needs the {width} numbers of a state, got {len(state.row)}")
+    remembered = [len(one) for one in state.history]
+    if remembered != [memory[1]] * memory[0]:
+        raise InputError(
+            f"history needs {memory[0]} rows of {memory[1]} numbers, as a monitor with "
+            f"history={fitted.history} stores them, got rows of {remembered!s:.80}"
+        )
     group = fitted.group_of(state.group)
     last_t, last_n, status, code, one, other, *numbers = state.outlook
     whole = (state.step, group, state.streak, state.alarmed, state.since, state.ended)
     counts: Any = (*whole, state.lost[0], status, last_t, last_n, code)
     check_counts(counts, [_float(x) for x in (*numbers, one, other)], fitted)
     return group
+
+
+def state_of(packed: bytes) -> RunState:
+    """The state in the bytes of a run that is held to a goal."""
+    try:
+        found = json.loads(packed)
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"these bytes are no run held to a goal: {error}") from error
+    return RunState.from_json(found)
 
 
 def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:

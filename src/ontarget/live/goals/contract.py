@@ -121,6 +121,8 @@ class GoalContract:
                 f"a run held to a goal over {', '.join(self.question.names)} needs a state with "
                 f"{len(self.parts)} parts, got {len(state.parts)}"
             )
+        for part, own in zip(self.parts, state.parts, strict=True):
+            part.admit(own)
         return admitted(state, self.fitted, self.goal)
 
     def _step(self, t: int, group: int) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from ontarget.live.goals._signals import SignalWatch
 from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState
+from ontarget.live.runs import RunState, state_of
 
 __all__ = ["GoalFleet"]
 
@@ -190,14 +189,18 @@ class GoalFleet:
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
+        self._like.contract.admit(state)  # all of it, else a run that is refused would begin anew
         if agent not in self._watches:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Put agents' runs where they stood elsewhere; agents that are not here join."""
-        for agent, one in packed.items():
-            self.resume(agent, RunState.from_json(json.loads(one)))
+        states = {agent: state_of(one) for agent, one in packed.items()}
+        for state in states.values():
+            self._like.contract.admit(state)  # all of them before any joins
+        for agent, state in states.items():
+            self.resume(agent, state)
 
     def _which(self, agents: Any) -> list[Hashable]:
         """These agents, or all of them; one that is not here, or comes twice, is refused."""

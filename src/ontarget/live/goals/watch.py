@@ -25,7 +25,7 @@ from ontarget.live.goals._signals import news_of, standing_of
 from ontarget.live.goals.contract import GoalContract, GoalRoom
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, RunTable
+from ontarget.live.runs import RunState, RunTable, state_of
 from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of, said_of_taken
 
 __all__ = ["GoalWatch"]
@@ -213,11 +213,7 @@ class GoalWatch:
 
     def unpack(self, packed: bytes) -> None:
         """Continue a run from where another watch of the same contract has packed it."""
-        try:
-            found = json.loads(packed)
-        except (RecursionError, ValueError) as error:
-            raise InputError(f"these bytes are no run held to a goal: {error}") from error
-        self.resume(RunState.from_json(found))
+        self.resume(state_of(packed))
 
     @property
     def standing(self) -> tuple[int, bool, int, bool]:
