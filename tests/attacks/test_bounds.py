@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from ontarget import Target
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import AlarmWarning, InputError, ModelFileError
+from ontarget.fitted.law import StepLaw
+from ontarget.fitted.paths._law import PathLaw
 from ontarget.modelfile.container import container_bytes
 from ontarget.monitor import GoalMonitor
 from tests.attacks.test_forgeries import TARGET, Forge, asked, contents
@@ -149,3 +151,105 @@ def test_a_table_that_is_just_let_in_is_no_burden_to_a_watch(tmp_path: Path) -> 
         monitor = GoalMonitor.load(path)
         monitor.watch(Target.at_least(0.0), false_alarm_rate=0.2)
         monitor.watch(Target.at_least(1.0), alarm_below=0.2)
+
+
+def make_long(header: dict[str, Any], sections: Any, steps: int) -> None:
+    """Runs that really have so many steps, and ranks at each of them."""
+    lengthen(header, sections, steps)
+    rng, every = np.random.default_rng(0), np.linspace(0.05, 0.95, 10)
+    for part in ("learn", "assure"):
+        n = sections[part]["outcomes"].size
+        walks = np.cumsum(rng.integers(-1, 2, size=(steps + 1, n)).astype(np.float64), axis=0)
+        lengths = np.full(n, steps, dtype=np.int64)
+        whole = {"lengths": lengths, "outcomes": walks[-1], "before": walks[:-1].reshape(-1)}
+        sections[part] |= whole
+    rows = sections["assure"]["before"].size
+    sections["assure"] |= {"states": np.zeros((2, rows)), "ahead": np.zeros(rows)}
+    if sections["curves"]:
+        curve = sections["curves"]["curves"][:1]
+        learned = np.full((steps, 1), 80)
+        sections["curves"] = {"curves": np.repeat(curve, steps, axis=0), "learned": learned}
+    sections["ranks"] = {"ends": 10 * np.arange(1, steps + 1), "values": np.tile(every, steps)}
+
+
+@pytest.fixture
+def asked_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps at which a law is asked about recorded episodes, as it is asked."""
+    found: list[int] = []
+    outlook = StepLaw.outlook
+
+    def noted(law: StepLaw, *arguments: Any) -> Any:
+        found.append(law.t)
+        return outlook(law, *arguments)
+
+    monkeypatch.setattr(StepLaw, "outlook", noted)
+    return found
+
+
+def test_a_watch_over_long_runs_asks_about_each_step_once(
+    asked_steps: list[int], tmp_path: Path
+) -> None:
+    steps = 1_000
+    path = forged(lambda h, s: make_long(h, s, steps), "paper", tmp_path)
+    target = Target.at_least(0.0)
+    GoalMonitor.load(path).watch(target, alarm_below=0.3)
+    assert len(asked_steps) <= 64  # an alarm is heard in the last steps of some failed run
+    monitor = GoalMonitor.load(path)
+    asked_steps.clear()
+    monitor.watch(target, false_alarm_rate=0.3)
+    assert asked_steps == list(range(steps))
+    monitor.watch(target, alarm_below=0.3)
+    assert len(asked_steps) == steps  # what was said is known
+
+
+def test_a_silent_alarm_over_long_runs_asks_about_each_step_once_more(
+    asked_steps: list[int], tmp_path: Path
+) -> None:
+    path = forged(lambda h, s: make_long(h, s, 1_000), "forest", tmp_path)
+    monitor = GoalMonitor.load(path)
+    with pytest.warns(AlarmWarning, match="would not have been raised"):
+        monitor.watch(Target.at_least(0.0), alarm_below=1e-12)
+    rehearsed = 5  # steps at which the target's own map is learned
+    assert len(asked_steps) <= rehearsed + 64 + 1_000
+
+
+@pytest.mark.parametrize("steps", [300, 1_000, 2_000])
+def test_a_band_of_all_steps_judges_a_bounded_number_of_rows(
+    steps: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monitor = GoalMonitor.load(forged(lambda h, s: make_long(h, s, steps), "forest", tmp_path))
+    judged: list[int] = []
+
+    def noted(law: PathLaw, X: Any, paths: Any) -> Any:
+        judged.append(len(X))
+        return np.zeros(len(X))
+
+    monkeypatch.setattr(PathLaw, "depths", noted)
+    bands = monitor._kept.paths
+    depths = bands.run_depths()
+    assert len(judged) == steps
+    assert sum(judged) + 20 * steps <= 80_000
+    assert np.count_nonzero(~np.isnan(depths)) == 20  # all that there are
+    assert not bands._laws  # thousands of them would take far more memory than the file
+
+
+def test_a_band_of_all_steps_of_endless_runs_is_refused(tmp_path: Path) -> None:
+    path = forged(lambda h, s: make_long(h, s, 2_001), "forest", tmp_path)
+    with Spent(path):
+        monitor = GoalMonitor.load(path)
+        with pytest.raises(InputError, match=r"2,001 steps are too many .*all_steps=False"):
+            monitor.path_band(0, [[0.0, 0.0]], 0.0, 0.8, all_steps=True)
+        band = monitor.path_band(0, [[0.0, 0.0]], 0.0, 0.8)
+    assert band.lower.shape == (1, 2_001)
+
+
+def test_the_bands_of_many_steps_are_not_all_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ontarget.fitted.paths.bands._KEPT", 3)
+    monitor = GoalMonitor.load(forged(lambda h, s: make_long(h, s, 40), "forest", tmp_path))
+    first = [monitor.path_band(t, [[0.0, 0.0]], 0.0, 0.8) for t in range(6)]
+    bands = monitor._kept.paths
+    assert list(bands._laws) == list(bands._depths) == [3, 4, 5]
+    again = monitor.path_band(0, [[0.0, 0.0]], 0.0, 0.8)
+    assert np.array_equal(again.lower, first[0].lower)

@@ -197,6 +197,21 @@ def test_steps_far_ahead_share_a_law_and_every_step_is_judged() -> None:
     assert (law.depths(X, moved) > np.maximum(depth, 0.49)).all()
 
 
+@pytest.mark.parametrize("behavior", ["sum", "max", "min", "last"])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_the_ends_of_each_cell_say_how_deep_a_path_lies(behavior: str, ragged: bool) -> None:
+    runs = walks(100, 130, behavior=behavior, ragged=ragged)
+    monitor = GoalMonitor(FOREST, steps_per_model=65).fit(runs, progress=False)
+    new = walks(20, 130, seed=4, behavior=behavior, ragged=ragged)
+    own = paths_of(new, 130)
+    for t in (0, 10, 60, 129):
+        law, rows = monitor._kept.paths.law(t), new.at(t, grid=monitor.grid)
+        X = monitor.fitted.at(t).inputs(rows.states, rows.behavior)
+        every = law.distances(X, own[rows.index])
+        assert every.shape == (len(rows), 130 - t)
+        assert np.array_equal(law.depths(X, own[rows.index]), every.max(axis=1))
+
+
 def test_bands_of_all_steps_are_wider_and_hold_whole_runs(monitor: GoalMonitor) -> None:
     new = walks(200, seed=8)
     own, inside = paths_of(new, 6), np.ones(200, dtype=bool)

@@ -207,7 +207,8 @@ class Recorded:
         store, grid = self._judged, self.grid if grid is None else grid
         rows, alive = store.rows(t, self._index)
         behavior = snap(store.before[rows], grid)
-        outcomes = snap(self._unsnapped_outcomes[alive], grid)
+        own = grid == self.grid  # then they are on it already
+        outcomes = self.outcomes[alive] if own else snap(self._unsnapped_outcomes[alive], grid)
         remaining = outcomes
         if store.ahead is not None:
             remaining = snap(store.ahead[rows], grid)

@@ -43,8 +43,9 @@ def answer_episodes(
     *,
     calibration: Calibrated | None = None,
     reached: Reached | None = None,
+    since: int = 0,
 ) -> Answers:
-    """What the monitor says of the episodes at every step."""
+    """What the monitor says of the episodes at every step, or since one; nothing before."""
     episodes = fitted.alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
@@ -53,7 +54,7 @@ def answer_episodes(
     weights = fitted.checked_weights(given, len(episodes))
     sheet = Sheet(episodes.lengths, fitted.horizon)
     longest = int(episodes.lengths.max()) if len(episodes) else 0
-    for t in range(min(fitted.horizon, longest)):
+    for t in range(since, min(fitted.horizon, longest)):
         rows = episodes.at(t, grid=fitted.grid)
         bad = fitted.bad_readings(rows.states)
         sheet.put_bad(t, rows.index[bad])

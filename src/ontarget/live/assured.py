@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ontarget._typing import BoolArray
+from ontarget._typing import BoolArray, IndexArray
 from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.paths.bands import PathBands
@@ -28,8 +28,11 @@ Kept = TypeVar("Kept")
 
 _MOST_TARGETS = 4
 _MOST_CONTRACTS = 8
-# So many failed episodes nearly always hold one that an alarm would have caught.
-_A_FEW = (4, 32)
+# So many failed episodes nearly always hold one that an alarm would have caught, and the first of
+# them in their last steps.
+_A_FEW, _FIRST, _LAST_STEPS = 32, 4, 64
+# Asking at a step costs as much as so many episodes there.
+_STEP_COST = 100
 
 
 class Contracts:
@@ -133,16 +136,30 @@ class Contracts:
         if fitted.observed is None:
             return False
         missed = np.flatnonzero(~target.contains(fitted.observed.outcomes, fitted.grid))
-        for few in _A_FEW if missed.size else ():
-            some = answer_episodes(
-                fitted,
-                fitted.observed.take(missed[:few]),
-                target,
-                calibration=contract.calibration,
-            )
+        if not missed.size:
+            return True
+        for some in self._said_of_some(contract, missed[:_A_FEW]):
             if np.any(some.first_alarms(contract.rule, contract.triggers[0]) >= 0):
                 return True
-        return not missed.size
+        return False
+
+    def _said_of_some(self, contract: Contract, some: IndexArray) -> Iterator[Answers]:
+        """What is said of some assure episodes: first what costs little, last all of it."""
+        fitted, calibration = self.fitted, contract.calibration
+        observed, key = fitted.observed, (contract.target, calibration)
+        assert observed is not None  # some of them failed
+        if key not in self._answers:
+            first = observed.take(some[:_FIRST])
+            last = max(int(first.lengths.max()) - _LAST_STEPS, 0)
+            yield answer_episodes(
+                fitted, first, contract.target, calibration=calibration, since=last
+            )
+            few = observed.take(some)
+            if 2 * _cost(few.lengths) < _cost(observed.lengths):
+                yield answer_episodes(fitted, few, contract.target, calibration=calibration)
+                return
+            self.assured(*key)  # all of them hardly take longer, and are kept
+        yield self._answers[key].take(some)
 
     def _kept(
         self,
@@ -159,3 +176,8 @@ class Contracts:
             kept.move_to_end(key)
             found: Kept = kept[key]
             return found
+
+
+def _cost(lengths: IndexArray) -> int:
+    """What it costs to ask about episodes of these lengths at every step."""
+    return int(lengths.sum()) + _STEP_COST * int(lengths.max())

@@ -266,6 +266,7 @@ class Asking(Held):
             The probability, such as 0.9.
         all_steps
             Whether to promise it for all steps at once. The first such call takes some seconds.
+            Runs of more than 2,000 steps are refused.
         confidence
             As for `interval`.
 

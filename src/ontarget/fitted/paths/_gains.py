@@ -118,6 +118,21 @@ class Gains:
         now = paths[:, min(t, last)]
         return snap(later - now[:, None], float(self.amounts[0]))
 
+    def ends(self, paths: FloatArray, t: int, cells: Cells) -> FloatArray:
+        """(paths, cells × 2): the least and the greatest gain of each cell of steps after step t.
+
+        Both are among `own` at all steps, of which nothing is written out.
+        """
+        last = paths.shape[1] - 1
+        # Once all are over, every cell reads the last step again.
+        later = np.concatenate([paths[:, min(t + 1, last) :], paths[:, last:]], axis=1)
+        starts = np.minimum(cells.starts[:-1], later.shape[1] - 1)
+        both = [one.reduceat(later, starts, axis=1) for one in (np.minimum, np.maximum)]
+        found: FloatArray = np.stack(both, axis=2).reshape(len(paths), -1)
+        if not self.adds_up:
+            return found
+        return snap(found - paths[:, min(t, last)][:, None], float(self.amounts[0]))
+
     def kept(
         self, left: FloatArray, right: FloatArray, values: FloatArray, now: FloatArray
     ) -> tuple[FloatArray, FloatArray]:

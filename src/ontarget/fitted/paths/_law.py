@@ -17,8 +17,6 @@ __all__ = ["PathLaw"]
 _SLACK = 1e-12
 # Rows that are asked at a time: their members take some ten kilobytes each.
 _ROWS, _FEW_ROWS = 256, 32
-# Paths are judged together that have so many later steps in all, or one by one.
-_CELLS = 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,30 +50,36 @@ class PathLaw:
     def depths(self, X: FloatArray, paths: FloatArray) -> FloatArray:
         """How far from the middle of its laws each path ever lies: max over every later step (M22).
 
-        X is what the models read at step t, and ``paths`` are these runs' own.
+        X is what the models read at step t, and ``paths`` are these runs' own. All steps of a cell
+        share a law, so that the least and the greatest gain of each cell say it all.
         """
-        deepest, some = np.empty(len(X)), max(_CELLS // int(self.cells.starts[-1]), 1)
-        for a in range(0, len(X), some):  # few of long runs, for the sake of memory
-            here = slice(a, a + some)
-            deepest[here] = self.distances(X[here], paths[here]).max(axis=1)
+        ends = self.gains.ends(paths, self.t, self.cells)
+        pairs = np.arange(0, 2 * self.cells.leads.size + 1, 2)
+        judged = self._judged(X, ends, Cells(self.cells.leads, pairs), paths)
+        deepest: FloatArray = judged.max(axis=1)
         return deepest
 
     def distances(self, X: FloatArray, paths: FloatArray) -> FloatArray:
         """(paths, later steps): how far from the middle of its law each path lies at each step."""
         leads = np.arange(1, int(self.cells.starts[-1]) + 1)
-        values, tail = self.gains.own(paths, self.t, leads), self._tail.at(self.cells.of_lead)
-        found = np.empty(values.shape)
+        return self._judged(X, self.gains.own(paths, self.t, leads), self.cells, paths)
+
+    def _judged(
+        self, X: FloatArray, values: FloatArray, cells: Cells, paths: FloatArray
+    ) -> FloatArray:
+        """(paths, values): how far each gain of a path lies from the middle of its cell's law."""
+        found, tail = np.empty(values.shape), self._tail.at(cells.of_lead)
         for a in range(0, len(X), _ROWS):
             here = slice(a, a + _ROWS)
             left, right = np.zeros(values[here].shape), np.zeros(values[here].shape)
             for weight, model, samples in self._sampled(X[here]):
-                sides = self.gains.limits(model, samples, self.t, self.cells, values[here])
+                sides = self.gains.limits(model, samples, self.t, cells, values[here])
                 left += weight * sides[0]
                 right += weight * sides[1]
             left, right = self.gains.kept(left, right, values[here], paths[here, self.t])
-            above = self._shares(tail.mixed_in(left, values[here])) - 0.5
-            below = 0.5 - self._shares(tail.mixed_in(right, values[here]))
-            found[here] = np.maximum(np.maximum(above, below), 0.0)
+            sides = tail.mixed_in(left, values[here]), tail.mixed_in(right, values[here])
+            above, below = self._shares(np.stack(sides), cells)
+            found[here] = np.maximum(np.maximum(above - 0.5, 0.5 - below), 0.0)
         return found
 
     def band(self, X: FloatArray, depth: float) -> tuple[FloatArray, FloatArray]:
@@ -101,13 +105,12 @@ class PathLaw:
             for weight, model in self.parts
         ]
 
-    def _shares(self, limits: FloatArray) -> FloatArray:
-        """c̃ of each limit, by the map of its cell."""
+    def _shares(self, limits: FloatArray, cells: Cells) -> FloatArray:
+        """c̃ of each limit, by the map of its cell; the last axis is divided into the cells."""
         found = np.empty_like(limits)
-        starts = self.cells.starts
         for c, ranks in enumerate(self.maps):
-            here = slice(starts[c], starts[c + 1])
-            found[:, here] = np.interp(limits[:, here], ranks, LEVELS)
+            here = slice(cells.starts[c], cells.starts[c + 1])
+            found[..., here] = np.interp(limits[..., here], ranks, LEVELS)
         return found
 
     def _laws(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,8 +25,14 @@ from ontarget.fitted.recorded import RecordedRuns
 
 __all__ = ["PathBand", "PathBands"]
 
+Kept = TypeVar("Kept")
+
 # For all steps at once, so many rows of assure episodes are judged; but so many episodes at least.
 _MOST_ROWS, _FEWEST = 5_000, 100
+# Of long runs as many as this work allows, in rows; a step costs some, whoever is judged there.
+# With fewer episodes than a 95 % band needs there is none.
+_MOST_WORK, _STEP_WORK, _TOO_FEW = 80_000, 20, 20
+_KEPT = 256  # steps whose law and depths are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +66,8 @@ class PathBands:
 
     def __init__(self, fitted: Fitted) -> None:
         self.fitted = fitted
-        self._depths: dict[int, FloatArray] = {}
-        self._laws: dict[int, PathLaw] = {}
+        self._depths: OrderedDict[int, FloatArray] = OrderedDict()
+        self._laws: OrderedDict[int, PathLaw] = OrderedDict()
         self._everywhere: FloatArray | None = None
         self._gains: Gains | None = None
         self._lock = threading.RLock()
@@ -93,36 +102,47 @@ class PathBands:
     def law(self, t: int) -> PathLaw:
         """The law of paths from step t on."""
         with self._lock:
-            if t not in self._laws:
-                self._laws[t] = self._law(t)
-            return self._laws[t]
+            return _kept(self._laws, t, lambda: self._law(t))
 
     def depths(self, t: int) -> FloatArray:
         """How deep each assure episode's path from step t on lies; NaN if it was over by then."""
         with self._lock:
-            if t not in self._depths:
-                self._depths[t] = self._depths_of(t, np.ones(len(self._assure), dtype=np.bool_))
-            return self._depths[t]
+            every = np.ones(len(self._assure), dtype=np.bool_)
+            return _kept(self._depths, t, lambda: self._depths_of(t, every))
 
     def run_depths(self) -> FloatArray:
         """How deep each assure episode's path ever lies, over all steps.
 
         Of long runs some assure episodes suffice, which are drawn whatever they are like; the
-        others have NaN. Who asks first waits: a second, or several if runs are long.
+        others have NaN. Who asks first waits: a second, or several if runs are long. Runs that are
+        longer than that are refused.
         """
         with self._lock:
             if self._everywhere is None:
-                self._everywhere = self._run_depths(len(self._assure))
+                self._everywhere = self._run_depths()
             return self._everywhere
 
-    def _run_depths(self, n: int) -> FloatArray:
-        fitted, some = self.fitted, np.zeros(n, dtype=np.bool_)
+    def _run_depths(self) -> FloatArray:
+        fitted, n = self.fitted, len(self._assure)
+        longest = min(fitted.horizon, int(self._assure.lengths.max()))
+        some = np.zeros(n, dtype=np.bool_)
         drawn = np.random.default_rng(0).permutation(n)
-        some[drawn[: max(_MOST_ROWS // fitted.horizon, _FEWEST)]] = True
-        known = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
+        some[drawn[: self._how_many(n, longest)]] = True
+        known = [t for t in range(longest) if fitted.is_trained(t)]
         found = [self._depths_of(t, some) for t in known]
         deepest: FloatArray = np.fmax.reduce([np.where(some, 0.0, np.nan), *found])
         return read_only(deepest)
+
+    def _how_many(self, n: int, longest: int) -> int:
+        """Of how many of n assure episodes every step is judged, if the longest has so many."""
+        allowed = _MOST_WORK // longest - _STEP_WORK
+        if allowed < min(_TOO_FEW, n):
+            raise InputError(
+                "a path band of all steps is judged at every step of assure episodes, and "
+                f"{longest:,} steps are too many for that; ask for the bands of single steps "
+                "(all_steps=False), or record longer steps"
+            )
+        return min(max(_MOST_ROWS // self.fitted.horizon, _FEWEST), allowed)
 
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
         """The depths of some assure episodes from step t on; NaN for others and where it is over.
@@ -136,7 +156,9 @@ class PathBands:
         if own.size:
             step, index = fitted.at(t), rows.index[own]
             X = step.inputs(rows.states[own], rows.behavior[own])[:, : fitted.width]
-            found[index] = self.law(t).depths(X, self._paths[index])
+            # A law is not kept for this alone: there may be thousands.
+            law = self._laws.get(t) or self._law(t)
+            found[index] = law.depths(X, self._paths[index])
         return found
 
     @property
@@ -166,3 +188,13 @@ class PathBands:
             self._gains = Gains.of(runs.paths, fitted.behavior, fitted.horizon, fitted.amounts)
         maps = fitted.path_maps.at(t, fitted.horizon)
         return PathLaw(t, parts, self._gains, Cells.of(fitted.horizon - t), maps)
+
+
+def _kept(kept: OrderedDict[int, Kept], t: int, make: Callable[[], Kept]) -> Kept:
+    """What belongs to step t, made once; that of the step asked for longest ago is forgotten."""
+    if t not in kept:
+        kept[t] = make()
+        while len(kept) > _KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(t)
+    return kept[t]
