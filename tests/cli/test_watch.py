@@ -68,7 +68,18 @@ def test_each_line_is_answered_as_a_watch_would() -> None:
         assert (answer["agent"], answer["t"], answer["p"]) == ("a", outlook.t, outlook.p)
         assert answer["status"] == outlook.status.name
         assert "end" not in answer
+        assert "outcome" not in answer
     assert (answers[-1]["status"], answers[-1]["end"]) == ("DONE", True)
+    earned = sum(one.get("reward", 0.0) for one in stream)
+    assert answers[-1]["outcome"] == pytest.approx(earned)
+
+
+def test_a_run_that_lost_a_reward_ends_without_an_outcome() -> None:
+    stream = messages(0)
+    stream[20]["reward"] = None
+    last = watched(lines(stream))[-1]
+    assert last["end"]
+    assert "outcome" not in last
 
 
 def test_agents_of_one_stream_do_not_touch_each_other() -> None:
@@ -463,6 +474,8 @@ def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
     assert placed(sessions, "nobody") == {}
     for message in stream[20:]:
         view.update(sessions.answer(message))
+    total = sum(one.get("reward", 0.0) for one in stream)
+    assert view.tracks["a"].outcomes[""].fitted(60)[1][-1].least == pytest.approx(total)
     for over in (drawn(view), drawn(view, height=44)):
         assert "likely to end at" not in over  # how it ended is known
         assert "DONE, target " in over
@@ -497,6 +510,8 @@ def test_a_goal_shows_the_likely_culprit_and_where_each_behavior_stands() -> Non
     assert "spent: so far 2, likely to end at" in drawn(view, 120, height=24)
     view.update(sessions.answer({"agent": "a", "state": [3.0], "reward": {"reward": 3.0}}))
     assert "? " in drawn(view, 120, height=44)
+    ended = sessions.answer({"agent": "a", "reward": brought, "end": True})
+    assert ended["outcome"] == {"gain": 9.0, "spent": None}  # a reading of energy was left out
 
 
 def test_a_category_that_no_run_had_is_told() -> None:

@@ -131,7 +131,8 @@ class Sessions:
         When the run is over it has ``"end": true`` instead of a state. ``"intervene": true``, with
         a state or alone, says that somebody takes the run over; from then on answers have
         ``"intervened": true``. The answer has the agent and the fields of its `Outlook`, with null
-        where a number is unknown. docs/live-protocol.md describes every field.
+        where a number is unknown; the last answer of a run also has its ``outcome``.
+        docs/live-protocol.md describes every field.
         """
         agent = str(message.get("agent", ""))
         before = self._watches.get(agent)  # it is forgotten when its run ends
@@ -149,6 +150,8 @@ class Sessions:
         true = {name: True for name, one in marks.items() if one}
         unseen = self.contract.fitted.schema.unseen_in(message.get("state"))
         more = self._parts(agent) | ({"unseen": unseen} if unseen else {})
+        if closed and watched is not None:
+            more |= _outcome(watched[0])
         return {"agent": agent, **_json(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
@@ -212,6 +215,22 @@ class Sessions:
             if len(self._watches) <= self._most and now - since <= self._idle:
                 return
             del self._watches[agent]
+
+
+def _outcome(watch: Watch | GoalWatch) -> dict[str, Any]:
+    """What a run ended with, of several behaviors by name; nothing if it is unknown."""
+    state = watch.run_state
+    if isinstance(watch, GoalWatch):
+        names = watch.contract.question.names
+        return {"outcome": dict(zip(names, map(_ended_at, state.parts), strict=True))}
+    ended = _ended_at(state)
+    return {} if ended is None else {"outcome": ended}
+
+
+def _ended_at(state: RunState) -> float | None:
+    """What one behavior ended with; None where a reading was lost, or no number says it."""
+    known = not state.lost[0] and state.so_far is not None and math.isfinite(state.so_far)
+    return state.so_far if known else None
 
 
 def _reading(state: Any) -> Any:

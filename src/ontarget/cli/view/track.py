@@ -55,6 +55,7 @@ class Track:
     # What it has so far, and where it will end: by behavior, or under "" if there is only one.
     outcomes: dict[str, Course] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
+    ended_at: dict[str, float] = field(default_factory=dict)  # what it ended with, likewise
     step: int = 0
     status: str = "PENDING"
     shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
@@ -71,7 +72,7 @@ class Track:
         if self.over and answer.get("end"):
             return  # the run already ended at the horizon
         if self.over:
-            self.course, self.outcomes, self.places = Course(), {}, {}
+            self.course, self.outcomes, self.places, self.ended_at = Course(), {}, {}, {}
             self.changes.clear()
             self.over, self.status, self.shown = False, "PENDING", "PENDING"
         status, self.step = str(answer["status"]), int(answer.get("t", self.step))
@@ -90,6 +91,9 @@ class Track:
         self.by_p = tuple(sorted(each, key=lambda one: one[1]))
         self.culprit = self.by_p[0][0] if self.by_p else self.culprit
         self.over = bool(answer.get("end")) or status == "DONE"
+        ended = answer.get("outcome")
+        by_name = ended if isinstance(ended, Mapping) else {"": ended}
+        self.ended_at = {name: float(one) for name, one in by_name.items() if one is not None}
 
     def stand(self, places: Mapping[str, Place]) -> None:
         """Take in what the run has so far, and where it will likely end, as far as is known."""
@@ -97,8 +101,12 @@ class Track:
         for name in places:
             self.outcomes.setdefault(name, Course())
         for name, course in self.outcomes.items():
-            place = places.get(name)
-            course.add(_UNKNOWN if place is None else Point.of(place.low, place.so_far, place.high))
+            place, ended = places.get(name), self.ended_at.get(name, math.nan)
+            course.add(
+                Point.of(math.nan, ended, math.nan)
+                if place is None
+                else Point.of(place.low, place.so_far, place.high)
+            )
 
     @property
     def place(self) -> Place | None:
