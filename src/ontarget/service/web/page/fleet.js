@@ -61,19 +61,21 @@ export function fleet(live, contracts) {
     const chance = h("span", { class: "value" });
     const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
     const line = s("path", { class: "line p" });
+    const word = h("span");
+    const seen = h("span", { class: "seen" });
     const cells = {
       run: h("span", { role: "rowheader", class: "name" }, link, " ", contract),
       p: h("span", { role: "cell", class: "p" }, chance, bar),
       spread: h("span", { role: "cell" }),
       spark: h("span", { role: "cell", "aria-hidden": "true" },
         s("svg", { viewBox: "0 0 96 24", class: "spark" }, s("line", { x1: 0, x2: 96, y1: 12, y2: 12 }), line)),
-      status: h("span", { role: "cell", class: "status" }),
+      status: h("span", { role: "cell", class: "status" }, word, " ", seen),
       step: h("span", { role: "cell" }),
       soFar: h("span", { role: "cell" }),
       heard: h("span", { role: "cell", class: "quiet" }),
     };
     const element = h("div", { role: "row", class: "run" }, Object.values(cells));
-    return { element, link, contract, chance, bar: bar.firstChild, line, ...cells };
+    return { element, link, contract, chance, bar: bar.firstChild, line, word, seen, ...cells };
   }
 
   /** The past of a run that was under way before this page was opened, once it is in sight. */
@@ -125,7 +127,8 @@ export function fleet(live, contracts) {
     const drawn = spark(run.trail);
     if (shown.drawn !== drawn) { shown.line.setAttribute("d", drawn); shown.drawn = drawn; }
     const seen = live.seen.get(run.alarm);
-    say(shown.status, `${found.mark} ${found.word}${seen ? ` · seen by ${seen}` : ""}`);
+    say(shown.word, `${found.mark} ${found.word}`);
+    say(shown.seen, seen ? `seen by ${seen}` : "");
     mark(shown.status, "title", `${run.reason}${seen ? ` · seen by ${seen}` : ""}`);
     say(shown.step, horizon ? `${run.step} of ${horizon}` : String(run.step));
     say(shown.soFar, amount(run.soFar, contracts.spec(run.contract)));
