@@ -236,7 +236,7 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
     assert re.search(
         r"It said [\d.]+.%, [\d.]+.% of 200 runs since then met the target \(95 % ", page
     )
-    assert "All other figures on this page cover the runs before and after it together." in page
+    assert "Figures that do not say otherwise cover the runs before and after it together." in page
     assert "over all 400 runs, before and after the change, p is" in found.summary()
     both = r"points \([\d.]+ too high\) on average over all steps of all 400 runs, before "
     assert re.search(both + "and after the change", str(found.verdict()))

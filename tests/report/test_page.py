@@ -30,7 +30,7 @@ from ontarget.report._figures import (
     example_episodes,
     pooled_in_words,
 )
-from ontarget.report._findings import verdict
+from ontarget.report._findings import Statement, verdict
 from ontarget.report._page import report_page
 from ontarget.report._policy import CONTENT_POLICY
 from ontarget.report._why import fall_rows, falls
@@ -358,6 +358,27 @@ def test_a_path_without_end_is_said_and_not_drawn(monkeypatch: pytest.MonkeyPatc
     assert "With a probability of 90" not in text
 
 
+def drift_in(found: Evaluation) -> Statement:
+    """What is said of a change."""
+    told = verdict(facts_of(found, Promised(0.05)))
+    return next(one for one in told if "counts as a change" in one.detail)
+
+
+def test_without_a_sign_of_a_change_no_direction_is_named() -> None:
+    (drift,) = [
+        one for one in verdict(facts_of(judged(), Promised(0.05))) if "counts as" in one.detail
+    ]
+    assert drift.headline.startswith("No sign")
+    assert "The evidence of a change starts at 1 and reached" in drift.detail
+    assert "promises too much" not in drift.detail
+    assert "The runs were taken by lot" in drift.detail
+    ordered = walker().evaluate(NEW, TARGET, order=np.arange(len(NEW)), resamples=10)
+    (drift,) = [
+        one for one in verdict(facts_of(ordered, Promised(0.05))) if "counts as" in one.detail
+    ]
+    assert "by lot" not in drift.detail
+
+
 def marks(found: Evaluation) -> list[bool | None]:
     """Whether each finding is good: the verdict, three about p, and others."""
     return [one.good for one in verdict(facts_of(found, Promised(0.05)))]
@@ -446,7 +467,14 @@ def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
     overall, *_ = found = verdict(facts)
     (alarm,) = [one for one in found if one.headline == "No alarm can be promised."]
     assert alarm.detail.startswith("A promise of 1\u00a0% false alarms needs at least 99 assure ep")
-    assert "with a limit of your own, or record more runs" in f"{overall.headline} {overall.detail}"
+    missing = facts.shortfall
+    assert missing is not None
+    assert missing.needed == 99
+    assert missing.more >= 1_200 * (99 / missing.has - 1)
+    assert "Use p with a limit of your own. " in overall.detail
+    assert f"record about {missing.more:,} more runs and fit again." in overall.detail
+    assert missing.possible is not None
+    assert f"{100 * missing.possible:g} % false alarms could be promised now." in overall.detail
 
 
 def test_an_interval_that_says_nothing_earns_no_tick() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -9,14 +10,16 @@ import numpy as np
 import pytest
 
 from ontarget import Below, Episodes, Evaluation, Promised, Target
+from ontarget.evaluation import Rate
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.live.assured import Contracts
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Judgement
-from ontarget.report._facts import facts_of, gap_of
+from ontarget.report._facts import facts_of, gap_of, lean_of
+from ontarget.report._findings import verdict
 from ontarget.report._summary import summary_of
-from ontarget.report.verdict import _kept, luck_in_words
+from ontarget.report.verdict import _cautions, _kept, doubtful, luck_in_words, verdict_of
 from tests.walks import walks
 
 from .walked import monitor_of
@@ -40,11 +43,11 @@ def saying(which: int, values: np.ndarray) -> Evaluation:
     return replace(judged(), answers=replace(judged().answers, said=said))
 
 
-def shifted(runs: Episodes, by: float) -> Episodes:
+def shifted(runs: Episodes, by: float | np.ndarray) -> Episodes:
     """The same runs, each reward larger or smaller by an amount: a process that has changed."""
     states = np.stack([runs.at(t).states for t in range(runs.horizon)], axis=1)
     rewards = np.stack([runs.rewards_at(t) for t in range(runs.horizon)], axis=1)
-    return Episodes.from_arrays(states, rewards + by, ids=runs.ids)
+    return Episodes.from_arrays(states, rewards + np.reshape(by, (-1, 1)), ids=runs.ids)
 
 
 def test_runs_like_the_recorded_ones_hold() -> None:
@@ -67,7 +70,7 @@ def test_a_process_that_changed_does_not_hold() -> None:
 def test_few_runs_say_nothing() -> None:
     few = walker().evaluate(walks(30, seed=5), TARGET, resamples=50).verdict()
     assert few.judgement is Judgement.TOO_FEW
-    assert few.advice == "evaluate on more runs"
+    assert re.search(r"^evaluate on about \d+ runs: chance would then explain less", few.advice)
     none = walker().evaluate(walks(300, seed=5), Target.at_least(1e6), resamples=50).verdict()
     assert none.judgement is Judgement.TOO_FEW
     assert "none of the 300 new runs met the target" in none.reason
@@ -90,6 +93,106 @@ def test_more_false_alarms_than_promised_are_told_with_what_chance_explains() ->
     assert luck_in_words(facts) in summary_of(facts)
     fewer = facts_of(saying(P, np.maximum(p, 0.5)), Promised())
     assert "within chance" not in _kept(fewer) + luck_in_words(fewer)
+
+
+def test_an_interval_that_leaves_out_the_promise_is_not_called_chance() -> None:
+    n = int(judged().met.sum())
+    count = next(k for k in range(n) if Rate.of(k, n).low > 0.05)
+    limit = judged().alarms(Promised()).triggers[0].threshold
+    p = np.where(judged().met, np.maximum(judged().p, 1.001 * limit), judged().p)
+    p[-1, np.flatnonzero(judged().met)[:count]] = 0.0
+    facts = facts_of(saying(P, p), Promised())
+    assert facts.allowed_rate is not None
+    assert Rate.of(count, n).low <= facts.allowed_rate  # so that no promise is broken
+    assert f", but {100 * count / n:.1f} % of good runs raised an alarm" in _kept(facts)
+    told = luck_in_words(facts)
+    assert told.startswith("these runs alone show 5.")
+    assert "more than was promised" in told
+    assert ": expect 5." in _cautions(facts)[0]
+    assert "within chance" not in f"{verdict_of(facts)}{told}"
+    assert doubtful(facts)
+    (alarm,) = [one for one in verdict(facts) if one.headline.startswith("An alarm set for")]
+    assert alarm.good is None
+
+
+def test_clear_cases_do_not_hide_what_the_others_show() -> None:
+    """Clear cases are right but for their luck; in 15 runs p says 40 %, and all meet the target."""
+    rng, n = np.random.default_rng(0), judged().met.size
+    stated = np.where(rng.random(n) < 0.5, 0.95, 0.05)
+    met = rng.random(n) < stated
+    stated[:15], met[:15] = 0.4, True
+    other = saying(P, stated)
+    facts = facts_of(replace(other, answers=replace(other.answers, met=met)), Below(0.1))
+    unclear = facts.unclear
+    assert unclear is not None
+    assert (unclear.way, unclear.runs) == ("too low", 15)
+    assert unclear.share == pytest.approx(15 / n)
+    assert unclear.beyond_chance
+    assert not facts.gap.beyond_chance
+    text = "but where it lay between 10 and 90 %, it was 60.0 percentage points too low"
+    assert text in _kept(facts)
+    assert _cautions(facts) == ["read p between 10 and 90 % as too low, and fit on more runs"]
+    assert doubtful(facts)
+    (calibration,) = [one for one in verdict(facts) if "Expected calibration" in one.detail]
+    assert calibration.good is None
+    assert "Judged mostly on clear cases: only 1.5" in calibration.detail
+    assert facts_of(judged(), Below(0.1)).unclear is None  # p lies between often enough
+
+
+def test_runs_of_unequal_weight_lean_as_their_mean_does() -> None:
+    """Against a bootstrap over runs: the forecasts of a run share its outcome."""
+    found, rng = judged(), np.random.default_rng(0)
+    where = (found.p > 0.3) & (found.p < 0.7)
+    lean = lean_of(found, where)
+    off = np.where(where, found.p - found.met, 0.0)
+    assert lean.too_high == pytest.approx(off.sum() / where.sum())
+    draws = rng.integers(found.met.size, size=(400, found.met.size))
+    again = [off[:, one].sum() / where[:, one].sum() for one in draws]
+    assert lean.new_runs == pytest.approx(1.96 * np.std(again), rel=0.15)
+
+
+def test_few_runs_say_which_way_p_leans_and_how_many_would_be_enough() -> None:
+    monitor = monitor_of(60)
+    runs = walks(60, seed=8)
+    base = monitor.evaluate(runs, TARGET, resamples=50)
+    said = base.answers.said.copy()
+    said[:, P] = (0.65 * np.clip(base.p, 0.05, 0.95)).T.reshape(-1)
+    met = np.random.default_rng(1).random(60) < base.p.mean(axis=0)
+    facts = facts_of(replace(base, answers=replace(base.answers, said=said, met=met)), Promised())
+    found = verdict_of(facts)
+    assert found.judgement is Judgement.TOO_FEW
+    assert facts.lean.way == "too low"
+    assert facts.lean.shows
+    assert found.reason.startswith("p looks ")
+    assert "too low on average" in found.reason
+    assert "but" not in found.reason
+    assert found.advice.startswith(
+        "expect p to be too low until you fit on more runs; fit on about"
+    )
+    assert "more assure episodes must meet the target: record about" in found.advice
+
+
+def test_alarms_after_a_change_are_counted_by_themselves() -> None:
+    """p is far too high since the change, and good runs raise alarms that none did before."""
+    new = walks(400, seed=5)
+    changed = np.repeat([0.0, -0.3], 200)
+    both = shifted(new, changed)
+    found = walker().evaluate(both, TARGET, order={"day": np.arange(400)}, resamples=50)
+    drift = found.drifted
+    assert drift is not None
+    assert drift.covers_both
+    assert drift.since is not None
+    assert drift.later == tuple(range(drift.since, 400))
+    facts = facts_of(found, Promised())
+    told = verdict(facts)
+    assert not any(one.good for one in told)
+    (alarm,) = [one for one in told if one.headline.startswith("An alarm set for")]
+    later = np.array(drift.later)
+    good = found.met[later]
+    raised = facts.alarms.first[later][good] >= 0
+    assert f"Since the change alone, {raised.sum()} of {good.sum()} runs that met" in alarm.detail
+    (sure,) = [one for one in told if one.headline.startswith("It ruled the target out")]
+    assert f"of {later.size} runs (" in sure.detail
 
 
 def test_a_target_ruled_out_wrongly_too_often_does_not_hold() -> None:

@@ -186,6 +186,7 @@ def _drift(
         parts=_parts(by, turn, p, met),
         now=_bias(p[later], met[later]) if later.size >= _ENOUGH else None,
         since_column=name,
+        later=tuple(later.tolist()),
     )
 
 

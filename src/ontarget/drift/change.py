@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -168,6 +168,9 @@ class Drift:
     parts
         How far p is off for each value of the columns that were asked for, 95 % ranges for all of
         them together.
+    later
+        The positions of the episodes since the change, in their order; empty where nobody can say
+        when that was.
     """
 
     target: Target | Goal
@@ -183,6 +186,7 @@ class Drift:
     parts: tuple[Bias, ...] = ()
     now: Bias | None = None
     since_column: str = ""
+    later: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def latest(self) -> Bias:

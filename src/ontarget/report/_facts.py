@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import hypot
+from math import ceil, hypot, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ontarget._grid import snap
+from ontarget._typing import BoolArray
 from ontarget.conformal._levels import exact_confidence, exact_rate
+from ontarget.conformal.planning import needed_successes
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM
@@ -22,9 +25,23 @@ from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.target import Target
 
-__all__ = ["Facts", "Gap", "OneSided", "explained", "facts_of", "gap_of", "p_in_words"]
+__all__ = [
+    "Facts",
+    "Gap",
+    "Lean",
+    "OneSided",
+    "Shortfall",
+    "explained",
+    "facts_of",
+    "gap_of",
+    "lean_of",
+    "p_in_words",
+    "rounded_up",
+]
 
 _TWO_SIDED_95 = 1.96
+_CLEAR = 0.1  # p nearer to 0 or 1 than this is a clear case
+_FEW_BETWEEN = 0.2  # with fewer forecasts between, a mean over all is one over clear cases
 
 
 class Gap(NamedTuple):
@@ -59,6 +76,53 @@ class Gap(NamedTuple):
     def beyond_chance(self) -> bool:
         """Whether p is off by more than chance explains."""
         return self.off > self.chance
+
+
+class Lean(NamedTuple):
+    """Which way p is off on average over some forecasts, and what chance explains (95 %).
+
+    Attributes
+    ----------
+    too_high
+        Mean p less the share that came true.
+    new_runs, calibration
+        How far the luck of the evaluated runs, and that of the recorded episodes, could move it.
+    share
+        The share of all forecasts that these are.
+    runs
+        How many runs have any of them.
+    """
+
+    too_high: float
+    new_runs: float
+    calibration: float
+    share: float
+    runs: int
+
+    @property
+    def shows(self) -> bool:
+        """Whether the luck of the evaluated runs alone does not explain it."""
+        return abs(self.too_high) > self.new_runs
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether both kinds of luck together do not."""
+        return abs(self.too_high) > hypot(self.new_runs, self.calibration)
+
+    @property
+    def way(self) -> str:
+        """Too high or too low."""
+        return "too high" if self.too_high > 0.0 else "too low"
+
+
+class Shortfall(NamedTuple):
+    """What is missing for a promised rate: assure episodes that met the target."""
+
+    rate: float  # that was asked for
+    has: int
+    needed: int
+    more: int  # how many more runs to record, if as many of them meet the target
+    possible: float | None  # the lowest rate, in whole per cent, that could be promised now
 
 
 class OneSided(NamedTuple):
@@ -114,6 +178,47 @@ class Facts:
         """How far p is off, and what chance explains of that."""
         return gap_of(self.found)
 
+    @cached_property
+    def lean(self) -> Lean:
+        """Which way p is off over all forecasts."""
+        return lean_of(self.found, ~np.isnan(self.found.p))
+
+    @cached_property
+    def unclear(self) -> Lean | None:
+        """Which way p is off between 10 and 90 %; None if that is no small part of the forecasts.
+
+        It is a single test of all those forecasts together. Where nearly all forecasts are of clear
+        cases, a mean over all of them would hide what the others show.
+        """
+        p = self.found.p
+        found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))
+        return found if found.share < _FEW_BETWEEN else None
+
+    @property
+    def shortfall(self) -> Shortfall | None:
+        """What is missing for the promised rate; None if nothing is, or it cannot be counted."""
+        rule, fitted, contracts = self.rule, self.found.fitted, self.found.contracts
+        plain = fitted.n_groups == 1 and not fitted.is_weighted and not any(fitted.stopped)
+        if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
+            return None
+        asked: Any = contracts
+        met = asked.recorded_met(self.found.target)
+        if met is None or not met.any():
+            return None
+        has, needed = int(met.sum()), needed_successes(rule.rate, rule.confidence)
+        if has >= needed:
+            return None
+        recorded = sum(fitted.trained.sizes.values())
+        rates = (k / 100 for k in range(1, 51))
+        possible = (one for one in rates if needed_successes(one, rule.confidence) <= has)
+        return Shortfall(
+            rate=float(exact_rate(rule.rate)),
+            has=has,
+            needed=needed,
+            more=rounded_up(recorded * (needed / has - 1.0)),
+            possible=next(possible, None),
+        )
+
     @property
     def recorded_rate(self) -> float | None:
         """The share of assure episodes that met the target; None if the monitor has none."""
@@ -147,6 +252,12 @@ class Facts:
             return None
         bounds = (0.0, np.inf) if rising else (-np.inf, 0.0)
         return OneSided("below" if rising else "above", bounds, past)
+
+
+def rounded_up(number: float) -> int:
+    """The number with two digits that count, never less."""
+    unit = 10 ** max(0, len(str(ceil(number))) - 2)
+    return ceil(number / unit) * unit
 
 
 def facts_of(found: Measured, rule: AlarmRule) -> Facts:
@@ -208,3 +319,23 @@ def gap_of(found: Measured) -> Gap:
         too_high=float(p.mean() - met.mean()),
         n=int(np.median(n)),
     )
+
+
+def lean_of(found: Measured, where: BoolArray) -> Lean:
+    """Which way p is off over some forecasts, as a mean over runs of unequal numbers of them.
+
+    The forecasts of a run share its outcome, so each run counts as one observation.
+    """
+    total, known = int(np.count_nonzero(where)), int(np.count_nonzero(~np.isnan(found.p)))
+    if not total:
+        return Lean(0.0, inf, 0.0, 0.0, 0)
+    error = np.where(where, found.p - found.met, 0.0).sum(axis=0)
+    count = np.count_nonzero(where, axis=0)
+    runs, mean = int(np.count_nonzero(count)), float(error.sum() / total)
+    reach = inf
+    if runs > 1:
+        swing = float(((error - mean * count) ** 2).sum()) * runs / (runs - 1)
+        reach = float(stdtrit(runs - 1, 0.975)) * sqrt(swing) / total
+    p, n = found.p[where], np.broadcast_to(found.learned, where.shape)[where]
+    luck = float(_TWO_SIDED_95 * np.sqrt(p * (1.0 - p) / (n + 2.0)).mean())
+    return Lean(mean, reach, luck, total / known, runs)

@@ -8,19 +8,23 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
-from ontarget.drift.change import DriftJudgement
-from ontarget.errors import Argument
+from ontarget.drift.change import UNKNOWN_ORDER, DriftJudgement
 from ontarget.evaluation import pool, reliability
 from ontarget.report._facts import Facts
+from ontarget.report._since import alarms_since, sure_since
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
-from ontarget.report._words import between
+from ontarget.report._words import argument_in_words, between
 from ontarget.report.measured import Measured
 from ontarget.report.verdict import (
     COARSE,
     Judgement,
+    above_the_promise,
+    between_in_words,
     covers_both,
+    doubtful,
     in_points,
     luck_in_words,
+    shortfall_in_words,
     verdict_of,
 )
 
@@ -57,7 +61,8 @@ def verdict(facts: Facts) -> list[Statement]:
         *([] if changed else drift),
         *_unseen(found),
     ]
-    if found.fitted_on.size:  # what looks good on the runs of the fit is no finding
+    # What looks good on the runs of the fit is no finding, nor what does over a change.
+    if found.fitted_on.size or changed:
         return [one._replace(good=None) if one.good else one for one in said]
     return said
 
@@ -108,16 +113,17 @@ def _drift(found: Measured) -> list[Statement]:
     drift = found.drifted
     if drift is None:
         return []
-    lot = "" if drift.when else "The runs were taken by lot: their order in the file plays no part."
-    by_p = drift.strongest is drift.harm
+    lot = f"Their order is {drift.order}." if drift.order else ""
+    if drift.order == UNKNOWN_ORDER:
+        lot = "The runs were taken by lot: their order in the file plays no part."
+    by_p = drift.changed and drift.strongest is drift.harm
     bet = (
-        f"The evidence that {'p now promises too much' if by_p else 'something has changed'} "
-        f"starts at 1 and reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as "
-        "a change."
+        f"The evidence {'that p now promises too much' if by_p else 'of a change'} starts at 1 and "
+        f"reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as a change."
     )
     figures = f"{drift.figures}{f' (95 % range: {drift.latest.reach} points)' * drift.latest.shows}"
     if drift.changed:
-        both = "all other figures on this page cover the runs before and after it together"
+        both = "figures that do not say otherwise cover the runs before and after it together"
         told = (figures, both * drift.covers_both, *drift.where)
         since = drift.when or "since the runs were recorded"
         headline = f"{drift.judgement} {since}: at step {drift.t}, {drift.headline}"
@@ -130,11 +136,10 @@ def _drift(found: Measured) -> list[Statement]:
     else:
         told = ()
         headline = "no sign that the process has changed since it was recorded"
-    detail = " ".join(f"{_sentence(one)}." for one in told if one)
     return [
         Statement(
             f"{_sentence(headline)}.",
-            " ".join(filter(None, [detail, bet, lot])),
+            " ".join(filter(None, [_sentences(*told), bet, lot])),
             False if drift.changed else None,
         )
     ]
@@ -143,6 +148,11 @@ def _drift(found: Measured) -> list[Statement]:
 def _sentence(text: str) -> str:
     """The text with a capital letter in front."""
     return text[:1].upper() + text[1:]
+
+
+def _sentences(*texts: str) -> str:
+    """The texts as sentences, one after the other; empty ones are left out."""
+    return " ".join(f"{_sentence(one)}." for one in texts if one)
 
 
 def _said(facts: Facts) -> Statement:
@@ -183,23 +193,30 @@ def _agreeing(facts: Facts, *, good: bool) -> bool | None:
 
 def _overall(facts: Facts) -> Statement:
     found = verdict_of(facts)
-    good = {Judgement.HELD: True, Judgement.NOT_HELD: False}
+    good = {**dict.fromkeys(Judgement), Judgement.HELD: True, Judgement.NOT_HELD: False}
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
-        " ".join(f"{_sentence(one)}." for one in (found.aside, found.advice) if one),
-        good.get(found.judgement),
+        _sentences(found.aside, *found.advice.split("; ")),
+        None if found.judgement is Judgement.HELD and doubtful(facts) else good[found.judgement],
     )
 
 
 def _calibration(facts: Facts) -> Statement:
     found, gap = facts.found, facts.gap
-    ece, raw = found.ece(), found.ece("raw")
+    ece, raw, unclear = found.ece(), found.ece("raw"), facts.unclear
     headline = f"{found.met.size:,} new episodes show no sign of miscalibration."
     if gap.beyond_chance:
         both = " over the runs before and after the change" * covers_both(found)
         headline = f"p is off by {in_points(gap.off)} on average{both}, more than chance explains."
     elif gap.chance > COARSE:
         headline = f"{found.met.size:,} new episodes cannot tell whether p is off."
+        if facts.lean.shows:
+            headline = (
+                f"p is probably {facts.lean.way}: it is so on these runs, and so few recorded "
+                "episodes can do that by chance."
+            )
+    elif unclear is not None and unclear.beyond_chance:
+        headline = f"p is right on average, but {between_in_words(unclear)}."
     detail = (
         f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
         f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} recorded "
@@ -209,7 +226,14 @@ def _calibration(facts: Facts) -> Statement:
     )
     if gap.beyond_chance:
         detail += f" {_direction(facts)}"
-    return Statement(headline, detail, _agreeing(facts, good=not gap.beyond_chance))
+    if unclear is not None:
+        detail += (
+            f" Judged mostly on clear cases: only {percent(unclear.share)} of forecasts, in "
+            f"{unclear.runs:,} of {found.met.size:,} runs, had p between 10 and 90\u00a0%."
+        )
+    good = _agreeing(facts, good=not gap.beyond_chance)
+    doubted = unclear is not None and unclear.beyond_chance
+    return Statement(headline, detail, None if good and doubted else good)
 
 
 def _direction(facts: Facts) -> str:
@@ -225,18 +249,9 @@ def _direction(facts: Facts) -> str:
     )
 
 
-def _in_words(argument: Argument) -> str:
-    """An argument of the library for somebody who reads a page."""
-    if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
-        return str(argument)
-    return f"a promise of {percent(float(argument.value))} false alarms"
-
-
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
-        assert facts.no_alarms is not None
-        why = facts.no_alarms.told(_in_words)
-        return Statement("No alarm can be promised.", f"{why[:1].upper()}{why[1:]}.", False)
+        return Statement("No alarm can be promised.", _sentences(*_no_alarm(facts)), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught, promise = quality.false_alarms, quality.in_time, facts.asked_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
@@ -256,11 +271,26 @@ def _alarm(facts: Facts) -> Statement:
         late_in_words(quality),
         past_the_end(facts),
     )
+    since = alarms_since(facts)
     return Statement(
         f"{kind} caught {percent(caught.value)} of failing runs in time.",
-        f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.",
-        _worth(facts),
+        f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.{since.text}",
+        False if since.broken else _worth(facts),
     )
+
+
+def _no_alarm(facts: Facts) -> list[str]:
+    """Why no alarm can be promised, and what to do."""
+    missing = facts.shortfall
+    if missing is None:
+        assert facts.no_alarms is not None
+        return [facts.no_alarms.told(argument_in_words)]
+    sure = "" if facts.confidence is None else f" with {percent(facts.confidence)} confidence"
+    return [
+        f"a promise of {percent(missing.rate)} false alarms{sure} needs at least "
+        f"{missing.needed:,} assure episodes that met the target, and there are {missing.has:,}",
+        *shortfall_in_words(facts),
+    ]
 
 
 def _worth(facts: Facts) -> bool | None:
@@ -271,7 +301,8 @@ def _worth(facts: Facts) -> bool | None:
         return False
     rate = facts.promised_rate
     checked = rate is None or quality.false_alarms.n >= needed_successes(rate)
-    checked = checked and (allowed is None or quality.false_alarms.value <= allowed)
+    likely = allowed is None or quality.false_alarms.value <= allowed
+    checked = checked and likely and not above_the_promise(facts)
     useful = quality.in_time.value >= 0.5 and facts.one_sided is None
     return True if checked and useful else None
 
@@ -286,10 +317,12 @@ def _sure(found: Measured) -> Statement:
             "Both need much evidence. With more assure episodes they come more often.",
             None,
         )
+    since = sure_since(found)
+    kept = None if found.met.size < needed_successes(0.05) else max(out.low, sure.low) <= 0.05
     return Statement(
         f"It ruled the target out for {ruled_out:,} runs and was wrong for {out.count:,}; it "
         f"assured it for {assured:,} and was wrong for {sure.count:,}.",
         f"It is guaranteed to be wrong for at most 5\u00a0% of all {found.met.size:,} runs; here "
-        f"it was for {percent(out.value)} and {percent(sure.value)}.",
-        None if found.met.size < needed_successes(0.05) else max(out.low, sure.low) <= 0.05,
+        f"it was for {percent(out.value)} and {percent(sure.value)}.{since.text}",
+        False if since.broken else kept,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
+from ontarget.errors import Argument
 from ontarget.evaluation import Rate, pool, reliability
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import TargetMap
@@ -19,6 +20,7 @@ from ontarget.report.verdict import in_points
 from ontarget.target import Component, Target
 
 __all__ = [
+    "argument_in_words",
     "backing",
     "behavior_rows",
     "between",
@@ -229,7 +231,8 @@ def voiding() -> list[str]:
 
 def _assured(facts: Facts) -> str:
     if facts.alarms is None:
-        return f"would set the alarm, but cannot: {facts.no_alarms}"
+        assert facts.no_alarms is not None
+        return f"would set the alarm, but cannot: {facts.no_alarms.told(argument_in_words)}"
     parts = [
         f"would promise the rate of false alarms; here {found.m:,} learning episodes that met the "
         f"target set the alarm for {percent(found.rate)}: measured, not promised"
@@ -248,6 +251,13 @@ def _assured(facts: Facts) -> str:
             f"very set, {between(low, high)} (90\u00a0%)"
         )
     return "; ".join(parts) or "stand behind what is ruled out and assured"
+
+
+def argument_in_words(argument: Argument) -> str:
+    """An argument of the library for somebody who reads a page."""
+    if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
+        return str(argument)
+    return f"a promise of {percent(float(argument.value))} false alarms"
 
 
 def _how_sure(confidence: float | None) -> str:

@@ -9,16 +9,20 @@ from typing import Final
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
-from ontarget.report._facts import Facts
+from ontarget.report._facts import Facts, Lean, rounded_up
 from ontarget.report.measured import Measured
 
 __all__ = [
     "COARSE",
     "Judgement",
     "Verdict",
+    "above_the_promise",
+    "between_in_words",
     "covers_both",
+    "doubtful",
     "in_points",
     "luck_in_words",
+    "shortfall_in_words",
     "verdict_of",
 ]
 
@@ -83,11 +87,43 @@ def verdict_of(facts: Facts) -> Verdict:
     broken = [one for one in (_off(facts), _alarm(facts), _sure(facts)) if one]
     if broken:
         kept = "" if _alarm(facts) else _alarm_kept(facts)
+        kept += ", over runs before and after the change" * bool(kept and covers_both(facts.found))
         return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _advice(facts), kept)
     few = _too_few(facts)
     if few:
         return Verdict(Judgement.TOO_FEW, *few)
-    return Verdict(Judgement.HELD, _kept(facts), _changed(facts) or _without_alarm(facts))
+    advice = filter(None, [_changed(facts), *_cautions(facts)])
+    return Verdict(Judgement.HELD, _kept(facts), "; ".join(advice))
+
+
+def doubtful(facts: Facts) -> bool:
+    """Whether something speaks against what held, though not enough to say that it did not."""
+    unclear = facts.unclear
+    return above_the_promise(facts) or (unclear is not None and unclear.beyond_chance)
+
+
+def above_the_promise(facts: Facts) -> bool:
+    """Whether the interval around the measured false alarms leaves out the promised rate.
+
+    That breaks no promise by itself: the promise is an average over recordings, and the few
+    episodes of this one may have set the threshold too high.
+    """
+    if facts.alarms is None or facts.promised_rate is None:
+        return False
+    return facts.alarms.quality.false_alarms.low > facts.promised_rate
+
+
+def _set_by_few(facts: Facts) -> str:
+    """Why more false alarms than promised are no broken promise, and how many to expect."""
+    assert facts.alarms is not None
+    assert facts.allowed_rate is not None
+    promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
+    few, low = min(one.m for one in promises), facts.alarms.quality.false_alarms.low
+    return (
+        f"only {few:,} assure episodes that met the target set the alarm, which leaves a true rate "
+        f"of up to {_percent(facts.allowed_rate)} to chance: expect {_percent(low)} to "
+        f"{_percent(facts.allowed_rate)} with this threshold"
+    )
 
 
 def _changed(facts: Facts) -> str:
@@ -106,11 +142,32 @@ def _changed(facts: Facts) -> str:
     )
 
 
-def _without_alarm(facts: Facts) -> str:
-    """What to do where p held, but no alarm can be promised; empty if one can."""
-    if facts.alarms is not None:
-        return ""
-    return "use p as it is, with a limit of your own, or record more runs that meet the target"
+def _cautions(facts: Facts) -> list[str]:
+    """What to do where p held on average, but something else did not, or cannot be promised."""
+    told, unclear = [], facts.unclear
+    if unclear is not None and unclear.beyond_chance:
+        told.append(f"read p between 10 and 90 % as {unclear.way}, and fit on more runs")
+    if facts.alarms is None:
+        missing = shortfall_in_words(facts)
+        more = "" if missing else ", or record more runs that meet the target"
+        told += [f"use p with a limit of your own{more}", *missing]
+    elif above_the_promise(facts):
+        told += [_set_by_few(facts), "recalibrate on more runs to set it better"]
+    return told
+
+
+def shortfall_in_words(facts: Facts) -> list[str]:
+    """What rate could be promised now, and what is missing; nothing if that cannot be counted."""
+    found = facts.shortfall
+    if found is None:
+        return []
+    missing = found.needed - found.has
+    now = [f"{_percent(found.possible)} false alarms could be promised now"] * bool(found.possible)
+    return [
+        *now,
+        f"for {_percent(found.rate)}, {missing:,} more assure episode{'s' * (missing != 1)} must "
+        f"meet the target: record about {found.more:,} more runs and fit again",
+    ]
 
 
 def _advice(facts: Facts) -> str:
@@ -157,9 +214,10 @@ def _alarm_kept(facts: Facts) -> str:
     false = facts.alarms.quality.false_alarms.value
     if false <= facts.promised_rate:
         return f"the alarm kept its promise: {_percent(false)} false alarms"
+    luck = "" if above_the_promise(facts) else ", which is within chance"
     return (
         f"the alarm raised {_percent(false)} false alarms where {_percent(facts.promised_rate)} "
-        "were promised, which is within chance"
+        f"were promised{luck}"
     )
 
 
@@ -192,11 +250,7 @@ def _too_few(facts: Facts) -> tuple[str, str] | None:
     if not facts.found.met.any():
         return f"none of the {n:,} new runs met the target", "choose a target that some runs meet"
     if gap.chance > COARSE:
-        return (
-            f"chance alone could put p off by {in_points(gap.chance)} with {n:,} new runs and "
-            f"{gap.n:,} recorded episodes behind a typical forecast",
-            f"{'evaluate' if gap.new_runs > gap.calibration else 'fit'} on more runs",
-        )
+        return _too_coarse(facts)
     if facts.alarms is None or facts.promised_rate is None:
         return None
     good, needed = facts.alarms.quality.false_alarms.n, needed_successes(facts.promised_rate)
@@ -209,23 +263,67 @@ def _too_few(facts: Facts) -> tuple[str, str] | None:
     )
 
 
+def _too_coarse(facts: Facts) -> tuple[str, str]:
+    """That chance could put p far off, which way it leans, and how many runs would help."""
+    gap, lean, n = facts.gap, facts.lean, facts.found.met.size
+    behind = f"{n:,} new runs and {gap.n:,} recorded episodes behind a typical forecast"
+    said = f"chance alone could put p off by {in_points(gap.chance)} with {behind}"
+    now = []
+    if lean.shows:
+        said = (
+            f"p looks {in_points(abs(lean.too_high))} {lean.way} on average, and with {behind} "
+            f"chance alone could put it off by {100 * gap.chance:.1f}"
+        )
+        now = [f"expect p to be {lean.way} until you fit on more runs"]
+    return said, "; ".join([*now, _enough(facts), *shortfall_in_words(facts)])
+
+
+def _enough(facts: Facts) -> str:
+    """How many runs would leave little to chance, which shrinks with their square root."""
+    gap, half = facts.gap, COARSE / 2.0
+    recorded, n = sum(facts.found.fitted.trained.sizes.values()), facts.found.met.size
+    times = (gap.chance / COARSE) ** 2
+    fit, new = f"fit on about {rounded_up(times * recorded):,} runs", times * n
+    told = f"{fit} and evaluate on about {rounded_up(new):,}"
+    if gap.calibration <= half:
+        new = n * gap.new_runs**2 / (COARSE**2 - gap.calibration**2)
+        told = f"evaluate on about {rounded_up(new):,} runs"
+    elif gap.new_runs <= half:
+        told = fit
+    return f"{told}: chance would then explain less than {100 * COARSE:.0f} percentage points"
+
+
 def _kept(facts: Facts) -> str:
-    gap = facts.gap
+    gap, unclear = facts.gap, facts.unclear
     said = (
         f"p came true as often as it said (off by {in_points(gap.off)} on average; chance alone "
         f"explains {100 * gap.chance:.1f})"
         + ", over runs before and after the change"
         * covers_both(facts.found)
     )
+    but = [between_in_words(unclear)] if unclear is not None and unclear.beyond_chance else []
+    raised = ""
     if facts.alarms is None:
-        return f"{said}, but no alarm can be promised"
-    if facts.promised_rate is None:
-        return said
-    false = facts.alarms.quality.false_alarms.value
-    luck = " (within chance)" * (false > facts.promised_rate)
+        but.append("no alarm can be promised")
+    elif facts.promised_rate is not None:
+        false = facts.alarms.quality.false_alarms.value
+        luck = " (within chance)" * (false > facts.promised_rate and not above_the_promise(facts))
+        raised = (
+            f"{_percent(false)} of good runs raised an alarm, where "
+            f"{_percent(facts.promised_rate)} were promised{luck}"
+        )
+    if raised and (but or above_the_promise(facts)):
+        but.append(raised)
+    elif raised:
+        said += f", and {raised}"
+    return f"{said}{', but ' * bool(but)}{', and '.join(but)}"
+
+
+def between_in_words(found: Lean) -> str:
+    """How far p is off between 10 and 90 %, for the middle of a sentence."""
     return (
-        f"{said}, and {_percent(false)} of good runs raised an alarm, where "
-        f"{_percent(facts.promised_rate)} were promised{luck}"
+        f"where it lay between 10 and 90 %, it was {in_points(abs(found.too_high))} {found.way}, "
+        "more than chance explains"
     )
 
 
@@ -237,6 +335,9 @@ def luck_in_words(facts: Facts) -> str:
     false = facts.alarms.quality.false_alarms
     if not rate < false.value or false.low > allowed:
         return ""
+    if above_the_promise(facts):
+        shown = f"{_percent(false.low)} to {_percent(false.high)}"
+        return f"these runs alone show {shown}, more than was promised; {_set_by_few(facts)}"
     return (
         f"that is within chance: the episodes that set the alarm leave a true rate of up to "
         f"{_percent(allowed)} possible, and these runs one of {_percent(false.low)} to "

@@ -1,0 +1,80 @@
+"""What alarms and certain answers did since the process changed, beside what they did over all."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ontarget._numerals import percent
+from ontarget.evaluation import Rate, alarm_quality
+from ontarget.report._facts import Facts
+from ontarget.report._words import between
+from ontarget.report.measured import Measured
+
+__all__ = ["Since", "alarms_since", "sure_since"]
+
+_RATE = 0.05  # of what is ruled out or assured
+
+
+class Since(NamedTuple):
+    """A sentence about the runs since a change, and whether a promise is broken there."""
+
+    text: str = ""  # begins with a space, or is empty
+    broken: bool = False
+
+
+def alarms_since(facts: Facts) -> Since:
+    """What the alarm did since the change; that it mixes both where nobody can say when it was."""
+    found, raised = facts.found, facts.alarms
+    later = _later(found)
+    if raised is None or later is None:
+        return Since(_mixed(found))
+    quality = alarm_quality(
+        raised.first[later],
+        found.met[later],
+        found.lengths[later],
+        decided=found.answers.decided_at[later],
+    )
+    false, caught, allowed = quality.false_alarms, quality.in_time, facts.allowed_rate
+    told = [
+        f"{false.count:,} of {false.n:,} runs that met the target raised an alarm, "
+        f"{percent(false.value)} ({between(false.low, false.high)})"
+        if false.n
+        else "no run met the target",
+        f"{caught.count:,} of {caught.n:,} failing runs were caught in time" if caught.n else "",
+    ]
+    broken = allowed is not None and false.n > 0 and false.low > allowed
+    return Since(f" Since the change alone, {', and '.join(filter(None, told))}.", broken)
+
+
+def sure_since(found: Measured) -> Since:
+    """How often the target was ruled out or assured wrongly since the change."""
+    later = _later(found)
+    if later is None:
+        return Since(_mixed(found))
+    met, n = found.met[later], later.size
+    out = np.fmin.reduce(found.plausibility, axis=0)[later] <= _RATE
+    sure = np.fmax.reduce(found.assurance, axis=0)[later] >= 1.0 - _RATE
+    wrong = [Rate.of(int(np.count_nonzero(one)), n) for one in (out & met, sure & ~met)]
+    return Since(
+        f" Since the change alone, it was for {wrong[0].count:,} and {wrong[1].count:,} of "
+        f"{n:,} runs ({percent(wrong[0].value)} and {percent(wrong[1].value)}).",
+        max(one.low for one in wrong) > _RATE,
+    )
+
+
+def _later(found: Measured) -> np.ndarray[tuple[int], np.dtype[np.intp]] | None:
+    """The runs since the change, if others came before it; None if that is not known."""
+    drift = found.drifted
+    if drift is None or not drift.covers_both or not drift.later:
+        return None
+    return np.array(drift.later, dtype=np.intp)
+
+
+def _mixed(found: Measured) -> str:
+    """That runs before and after a change may be mixed; empty if they are not."""
+    drift = found.drifted
+    if drift is None or not drift.changed or drift.since is not None:
+        return ""
+    return " When the change came is not known, so this may mix runs from before and after it."
