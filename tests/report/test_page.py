@@ -28,6 +28,8 @@ from ontarget.report._figures import (
     FIGURES,
     example_episode,
     example_episodes,
+    path_level,
+    pit_bars,
     pooled_in_words,
 )
 from ontarget.report._findings import Statement, verdict
@@ -38,6 +40,8 @@ from ontarget.report._words import target_in_words
 from ontarget.report.measured import outcome_ranks
 from ontarget.report.parts import panels_of
 from tests.walks import walks
+
+from .walked import monitor_of
 
 TARGET = Target.at_least(0.2)
 NEW = walks(400, seed=5)
@@ -354,8 +358,33 @@ def test_a_path_without_end_is_said_and_not_drawn(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(type(judged().contracts.paths), "band", endless)
     text = words_of(report_page(judged(), Promised(0.05)))
-    assert "The path of this run is not foretold: with so few episodes a band that holds" in text
-    assert "With a probability of 90" not in text
+    assert "The path of this run is not shown: with so few episodes, even a band for half" in text
+    assert "With a probability of" not in text
+
+
+def test_a_path_that_only_a_lower_level_limits_is_drawn_at_that_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    band = type(judged().contracts.paths).band
+
+    def endless(*asked: Any, level: float) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = band(*asked, level=level)
+        return lower, np.full_like(upper, np.inf) if level > 0.8 else upper
+
+    monkeypatch.setattr(type(judged().contracts.paths), "band", endless)
+    assert path_level(judged(), example_episode(judged())) == 0.8
+    assert "With a probability of 80\u00a0% a run stays" in report_page(judged(), Promised(0.05))
+
+
+def test_a_histogram_that_can_hardly_fail_says_so() -> None:
+    few = monitor_of(60).evaluate(NEW.take(range(40)), TARGET, resamples=10)
+    assert pit_bars(few) == 4
+    text = words_of(report_page(few, Below(0.5)))
+    assert re.search(
+        r"With so few episodes that says little: only a bar more than \d\.\d times", text
+    )
+    assert pit_bars(judged()) > 4
+    assert "that says little" not in words_of(page())
 
 
 def drift_in(found: Evaluation) -> Statement:

@@ -27,7 +27,7 @@ from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
 from ontarget.live.assured import Contracts
 from ontarget.live.rules import Promised
-from ontarget.report.measured import Measured
+from ontarget.report.measured import Measured, outcome_ranks
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -35,22 +35,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIGURES",
-    "PATH_LEVEL",
     "culprit_of",
     "draw",
     "draw_run",
     "example_episode",
     "example_episodes",
+    "path_level",
     "path_step",
+    "pit_bars",
     "pit_step",
     "pooled_in_words",
 ]
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
-PATH_LEVEL: Final = 0.9
+_PATH_LEVELS: Final = (0.9, 0.8, 0.5)  # few episodes hold the whole path with a low level only
 _ENDLESS: Final = 0.1  # of a path's later steps without a band make a picture that says nothing
 _OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
 _MOST_STEPS = 40  # that are measured each by itself
+_DOUBTFUL = 0.9  # of the missed runs looked more hopeless than the example
+_PER_BAR, _FEWEST_BARS, _MOST_BARS = 24, 4, 20  # of a histogram of outcomes
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -100,20 +103,25 @@ def example_episodes(found: Measured) -> IndexArray:
 
 
 def example_episode(found: Measured) -> int:
-    """One episode to look at closely: a miss that was caught in time, with the usual lead."""
+    """One episode to look at closely: a miss that was caught in time, with the usual lead.
+
+    Without alarms it is a miss that was in doubt: in most, there is nothing to see.
+    """
     complete = np.isnan(found.p).sum(axis=0) == found.p.shape[0] - found.lengths
     missed = np.flatnonzero(~found.met & complete)
     if not missed.size:
         return int(np.argmax(complete))
+    hopes = np.argsort(np.fmax.reduce(found.p[:, missed], axis=0), kind="stable")
+    in_doubt = int(missed[hopes[int(_DOUBTFUL * (missed.size - 1))]])
     try:
         first = found.alarms(Promised()).first
     except FewEpisodesError:
-        return int(missed[0])
+        return in_doubt
     lead = found.answers.decided_at - first
     raised = missed[first[missed] >= 0]
     caught = raised[lead[raised] > 0] if (lead[raised] > 0).any() else raised
     if not caught.size:
-        return int(missed[0])
+        return in_doubt
     lead = lead[caught]
     return int(caught[np.argsort(lead, kind="stable")[(caught.size - 1) // 2]])
 
@@ -122,6 +130,16 @@ def pit_step(found: Measured) -> int:
     """The step whose outcomes are ranked: halfway through the shortest run."""
     known = np.flatnonzero(~np.isnan(found.p).all(axis=1))
     return int(min(known[-1], max(known[0], (found.lengths.min() - 1) // 2)))
+
+
+def pit_bars(found: Measured) -> int:
+    """How many bars a histogram of outcomes has: so many that each holds enough to mean anything.
+
+    Both the evaluated runs and the recorded ones, among which they are ranked, must be enough.
+    """
+    ranks, recorded = outcome_ranks(found.fitted, found.episodes, pit_step(found))
+    enough = min(ranks.size, int(recorded.min())) // _PER_BAR
+    return min(_MOST_BARS, max(_FEWEST_BARS, enough))
 
 
 def _reliability(found: Measured, dark: bool) -> Figure:
@@ -203,29 +221,43 @@ def _fan(found: Measured, dark: bool, i: int, unit: str) -> Figure:
 
 
 def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
-    one, fitted, t = found.episodes.take([i]), found.fitted, path_step(found, i)
-    rows, group = one.at(t, grid=fitted.grid), int(found.groups[i])
-    if fitted.unknown(t, group):
-        raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
-    assert isinstance(found.contracts, Contracts)  # see `draw`
-    lower, upper = found.contracts.paths.band(
-        t, rows.states, rows.behavior, group, level=PATH_LEVEL
-    )
-    endless = int(np.count_nonzero(~np.isfinite(lower[0]) | ~np.isfinite(upper[0])))
-    if endless > _ENDLESS * lower.shape[1]:
-        raise FewEpisodesError(
-            f"with so few episodes a band that holds the whole path would have no end at {endless} "
-            f"of {lower.shape[1]} later steps; record more"
-        )
+    one, t = found.episodes.take([i]), path_step(found, i)
+    level = path_level(found, i)
+    lower, upper = _path_band(found, i, level)
     return path_chart(
         RecordedRuns.of(one, precedents=False, paths=True).paths[0],
         t,
-        (lower[0], upper[0]),
-        level=PATH_LEVEL,
+        (lower, upper),
+        level=level,
         target=_one_target(found),
         unit=unit,
         dark=dark,
     )
+
+
+def path_level(found: Measured, episode: int) -> float:
+    """The highest level at which a band that holds an episode's whole path has ends."""
+    endless = 0
+    for level in _PATH_LEVELS:
+        lower, upper = _path_band(found, episode, level)
+        endless = int(np.count_nonzero(~np.isfinite(lower) | ~np.isfinite(upper)))
+        if endless <= _ENDLESS * lower.size:
+            return level
+    raise FewEpisodesError(
+        f"with so few episodes, even a band for half of all paths has no limit at {endless:,} of "
+        f"{lower.size:,} later steps; record more"
+    )
+
+
+def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """Both ends of the band for an episode's path to come."""
+    fitted, t, group = found.fitted, path_step(found, i), int(found.groups[i])
+    if fitted.unknown(t, group):
+        raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
+    rows = found.episodes.take([i]).at(t, grid=fitted.grid)
+    assert isinstance(found.contracts, Contracts)  # see `draw`
+    lower, upper = found.contracts.paths.band(t, rows.states, rows.behavior, group, level=level)
+    return lower[0], upper[0]
 
 
 def path_step(found: Measured, episode: int) -> int:
@@ -264,7 +296,7 @@ def _alarms(found: Measured, dark: bool) -> Figure:
 
 
 def _pit(found: Measured, dark: bool) -> Figure:
-    return pit_chart(found.pit(pit_step(found)), dark=dark)
+    return pit_chart(found.pit(pit_step(found), pit_bars(found)), dark=dark)
 
 
 _OF_A_RUN: Final[Mapping[str, Callable[[Measured, bool, int, str], Figure]]] = MappingProxyType(

@@ -22,12 +22,13 @@ from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import (
-    PATH_LEVEL,
     culprit_of,
     draw,
     draw_run,
     example_episode,
+    path_level,
     path_step,
+    pit_bars,
     pit_step,
     pooled_in_words,
 )
@@ -38,6 +39,8 @@ from ontarget.report.measured import Measured
 from ontarget.report.parts import panels_of
 
 __all__ = ["report_page"]
+
+_WEAK = 2.0  # times as high as expected: a bar that may be so high proves little
 
 
 def report_page(
@@ -194,13 +197,14 @@ def _path(found: Measured, episode: int, unit: str) -> str:
     try:
         drawn = draw_run(found, "path", episode, unit=unit)
     except FewEpisodesError as error:
-        return paragraph(f"The path of this run is not foretold: {error}.")
+        return paragraph(f"The path of this run is not shown: {error}.")
     except OntargetError:
         return ""
+    level = percent(path_level(found, episode))
     text = (
         f"The same run, foretold at step {path_step(found, episode)}. With a probability of "
-        f"{percent(PATH_LEVEL)} a run stays inside such a band from there to its end: the whole "
-        "path counts, not each step by itself."
+        f"{level} a run stays inside such a band from there to its end: the whole path counts, not "
+        "each step by itself."
     )
     return figure(svg_of(drawn), text)
 
@@ -251,14 +255,24 @@ def _behaviors(found: Measured) -> str:
 
 
 def _distribution(found: Measured) -> str:
-    t = pit_step(found)
-    flat = "stay" if found.pit(t).is_flat else "do not all stay"
+    t, bars = pit_step(found), pit_bars(found)
+    shown = found.pit(t, bars)
+    verdict = (
+        "They stay inside the band that chance allows for all of them together."
+        if shown.is_flat
+        else "They do not all stay inside the band that chance allows for all of them together."
+    )
+    times = float((shown.high / shown.expected).max())
+    if shown.is_flat and times >= _WEAK:
+        verdict += (
+            f" With so few episodes that says little: only a bar more than {times:.1f} times as "
+            "high as expected would leave it."
+        )
     drawn = _figure(
         found,
         "pit",
         f"Where outcomes fell in what was predicted at step {t}. If the distribution were exactly "
-        f"right, all bars would be equally high, apart from chance. They {flat} inside the band "
-        "that chance allows for all of them together.",
+        f"right, all bars would be equally high, apart from chance. {verdict}",
     )
     return section("Is the whole distribution right?", [drawn])
 

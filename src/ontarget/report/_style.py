@@ -51,7 +51,7 @@ th:last-child, td:last-child { padding-right: 0; }
 td { white-space: nowrap; }
 .pair th, .pair td { padding-right: .5rem; font-size: .88rem; }
 .sentences td { white-space: normal; }
-.sentences tbody th { min-width: 5rem; overflow-wrap: anywhere; }
+.sentences tbody th { min-width: 6.5rem; overflow-wrap: anywhere; }
 thead th { color: var(--ontarget-muted); font-weight: 500; vertical-align: bottom; }
 tbody th { font-weight: 400; }
 th.number, td.number { text-align: right; white-space: nowrap; }

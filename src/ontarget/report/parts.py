@@ -25,6 +25,8 @@ from ontarget.report.measured import Measured
 
 __all__ = ["Part", "answers_in_rows", "answers_of", "panels_of", "parts_by", "with_answers"]
 
+_VAGUE = 0.2  # an interval as wide as this does not show that p is right
+
 
 @dataclass(frozen=True)
 class Part:
@@ -63,7 +65,10 @@ class Part:
     def in_words(self) -> str:
         """Which way p is off here, and by how much."""
         if not self.shows:
-            return "right, within chance"
+            if self.too_high.high - self.too_high.low <= _VAGUE:
+                return "right, within chance"
+            low, high = (f"{100.0 * abs(end):.0f}" for end in self.too_high[1:3])
+            return f"unclear: {low} points too low to {high} too high"
         ends = sorted(abs(100.0 * end) for end in (self.too_high.low, self.too_high.high))
         way = "high" if self.too_high.value > 0.0 else "low"
         return (
