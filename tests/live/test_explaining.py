@@ -12,6 +12,7 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget._numerals import percent
+from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.errors import CalibrationError, InputError
 from ontarget.live._explaining import KEPT, Reading, Seen
 from ontarget.live._shapley import shapley
@@ -276,3 +277,35 @@ def test_sessions_explain_their_agents(monitor: GoalMonitor) -> None:
     sessions.step("left", [0.5, 0.1], reward=-1.0)
     assert sessions.explain("left").contributions[0].cause == "reward earned"
     assert sessions.explain("left", since=0) == sessions.explain("left")
+
+
+def test_causes_that_only_ever_move_together_are_told_with_their_sum() -> None:
+    """Minutes that add up, a clock and a falling charge; the wind goes up and down."""
+    rng = np.random.default_rng(3)
+    took = 5.0 + rng.exponential(size=(200, 6))
+    elapsed = np.cumsum(took, axis=1) - took
+    states = np.stack([elapsed, 100.0 - elapsed, rng.normal(size=elapsed.shape)], axis=2)
+    runs = Episodes.from_arrays(states, took, features=["elapsed", "charge", "wind"])
+    monitor = fitted(FOREST, runs)
+    assert monitor.fitted.clocks.features == {"elapsed", "charge"}
+    assert monitor.fitted.clocks.so_far
+    watch = monitor.watch(Target.at_most(36.0))
+    watch.step([0.0, 100.0, 0.0])
+    watch.step([9.0, 91.0, 1.0], 9.0)
+    found = watch.explain()
+    assert set(found.together) == {"elapsed", "charge", "reward earned", "time"}
+    total = sum(one.change for one in found.contributions if one.cause in found.together)
+    assert f"always move together: {100 * total:+.1f} in all" in str(found)
+    assert f"always move together: {100 * total:+.1f} in all)" in found.in_a_line
+    assert found.to_dict()["together"] == list(found.together)
+
+
+def test_causes_that_go_both_ways_are_no_clocks(monitor: GoalMonitor) -> None:
+    assert not monitor.fitted.clocks.features
+    assert not monitor.fitted.clocks.so_far
+    watch = monitor.watch(TARGET)
+    watch.step([0.5, 0.1])
+    watch.step([0.5, 0.3], 0.2)
+    assert watch.explain().together == ()
+    assert "together" not in str(watch.explain())
+    assert clocks_of(None, monitor.schema) == Clocks()

@@ -15,6 +15,7 @@ from ontarget._grid import scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
+from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
@@ -389,6 +390,11 @@ class Fitted:
         if self.assure is None or self.known_outcomes.size == self.excess.size:
             return self.assure
         return self.assure.take(self.known_outcomes)
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        """What moves one way at every step of the assure episodes, as time does."""
+        return clocks_of(self.assure, self.state_schema)
 
     @cached_property
     def stopped(self) -> tuple[int, ...]:

@@ -22,7 +22,16 @@ from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.target import Target
 
-__all__ = ["KEPT", "TIME", "Reading", "Seen", "differ", "explained", "value_of"]
+__all__ = [
+    "KEPT",
+    "TIME",
+    "Reading",
+    "Seen",
+    "differ",
+    "explained",
+    "moving_together",
+    "value_of",
+]
 
 REWARD, TIME = "reward earned", "time"
 
@@ -145,7 +154,17 @@ def explained(
         precedents=precedents,
         missed=missed,
         row_share=share,
+        together=moving_together(parts, fitted, {REWARD} if fitted.clocks.so_far else set()),
     )
+
+
+def moving_together(
+    parts: tuple[Contribution, ...], fitted: Fitted, others: set[str]
+) -> tuple[str, ...]:
+    """The causes that move as time does: some features, ``others``, and time itself."""
+    clocks = fitted.clocks.features | others | {TIME}
+    found = tuple(one.cause for one in parts if one.cause in clocks)
+    return found if len(found) > 1 else ()
 
 
 def _contributions(

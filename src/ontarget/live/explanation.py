@@ -94,6 +94,9 @@ class Explanation:
         the rest.
     culprit
         Of a goal over several behaviors, the one with the lowest p by itself; otherwise empty.
+    together
+        Causes that move one way at every step of the recorded runs, as time does. How their sum is
+        shared out among them says little: no recorded run had one without the others.
 
     Notes
     -----
@@ -111,6 +114,7 @@ class Explanation:
     missed: float | None
     row_share: float
     culprit: str = ""
+    together: tuple[str, ...] = ()
 
     @property
     def change(self) -> float:
@@ -133,7 +137,19 @@ class Explanation:
             for one in self.contributions[:3]
             if abs(one.change) >= _SMALL
         ]
-        return f"{', '.join(moved)} points" if moved else ""
+        shown = sum(one.cause in self.together for one in self.contributions[:3])
+        joined = f" ({self._joined})" * (shown > 1)
+        return f"{', '.join(moved)} points{joined}" if moved else ""
+
+    @property
+    def _joined(self) -> str:
+        """That some causes move together, and what they add up to; empty if none do."""
+        own = [one for one in self.contributions if one.cause in self.together]
+        if len(own) < 2:
+            return ""
+        *names, last = (plain(one.cause) for one in own)
+        total = sum(one.change for one in own)
+        return f"{', '.join(names)} and {last} always move together: {_points(total)} in all"
 
     @property
     def rests_on(self) -> str:
@@ -211,7 +227,7 @@ class Explanation:
             total = sum(one.change for one in rest)
             others = "1 other" if len(rest) == 1 else f"{len(rest)} others"
             lines.append(f"  {others:<{width}}  {'':<20} {_points(total)}")
-        return lines
+        return [*lines, *([f"  {self._joined}"] if self._joined else [])]
 
     def _precedent_lines(self) -> list[str]:
         if self.missed is None:

@@ -15,7 +15,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.target_map import TargetMap
-from ontarget.live._explaining import TIME, differ, value_of
+from ontarget.live._explaining import TIME, differ, moving_together, value_of
 from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.live.goals._answers import map_at
@@ -81,6 +81,7 @@ def explained_goal(
     if before is not None:
         parts, p_before, p = _contributions(asking, now, before)
     precedents, missed, share = _precedents(asking, now, most)
+    counting = {_had(name) for name in question.names if joint.parts[name].clocks.so_far}
     return Explanation(
         t=now.t,
         p=p,
@@ -92,7 +93,13 @@ def explained_goal(
         missed=missed,
         row_share=share,
         culprit=question.names[int(np.argmin(each))] if each else "",
+        together=moving_together(parts, joint.first, counting),
     )
+
+
+def _had(name: str) -> str:
+    """The cause that a behavior's value so far is."""
+    return f"{name} so far"
 
 
 def _contributions(
@@ -126,8 +133,7 @@ def _contributions(
         for j in differs.tolist()
     ]
     told += [
-        (f"{names[c]} so far", float(before.so_far[c]), float(now.so_far[c]))
-        for c in earned.tolist()
+        (_had(names[c]), float(before.so_far[c]), float(now.so_far[c])) for c in earned.tolist()
     ]
     told.append((TIME, before.t, now.t))
     found = [

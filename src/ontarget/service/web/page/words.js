@@ -65,16 +65,26 @@ export function points(change) {
 
 /** Why p is what it is, in a sentence or two. */
 export function explained(found) {
-  const moved = found.contributions.filter((one) => Math.abs(one.change) >= 0.0005).slice(0, 3)
-    .map((one) => `${one.cause} ${points(one.change)}`);
+  const shown = found.contributions.filter((one) => Math.abs(one.change) >= 0.0005).slice(0, 3);
+  const moved = shown.map((one) => `${one.cause} ${points(one.change)}`);
   const said = [];
   if (found.culprit) said.push(`${found.culprit} is the likely culprit.`);
   if (found.p_before !== null) {
     said.push(Math.abs(found.change) < 0.005 ? `p hardly moved at step ${found.t}.`
-      : `At step ${found.t}, p ${found.change < 0 ? "fell" : "rose"} from ${percent(found.p_before)} to ${percent(found.p)}: ${moved.join(", ")} points.`);
+      : `At step ${found.t}, p ${found.change < 0 ? "fell" : "rose"} from ${percent(found.p_before)} to ${percent(found.p)}: ${moved.join(", ")} points${together(found, shown)}.`);
   }
   if (found.missed !== null) said.push(`Of the recorded runs most like it then, ${percent(found.missed)} go on to miss the target.`);
   return said.join(" ");
+}
+
+/** That some causes always move together, and their sum; empty where at most one of them is shown. */
+function together(found, shown) {
+  const among = (all) => all.filter((one) => found.together.includes(one.cause));
+  if (among(shown).length < 2) return "";
+  const own = among(found.contributions);
+  const names = own.map((one) => one.cause);
+  const sum = own.reduce((total, one) => total + one.change, 0);
+  return ` (${names.slice(0, -1).join(", ")} and ${names.at(-1)} always move together: ${points(sum)} in all)`;
 }
 
 /** The step at which an alarm was raised: its id ends in it. */
