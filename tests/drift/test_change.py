@@ -219,6 +219,36 @@ def test_an_evaluation_tells_of_drift_where_it_can() -> None:
     assert without.evaluate(walks(100, seed=4), GOAL, resamples=5).drifted is None
 
 
+def odd_assure(by: float) -> GoalMonitor:
+    """A monitor whose assure episodes ended otherwise than those it learned from."""
+    parts = walks(1000).split(assure=0.2)._replace(assure=shifted(200, 40, by))
+    return GoalMonitor(QuantileForest(n_trees=12, min_leaf=5)).fit(split=parts, progress=False)
+
+
+def test_odd_assure_episodes_are_suspected_before_the_process() -> None:
+    """New runs are as those learned from, and still differ from the assure episodes."""
+    monitor, runs = odd_assure(0.15), walks(400, seed=3)
+    found = monitor.drift(runs, GOAL)
+    assert found.changed
+    assert found.before.shows
+    assert "assure episodes p was" in found.suspect
+    assert found.suspect in found.verdict
+    assert found.suspect in found.in_short
+    told = findings(facts_of(monitor.evaluate(runs, GOAL, resamples=5), Promised()))
+    remedy = "Compare with a monitor that was fitted with another seed."
+    assert any(remedy in one.detail for one in told)
+    higher = "the 200 assure episodes ended higher than the 800 learning episodes"
+    assert higher in monitor.summary()
+    assert "split" not in MONITOR.summary()
+
+
+def test_a_change_of_the_process_is_not_blamed_on_the_assure_episodes() -> None:
+    found = MONITOR.drift(shifted(300, 4, -0.1), GOAL)
+    assert found.changed
+    assert found.suspect == ""
+    assert "another seed" not in found.verdict
+
+
 def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> None:
     runs = Episodes.concat([walks(200, seed=8), shifted(200, 9, -0.15)])
     seasons = np.repeat(["spring", "autumn"], 200)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import mannwhitneyu
 
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget._grid import snap
@@ -20,6 +22,7 @@ from ontarget.errors import (
     UnfittedError,
 )
 from ontarget.models import Marginal, QuantileForest
+from ontarget.monitor._reach import _rank_shift
 from tests.walks import replay, walks
 
 # Targets that nearly every run meets leave an alarm nothing to say.
@@ -343,3 +346,15 @@ def test_a_fit_that_could_say_nothing_is_refused() -> None:
         GoalMonitor(Marginal()).fit(walks(20), progress=False)
     monitor = GoalMonitor(Marginal(), min_calibration=12).fit(walks(20), progress=False)
     assert not monitor.fitted.unknown(0, 0)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 12])
+def test_parts_are_compared_by_a_rank_test_with_ties(digits: int) -> None:
+    rng = np.random.default_rng(digits)
+    some, others = rng.normal(0.3, size=40).round(digits), rng.normal(size=160).round(digits)
+    expected = mannwhitneyu(some, others, use_continuity=False, method="asymptotic").pvalue
+    shift = _rank_shift(some, others)
+    assert shift > 0.0
+    assert 2.0 * ndtr(-abs(shift)) == pytest.approx(expected)
+    assert _rank_shift(others, some) == pytest.approx(-shift)
+    assert _rank_shift(np.ones(3), np.ones(4)) == 0.0

@@ -227,15 +227,34 @@ class Drift:
         """What was found, and what to do."""
         if self.changed:
             advice = "recalibrate on runs that started after the change, or fit anew"
-            return f"{self.judgement}: {self.way}; what was promised need not hold: {advice}"
+            said = f"{self.judgement}: {self.way}; what was promised need not hold: {advice}"
+            return "; ".join(filter(None, [said, self.suspect]))
         if self.judgement is DriftJudgement.BUILDING:
-            return (
+            said = (
                 f"{self.judgement}, but it is no proof yet: {self.strongest.reached}; compare "
                 "again once more runs have ended"
             )
+            return "; ".join(filter(None, [said, self.suspect]))
         if not self.bias.shows:
             return f"{self.judgement}, which is no proof: a small change needs more runs to show"
         return f"{self.judgement}, yet on these runs {self.bias.short}; {self._unexplained}"
+
+    @property
+    def suspect(self) -> str:
+        """That the assure episodes may be the odd ones, and not these runs; empty if they are not.
+
+        New runs are compared with them. If p fits these runs better than it fits them, they may
+        differ from the learning episodes by luck, and then new runs do, too, without any change.
+        """
+        before, now = self.before, abs(self.latest.too_high)
+        odd = before.shows and now < abs(before.too_high)
+        if self.judgement is DriftJudgement.NO_SIGN or not odd:
+            return ""
+        return (
+            f"but on the {before.n:,} assure episodes p was {before.amount}, further off than here:"
+            " they may differ from the learning episodes by luck and look like a change; compare "
+            "with a monitor that was fitted with another seed"
+        )
 
     @property
     def _unexplained(self) -> str:
@@ -280,11 +299,13 @@ class Drift:
             return (f"{self.judgement} in these {self.n:,} runs ({self._evidence})", *misled)
         if not self.changed:
             building = f"{self.judgement} in these {self.n:,} runs: {self.strongest.reached}"
-            return (building, f"at step {self.t}, {self.way}", *misled)
+            told = (building, f"at step {self.t}, {self.way}", self.suspect, *misled)
+            return tuple(filter(None, told))
         told = (
             f"{self.judgement}: at step {self.t}, {self.way}",
             self.when or f"since when is not known: their order is {self.order}",
             self._over_all,
+            self.suspect,
             *self.where,
         )
         return tuple(filter(None, told))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._numerals import percent
+from ontarget._typing import FloatArray
 from ontarget.conformal._levels import floor_rank, needed_within
 from ontarget.conformal.planning import needed_successes
 from ontarget.fitted._spread import share_bounds
@@ -16,6 +17,7 @@ __all__ = ["reach_in_words"]
 _RATES = ("0.1", "0.05", "0.01")
 # With so many assure episodes the rate of an alarm is near what it promises on average.
 _MANY = 500
+_RARE, _ONE_IN = 2.33, 50  # standard errors that a fair split exceeds once in so many times
 
 
 def reach_in_words(fitted: Fitted) -> str:
@@ -25,6 +27,7 @@ def reach_in_words(fitted: Fitted) -> str:
         "p": _p(fitted),
         "promises": _promises(fitted),
         "luck": _luck(fitted),
+        "split": _split(fitted),
     }
     return "\n".join(f"{name:<10} {text}" for name, text in facts.items() if text)
 
@@ -102,3 +105,31 @@ def _luck(fitted: Fitted) -> str:
     )
     needed = needed_within("0.05", "0.95")
     return f"{text}; confidence=0.95 needs {needed} that met it" if n < needed else text
+
+
+def _split(fitted: Fitted) -> str:
+    """That the two parts of the recording ended differently; empty if chance explains it."""
+    learned, assured = fitted.runs.outcomes, fitted.observed
+    if learned is None or assured is None or fitted.is_weighted or any(fitted.stopped):
+        return ""
+    shift = _rank_shift(assured.outcomes, learned)
+    if abs(shift) <= _RARE:
+        return ""
+    return (
+        f"the {len(assured):,} assure episodes ended {'higher' if shift > 0.0 else 'lower'} than "
+        f"the {learned.size:,} learning episodes, a difference that a fair split shows once in "
+        f"{_ONE_IN} times: luck, or a change between them. A drift that is found later may be this "
+        "one; record more, or compare with another seed"
+    )
+
+
+def _rank_shift(some: FloatArray, others: FloatArray) -> float:
+    """How many standard errors the ranks of some numbers lie above those of others (M–W test)."""
+    both = np.concatenate([some, others])
+    ordered, n, m = np.sort(both), some.size, others.size
+    ends = [np.searchsorted(ordered, some, side=side) for side in ("left", "right")]
+    mean_rank = 0.5 * (ends[0] + ends[1] + 1.0).mean()
+    ties = np.unique(both, return_counts=True)[1].astype(np.float64)
+    total = n + m
+    swing = m * (total + 1.0 - (ties**3 - ties).sum() / (total * (total - 1.0))) / (12.0 * n)
+    return float((mean_rank - 0.5 * (total + 1.0)) / np.sqrt(swing)) if swing > 0.0 else 0.0

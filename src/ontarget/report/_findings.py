@@ -124,13 +124,14 @@ def _drift(found: Measured) -> list[Statement]:
     figures = f"{drift.figures}{f' (95 % range: {drift.latest.reach} points)' * drift.latest.shows}"
     if drift.changed:
         both = "figures that do not say otherwise cover the runs before and after it together"
-        told = (figures, both * drift.covers_both, *drift.where)
+        told = (figures, both * drift.covers_both, *drift.suspect.split("; "), *drift.where)
         since = drift.when or "since the runs were recorded"
         headline = f"{drift.judgement} {since}: at step {drift.t}, {drift.headline}"
     elif drift.judgement is DriftJudgement.BUILDING:
         told = (
             f"at step {drift.t}, {drift.way}",
             "more runs will show whether something has changed",
+            *drift.suspect.split("; "),
         )
         headline = f"{drift.judgement}: {drift.strongest.reached}"
     else:

@@ -131,6 +131,8 @@ def _changed(facts: Facts) -> str:
     drifted = facts.found.drifted
     if drifted is None or drifted.judgement is DriftJudgement.NO_SIGN:
         return ""
+    if drifted.suspect:
+        return f"a change shows at step {drifted.t}, {drifted.suspect}"
     if drifted.judgement is DriftJudgement.BUILDING:
         return (
             "but evidence is building that something has changed (see drift): evaluate again once "
