@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._typing import BoolArray, FloatArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes.episodes import Episodes
 from ontarget.episodes.schema import Schema
 
@@ -40,7 +40,7 @@ def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
     return Clocks(frozenset(numeric), bool(one_way[-1]))
 
 
-def _rows(episodes: Episodes, t: int) -> tuple[FloatArray, FloatArray]:
+def _rows(episodes: Episodes, t: int) -> tuple[IndexArray, FloatArray]:
     """Which episodes reach a step, and their states and behavior so far there."""
     rows = episodes.at(t)
     return rows.index, np.column_stack([rows.states, rows.behavior])

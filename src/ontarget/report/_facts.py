@@ -256,7 +256,7 @@ class Facts:
 
 def rounded_up(number: float) -> int:
     """The number with two digits that count, never less."""
-    unit = 10 ** max(0, len(str(ceil(number))) - 2)
+    unit: int = 10 ** max(0, len(str(ceil(number))) - 2)
     return ceil(number / unit) * unit
 
 

@@ -213,8 +213,8 @@ def _calibration(facts: Facts) -> Statement:
         headline = f"{found.met.size:,} new episodes cannot tell whether p is off."
         if facts.lean.shows:
             headline = (
-                f"p is probably {facts.lean.way}: it is so on these runs, and so few recorded "
-                "episodes can do that by chance."
+                f"p is probably {facts.lean.way}; with so few recorded episodes chance alone can do "
+                "that."
             )
     elif unclear is not None and unclear.beyond_chance:
         headline = f"p is right on average, but {between_in_words(unclear)}."

@@ -272,7 +272,7 @@ def _distribution(found: Measured) -> str:
         found,
         "pit",
         f"Where outcomes fell in what was predicted at step {t}. If the distribution were exactly "
-        f"right, all bars would be equally high, apart from chance. {verdict}",
+        f"right, all bars would reach the black line, apart from chance. {verdict}",
     )
     return section("Is the whole distribution right?", [drawn])
 

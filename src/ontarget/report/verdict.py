@@ -164,9 +164,9 @@ def shortfall_in_words(facts: Facts) -> list[str]:
     if found is None:
         return []
     missing = found.needed - found.has
-    now = [f"{_percent(found.possible)} false alarms could be promised now"] * bool(found.possible)
+    now = found.possible
     return [
-        *now,
+        *([] if now is None else [f"{_percent(now)} false alarms could be promised now"]),
         f"for {_percent(found.rate)}, {missing:,} more assure episode{'s' * (missing != 1)} must "
         f"meet the target: record about {found.more:,} more runs and fit again",
     ]
