@@ -448,7 +448,7 @@ def test_what_a_run_has_is_drawn_between_the_ends_of_its_target() -> None:
     assert chart is not None
     *rows, _, _ = chart.drawn(course, 1, ahead).plain.splitlines()
     assert [row[9:13] for row in rows] == [
-        *("░   ", "░  ▒", "░░┄▒", "░░ ▒", "░●▒▒", "░░▒▒", "● ▒▒", "░  ▒", "░   "),
+        *("░   ", "░  ▒", "┄┄┄┄", "░░ ▒", "░●▒▒", "░░▒▒", "● ▒▒", "░  ▒", "░   "),
     ]
     assert rows[0].strip().startswith("6 ┤░")
     assert rows[-1].strip().startswith("-2 ┤░")

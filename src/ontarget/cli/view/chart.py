@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """● is the value, ░ the range around it, ▒ a range to come, ┄ a line across.
+    """● is the value, ░ the range around it, ▒ a range to come, ┄ a line across the ranges.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Chart:
                 if letter in "●?":  # the band goes on beside it
                     text.append(*self._around(point, row, line, wide - 1))
             for point in later:
-                inside = self._row(point.low) <= row <= self._row(point.high)
+                inside = line is None and self._row(point.low) <= row <= self._row(point.high)
                 text.append(*(("▒" * wide, "dim") if inside else self._empty(line, wide)))
             if line is not None:
                 text.append("┄" * wide * (columns - len(points) - len(later)), style=line.style)
@@ -104,14 +104,12 @@ class Chart:
             return (self.unknown, "yellow") if row == 0 else (" ", "")
         if self._row(point.least) <= row <= self._row(point.most):
             return "●", self.colour(point)
-        if self._row(point.low) <= row <= self._row(point.high):
-            return "░", "blue"
-        return self._empty(line)
+        return self._around(point, row, line, 1)
 
     def _around(self, point: Point, row: int, line: Line | None, wide: int) -> tuple[str, str]:
-        """What fills a row beside a point's mark: its range, or what lies behind."""
+        """What fills a row beside a point's mark: a line across, or its range."""
         inside = self._row(point.low) <= row <= self._row(point.high)
-        known = not math.isnan(point.low)
+        known = line is None and not math.isnan(point.low)
         return ("░" * wide, "blue") if known and inside else self._empty(line, wide)
 
     def _empty(self, line: Line | None, wide: int = 1) -> tuple[str, str]:
