@@ -213,8 +213,7 @@ def _calibration(facts: Facts) -> Statement:
         headline = f"{found.met.size:,} new episodes cannot tell whether p is off."
         if facts.lean.shows:
             headline = (
-                f"p is probably {facts.lean.way}; with so few recorded episodes chance alone can do "
-                "that."
+                f"p is probably {facts.lean.way}. With so few recorded episodes that can be chance."
             )
     elif unclear is not None and unclear.beyond_chance:
         headline = f"p is right on average, but {between_in_words(unclear)}."
