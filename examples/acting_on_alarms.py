@@ -1,9 +1,9 @@
-"""Acting on alarms: switch to a safe policy, keep a control arm, and stay honest afterwards.
+"""Acting on alarms: switch to a safe policy, keep a control group, and stay honest afterwards.
 
     python examples/acting_on_alarms.py
 
 A rover covers 12 legs. On rough ground it slips; in safe mode it crawls at a steady pace. Three in
-four alarms switch it to safe mode, drawn by lot. The others are left alone: they are the control
+four alarms switch it to safe mode, drawn at random. The others are left alone: they are the control
 arm, without which nobody could say whether the switch helps, or whether the alarm still works.
 """
 

@@ -4,7 +4,7 @@
 
 A rover chooses at each of six legs between a fast way and a careful one, by a coin. The log has the
 chance of every choice. The new policy is careful seven times in ten. Its own runs would be best to
-fit on, but there are none yet. So runs are drawn by lot from the log, each with a chance in
+fit on, but there are none yet. So runs are drawn at random from the log, each with a chance in
 proportion to how much likelier the new policy would have made it: they follow the new policy's law,
 and everything that is promised for recorded runs holds for its runs.
 """

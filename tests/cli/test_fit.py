@@ -179,7 +179,7 @@ def test_the_runs_may_choose_the_model_and_what_they_chose_is_told(
     monkeypatch.setattr(_choosing, "candidates", lambda: tried)
     text = told(["fit", river().runs, "-o", tmp_path / "m.ontarget", "--model", "auto"])
     line = next(line for line in text.splitlines() if line.startswith("chosen "))
-    assert "free told held-out outcomes best (CRPS 0." in line
+    assert "free predicted held-out outcomes best (CRPS 0." in line
     assert line in told(["inspect", tmp_path / "m.ontarget"])
 
 
@@ -218,7 +218,7 @@ def test_runs_that_were_cut_off_can_count_as_the_worst_case(tmp_path: Path) -> N
     text = told([*arguments, "worst-case"])
     assert "cut off, and each counts as the worst case" in text
     assert "of them cut off: each takes the place of one that met the target" in text
-    assert "what is promised holds whatever became of such episodes" in told(["inspect", model])
+    assert "promises hold however such episodes would have ended" in told(["inspect", model])
     assert call([*arguments, "guess"]).exit_code == 1
 
 

@@ -98,7 +98,7 @@ def test_drift_sees_no_change_in_runs_like_the_recorded_ones(tmp_path: Path) -> 
     assert "verdict    no sign of a change" in text
     assert "order" not in text
     text = told(["drift", river().model, log, *options])
-    assert "order      unknown, so the runs were taken by lot" in text
+    assert "order      unknown, so the runs were taken in random order" in text
 
 
 def test_a_file_sorted_by_result_is_no_drift(tmp_path: Path) -> None:

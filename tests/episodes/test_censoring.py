@@ -1,4 +1,4 @@
-"""Cut-off episodes: kept apart, drawn by lot, or followed up to a horizon; and what is refused."""
+"""Cut-off episodes: kept apart, drawn at random, or followed up to a horizon; what is refused."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_columns_of_a_log_say_how_runs_were_stopped() -> None:
     episodes = Episodes.from_frame(frame(q=q), **options, stop_bound=2.0)
     assert episodes.schema.names == ("x",)
     assert episodes.ids.tolist() == [1, 3]
-    assert "1 left out: those that were stopped, and others by lot" in episodes.describe()
+    assert "1 left out: those that were stopped, and others at random" in episodes.describe()
     due = [3, 3, 3, 2, 2, 5, 5, 5]
     episodes = Episodes.from_frame(frame(due=due), censored="horizon", cutoff="due", horizon=3)
     assert (episodes.ids.tolist(), episodes.horizon) == ([1, 3], 3)

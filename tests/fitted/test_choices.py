@@ -35,7 +35,7 @@ def test_choices_come_back_from_plain_values() -> None:
 
 def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
     assert CHOSEN.models_in_words == (
-        "boosted told held-out outcomes best (CRPS 0.4100); in % of the spread, others: "
+        "boosted predicted held-out outcomes best (CRPS 0.4100); in % of the spread, others: "
         "stacked +1.00 ± 0.30"
     )
     assert Choices().models_in_words == ""
@@ -44,11 +44,11 @@ def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
 @pytest.mark.parametrize(
     ("chosen", "says"),
     [
-        (CHOSEN, "up to 7 steps apart: 4 would not surely tell held-out outcomes better"),
-        (CHOSEN, "a model of the first step alone has 75 % of its law"),
+        (CHOSEN, "up to 7 steps apart: 4 would not clearly predict held-out outcomes better"),
+        (CHOSEN, "the first step's own model counts 75 % there"),
         (
             Choices(4, (Trial(8), Trial(4, 0.03, 0.01))),
-            "shorter ones told held-out outcomes better",
+            "shorter ones predicted held-out outcomes better",
         ),
         (Choices(4, (Trial(4),)), "up to 4 steps apart, the least"),
         (Choices(4), "up to 4 steps apart: too few learning episodes to try shorter ones"),
@@ -61,7 +61,7 @@ def test_what_decided_the_blocks_is_said(chosen: Choices, says: str) -> None:
 
 def test_experts_are_named_with_their_share_and_what_decided_it() -> None:
     assert Choices(experts={"small_leaves": 0.6, "linear": 0.4}).experts_in_words == (
-        "small leaves 60 %, linear 40 %: by how well each told outcomes that it had not seen"
+        "small leaves 60 %, linear 40 %, weighted by how well each predicts unseen outcomes"
     )
     assert Choices().experts_in_words == ""
 

@@ -247,6 +247,6 @@ def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None
     assert facts_of(bounded, Below(0.2)).one_sided is None
     quality = bounded.alarms(Below(0.2)).quality
     assert quality.too_late.count > 0
-    assert "alarmed only once already lost" in bounded.summary(Below(0.2))
+    assert "alarmed too late" in bounded.summary(Below(0.2))
     # Whatever the rule, a run alarms once it is lost.
     assert "most alarms came too late" in bounded.summary(Below(0.0))

@@ -49,8 +49,8 @@ _WIDE = 200  # columns
 # How episodes that were cut off were treated (M24).
 _CENSORED = {
     "drop": "such episodes were left out, so the others are a selection",
-    "worst-case": "what is promised holds whatever became of such episodes",
-    "weights": "such episodes were left out, and others by lot to make up for it",
+    "worst-case": "promises hold however such episodes would have ended",
+    "weights": "such episodes were left out, and others at random to make up for it",
     "horizon": "episodes were followed up to the horizon, if not to be cut off earlier",
 }
 
@@ -81,7 +81,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "features": listed(features) + _recalled(found["history"]),
         **_behaviors(found),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
-        "cut off": _CENSORED.get(found["censoring"], "no episode was, as far as is known"),
+        "cut off": _CENSORED.get(found["censoring"], "no episode is marked as cut off"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "p": _p(found["mapped_from"]),
         "alarms": _alarms(dict(sizes)),

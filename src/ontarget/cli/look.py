@@ -35,8 +35,8 @@ def look(
 ) -> None:
     """Look at recorded episodes before a fit: lengths, outcomes, gaps, order, and leaks.
 
-    A leak is a column that holds what nobody can know yet, such as the outcome or the reward of its
-    own row. With a leak, a monitor looks perfect on the log and fails on new runs.
+    A leak is a column that holds what is not known yet at that step, such as the outcome or the
+    reward of its own row. With a leak, a monitor looks perfect on the log and fails on new runs.
     """
     from ontarget import Episodes, Goal
 

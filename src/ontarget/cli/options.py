@@ -144,7 +144,7 @@ OrderOption: TypeAlias = Annotated[
     typer.Option(
         "--order",
         help="Column of times, to tell since when the process has changed; by default the order of "
-        "the runs is unknown, and they are taken by lot.",
+        "the runs is unknown, and they are taken in random order.",
         metavar="NAME",
     ),
 ]

@@ -143,7 +143,7 @@ def split(
         str | None,
         typer.Option(
             help="Column that says when a run started: a date, a time, a number. Without it, the "
-            "runs of each file are drawn by lot.",
+            "runs of each file are drawn at random.",
             metavar="NAME",
         ),
     ] = None,
@@ -166,7 +166,7 @@ def split(
         typer.Option(help="Column of episode ids, or several joined by commas.", metavar="NAME"),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Another seed draws other runs by lot.", metavar="N")
+        int, typer.Option(min=0, help="Another seed draws other runs.", metavar="N")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -227,5 +227,5 @@ def _written(found: DividedLog, path: Path, *, later: bool) -> dict[str, Any]:
 def _in_words(part: dict[str, Any], by: str | None) -> str:
     text = f"{plain(part['file'])}: {part['runs']:,} runs, {part['rows']:,} rows"
     if "first" not in part:
-        return f"{text}, drawn by lot"
+        return f"{text}, drawn at random"
     return f"{text}, {plain(by or '')} from {plain(part['first'])} to {plain(part['last'])}"

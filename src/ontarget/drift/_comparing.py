@@ -288,7 +288,7 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     if len(new) >= _ENOUGH and abs(alike) > _SORTED:
         return by_lot, (
             f"one that sorts them by their outcome (rank correlation {alike:.2f}): that is no "
-            "order of time, so the runs were taken by lot"
+            "order of time, so the runs were taken in random order"
         )
     return np.lexsort((lots, places)), ""  # a day's runs by lot, however the file sorts them
 

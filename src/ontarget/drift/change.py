@@ -17,7 +17,7 @@ __all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
 _BUILDING = 5.0  # the limit over what counts as building evidence
 
 UNKNOWN_ORDER: Final = (
-    "unknown, so the runs were taken by lot; name a column of times to learn since when"
+    "unknown, so the runs were taken in random order; name a column of times to learn since when"
 )
 
 

@@ -86,9 +86,9 @@ def settle_censored(
             *_as_horizon(store),
             "pass ",
             Argument("censored", "worst-case"),
-            " to promise only what holds whatever became of them, or ",
+            " for promises that hold however they would have ended, or ",
             Argument("censored", "drop"),
-            " to leave them out (what remains is then a selection)",
+            " to leave them out (promises then hold only for runs that are not cut off)",
         )
     kept = np.flatnonzero(~store.censored)
     if not kept.size:

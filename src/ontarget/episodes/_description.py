@@ -125,7 +125,7 @@ def _ends(episodes: Recorded) -> str:
     if how == "drop":
         text += f"; {n:,} cut-off episode{s} left out, outcome unknown"
     elif how == "weights":
-        text += f"; {n:,} left out: those that were stopped, and others by lot to make up for it"
+        text += f"; {n:,} left out: those that were stopped, and others at random to make up for it"
     elif how == "horizon":
         text += f"; {n:,} with an earlier cut-off left out, and none is followed any further"
     elif how == "worst-case":

@@ -670,7 +670,7 @@ class Episodes(Recorded):
         """What these episodes hold and what to clear up before a fit; print the result.
 
         It shows lengths, outcomes, gaps, constant columns, rare categories and the order of the
-        file. Above all it looks for leaks: features that hold what nobody can know yet, such as the
+        file. Above all it looks for leaks: features that hold what is not known yet, such as the
         outcome, the steps left, or the reward of their own row. Each caution says what was found,
         where, why it matters and what to do. It can miss a weak
         leak, or one that shows only when several columns are combined.

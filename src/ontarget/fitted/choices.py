@@ -83,15 +83,15 @@ class Choices:
         elif math.isnan((last := self.trials[-1]).gain):
             said = f"{said}, the least"
         elif last.spacing == self.spacing:
-            said = f"{said}: shorter ones told held-out outcomes better ({last.in_words})"
+            said = f"{said}: shorter ones predicted held-out outcomes better ({last.in_words})"
         else:
             said = (
-                f"{said}: {last.spacing} would not surely tell held-out outcomes better "
+                f"{said}: {last.spacing} would not clearly predict held-out outcomes better "
                 f"({last.in_words})"
             )
         if not self.opening:
             return said
-        return f"{said}; a model of the first step alone has {100 * self.opening:.0f} % of its law"
+        return f"{said}; the first step's own model counts {100 * self.opening:.0f} % there"
 
     @property
     def models_in_words(self) -> str:
@@ -104,7 +104,7 @@ class Choices:
             for one in others
         ]
         compared = f"; in % of the spread, others: {', '.join(worse)}" if worse else ""
-        return f"{best.name} told held-out outcomes best (CRPS {best.crps:.4f}){compared}"
+        return f"{best.name} predicted held-out outcomes best (CRPS {best.crps:.4f}){compared}"
 
     @property
     def experts_in_words(self) -> str:
@@ -114,7 +114,7 @@ class Choices:
         shares = [
             f"{name.replace('_', ' ')} {100 * share:.0f} %" for name, share in self.experts.items()
         ]
-        return f"{', '.join(shares)}: by how well each told outcomes that it had not seen"
+        return f"{', '.join(shares)}, weighted by how well each predicts unseen outcomes"
 
     def to_json(self) -> dict[str, Any]:
         """The choices as plain values, for a file's header."""

@@ -95,8 +95,8 @@ class TargetMap(OfOneTarget):
             percent(float(self.identity[at].mean())) for at in (0, self.steps.size // 2, -1)
         )
         return (
-            f"this target's own map, from {self.n:,} learning episodes; the common p keeps {first} "
-            f"of the weight at the start, {middle} in the middle, {last} at the end"
+            f"this target's own map, from {self.n:,} learning episodes, blended with the p for all "
+            f"targets, which counts {first} at the start, {middle} in the middle, {last} at the end"
         )
 
     def _between(self, learned: FloatArray, at: IndexArray | None = None) -> FloatArray:

@@ -80,7 +80,7 @@ def _promises(fitted: Fitted) -> str:
         )
     lacking = [rate for rate in _RATES if needed_successes(rate) > min(counts)]
     if not lacking:
-        return f"an alarm with at most 1 % false alarms is within reach of {there} assure episodes"
+        return f"{there} assure episodes are enough for an alarm with at most 1 % false alarms"
     least, *others = lacking
     more = ", ".join(f"{percent(float(one))}: {needed_successes(one)}" for one in others)
     return (

@@ -115,7 +115,7 @@ def _drift(found: Measured) -> list[Statement]:
         return []
     lot = f"Their order is {drift.order}." if drift.order else ""
     if drift.order == UNKNOWN_ORDER:
-        lot = "The runs were taken by lot: their order in the file plays no part."
+        lot = "The runs were taken in random order: their order in the file plays no part."
     by_p = drift.changed and drift.strongest is drift.harm
     bet = (
         f"The evidence {'that p now promises too much' if by_p else 'of a change'} starts at 1 and "

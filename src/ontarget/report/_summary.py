@@ -63,12 +63,12 @@ def failures_in_words(quality: AlarmQuality) -> str:
     --------
     >>> from ontarget.evaluation import alarm_quality
     >>> failures_in_words(alarm_quality([2, 6, -1], [0, 0, 0], [9, 9, 9], decided=[5, 5, 9]))
-    '1 of 3 caught in time (33.3 %), 1 alarmed only once already lost, 1 never'
+    '1 of 3 caught in time (33.3 %), 1 alarmed too late, 1 never'
     """
     in_time = quality.in_time
     return (
         f"{in_time.count:,} of {in_time.n:,} caught in time ({_percent(in_time.value)}), "
-        f"{quality.too_late.count:,} alarmed only once already lost, {quality.never.count:,} never"
+        f"{quality.too_late.count:,} alarmed too late, {quality.never.count:,} never"
     )
 
 

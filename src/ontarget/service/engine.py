@@ -230,7 +230,7 @@ class Engine:
                 return _problem(message, 409, "unknown", "this step is no longer stored")
             found = rows[0].step, bytes(rows[0].payload), bytes(rows[0].answer)
         if found[1] != payload:
-            wrong = "another message with this agent, run and step was taken before"
+            wrong = "a different message for this agent, run and step was accepted before"
             return _problem(message, 409, "conflict", wrong, expected=run.stored.next)
         answer = msgspec.json.decode(found[2], type=Answer)
         return _encoder.encode(msgspec.structs.replace(answer, duplicate=True))

@@ -38,8 +38,8 @@ class FileOrder:
 
     def __str__(self) -> str:
         by = ", ".join(map(repr, self.sorted_by[:5])) or "no feature"
-        told = "nothing" if self.share < 0.01 else percent(self.share, 0)
-        return f"the file is sorted by {by}; an episode's place in it tells {told} of its outcome"
+        share = "nothing" if self.share < 0.01 else percent(self.share, 0)
+        return f"the file is sorted by {by}; its order explains {share} of the outcomes"
 
 
 def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
@@ -53,7 +53,7 @@ def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
     sorted_by = tuple(name for name, x in zip(names, states, strict=True) if _is_sorted(x))
     cautions = []
     if share >= _SORTED:
-        what = "The file is sorted by result: an episode's place in it tells its outcome"
+        what = "The file is sorted by result: an episode's place in it predicts its outcome"
         why = (
             "The split of a fit does not mind, but whatever takes runs in order does: a test on "
             "the last rows, a drift guard, a replay"

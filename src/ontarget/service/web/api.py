@@ -119,7 +119,7 @@ class Api:
                      "another's.", gives=(Health,), query={"version": {"type": "integer",
                      "minimum": 1}}),
             Endpoint("POST", "/v1/contracts/{name}/recalibrate", self.recalibrate,
-                     "Let a contract's promises rest on recorded runs: a new version.",
+                     "Base a contract's promises on newer recorded runs: makes a new version.",
                      takes=(views.Recalibration,), gives=(views.ContractView,), scope="admin"),
             Endpoint("GET", "/v1/deliveries", self.deliveries,
                      "Messages about alarms, the newest first.",
