@@ -174,3 +174,23 @@ def test_episodes_that_trained_or_assure_the_monitor_are_refused(part: str, tmp_
         with pytest.raises(CalibrationError, match=f"in the monitor's {part} part"):
             one.calibrate_target(TARGET, getattr(parts, part))
         one.calibrate_target(TARGET, parts.calibrate)
+
+
+@pytest.mark.parametrize("part", ["learn", "assure"])
+def test_one_episode_that_a_monitor_has_seen_among_many_new_ones_is_refused(part: str) -> None:
+    runs = walks(400, seed=3)
+    monitor = GoalMonitor(Marginal()).fit(runs, progress=False)
+    seen = getattr(runs.split(), part).take([0])
+    new = walks(300, seed=4)
+    monitor.calibrate_target(TARGET, new)
+    renamed = Episodes.concat([new.take(range(1, 300)), seen])
+    with pytest.raises(CalibrationError, match=f"1 of the 300 .* in the monitor's {part} part"):
+        monitor.calibrate_target(TARGET, renamed)
+
+
+def test_a_recalibrated_monitor_refuses_the_episodes_that_assure_it_now() -> None:
+    monitor = GoalMonitor(Marginal()).fit(walks(400, seed=3), progress=False)
+    later = walks(300, seed=4)
+    again = monitor.recalibrate(later)
+    with pytest.raises(CalibrationError, match="in the monitor's assure part"):
+        again.calibrate_target(TARGET, later)
