@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -87,4 +90,16 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
+    _open_streams()
     app()
+
+
+def _open_streams() -> None:
+    """Put an empty stream in place of each standard one that whoever started us has closed.
+
+    A file that is opened later would else take its place, and be written to as the output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode)  # noqa: SIM115 - it is closed with the program
+            setattr(sys, name, stream)
