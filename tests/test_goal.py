@@ -86,7 +86,7 @@ def test_a_plain_target_is_no_goal() -> None:
         ("a>=5 & a<=3", r"no outcome meets it: a >= 5 & a <= 3"),
         ("a>=", "a number was expected, got 'the end'"),
         ("(a>1", "closing parenthesis"),
-        ("a>1 b", "one too many"),
+        ("a>1 b", "unexpected"),
         ("$", "cannot read"),
         ("5 <= a <= 3", "empty one: a"),
     ],

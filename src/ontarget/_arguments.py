@@ -62,7 +62,7 @@ def share(name: str, value: object) -> float:
 
 
 def seed_parts(seed: Any) -> tuple[int, ...]:
-    """A seed as whole numbers from 0 up; it may be one of them or several.
+    """A seed as a tuple of whole numbers from 0 up; it may be given as one number or several.
 
     Examples
     --------

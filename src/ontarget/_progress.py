@@ -1,7 +1,7 @@
-"""The progress bar and the spinner that all parts of ontarget use, and a word on compiling.
+"""The progress bar and spinner that all parts of ontarget use, and the message about compiling.
 
-All stand on the error stream, so that output can be piped; bars go when the work is over. Nothing
-is drawn away from a terminal.
+They are written to the error stream, so that output can be piped, and bars disappear when the work
+is over. Without a terminal nothing is drawn.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def progress_bar(
 ) -> Iterator[Reached]:
     """A context that gives a function to move the bar to the total amount done.
 
-    Inside another such context nothing more is drawn: the label of the bar around it says how far
-    this work has come.
+    Inside another such context no second bar is drawn: the label of the outer bar shows the
+    progress of the inner work.
 
     Examples
     --------
@@ -109,11 +109,11 @@ def working(doing: str) -> Iterator[None]:
 
 @cache
 def announce_compiling() -> None:
-    """From now on, tell a terminal's user once when kernels are compiled; files and pipes not."""
+    """From now on, say once when kernels are compiled, if the error stream is a terminal."""
     from numba.core.event import Listener, register
 
     class Announcer(Listener):
-        """Speaks up at the first of our kernels that no folder holds compiled."""
+        """Prints the message when the first of our kernels has to be compiled."""
 
         told = False
 
@@ -129,6 +129,6 @@ def announce_compiling() -> None:
                 )
 
         def on_end(self, event: Any) -> None:
-            """Nothing is left to say."""
+            """Do nothing when the compilation is over."""
 
     register("numba:compile", Announcer())  # type: ignore[no-untyped-call]

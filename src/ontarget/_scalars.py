@@ -1,7 +1,7 @@
 """Conversion of any value that a caller passes into a float.
 
-NumPy would take a masked entry for what lies under the mask, a date for its ticks and a complex
-number for its real part. Here such values are missing, or an error.
+NumPy would read a masked entry as the value under the mask, a date as its ticks and a complex
+number as its real part. Here a masked entry is missing, and the others are errors.
 """
 
 from __future__ import annotations

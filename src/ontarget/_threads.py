@@ -56,9 +56,9 @@ def run_blocks(
 ) -> None:
     """Call ``task(start, stop)`` over blocks that cover ``range(n_items)``.
 
-    A block has ``block`` items, and up to ``most`` of them where every thread still gets several
-    blocks. The result must not depend on the blocks, so each item writes its own part of the
-    output. The task must not call `run_blocks` itself, because it would wait for its own thread.
+    A block has ``block`` items, or up to ``most`` items if every thread still gets several blocks.
+    The result must not depend on the blocks, so each item writes its own part of the output. The
+    task must not call `run_blocks` itself, because it would wait for its own thread.
     """
     if n_items <= block:  # one live row: nothing to ask, nothing to wake
         if n_items > 0:

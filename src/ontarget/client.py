@@ -1,4 +1,4 @@
-"""A client of the service: steps out, answers back, in order, also after the line was down."""
+"""A client of the service: it sends steps and returns answers, in order, even after an outage."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Buffer:
     def add(self, message: Message) -> None:
         if len(self.waiting) >= self._most:
             raise ServiceError(
-                f"{self._most:,} steps wait for a service that does not answer; the client keeps "
-                "no more (buffer)"
+                f"{self._most:,} steps wait to be sent and the service does not answer; buffer= "
+                f"allows no more"
             )
         self.waiting.append(message)
 
@@ -48,7 +48,7 @@ class _Buffer:
 
 
 class _Talk:
-    """What both clients say, as a generator: it yields requests and is sent responses."""
+    """What both clients have in common: generators that yield requests and receive responses."""
 
     def __init__(self, url: str, token: str | None, *, buffer: int, offline: bool) -> None:
         if not url.startswith(("http://", "https://")):
@@ -65,19 +65,19 @@ class _Talk:
         return len(self._buffer.waiting)
 
     def report(self, message: Message) -> Generator[bytes, Any, Any]:
-        """The answer to this message, once those before it have arrived."""
+        """The answer to this message, after all waiting messages have been sent."""
         answers = yield from self.report_all([message])
         return answers[-1] if answers and not self._buffer.waiting else None
 
     def report_all(self, messages: Sequence[Message]) -> Generator[bytes, Any, Any]:
-        """The answers to all that waited and to these messages, in order."""
+        """The answers to all waiting messages and then to these, in order."""
         for one in messages:
             self._buffer.add(dict(one))
         answers = yield from self.flush()
         return answers
 
     def flush(self) -> Generator[bytes, Any, Any]:
-        """Send all that waits; the answers, in order."""
+        """Send all waiting messages; return their answers, in order."""
         answers: list[Answer] = []
         while self._buffer.waiting:
             batch = self._buffer.batch()
@@ -95,24 +95,25 @@ class _Talk:
 
 
 class Client:
-    """A client for programs that wait for each answer.
+    """A client of the service that waits for each answer; for an event loop see `AsyncClient`.
 
-    Each step may be sent more than once without harm, so what fails on the way is sent again. With
-    ``offline``, steps are kept while the service cannot be reached, and sent first, in their
-    order, as soon as it can.
+    The service accepts a repeated step without harm, so the client repeats a request that failed.
+    With ``offline``, the client keeps steps while the service cannot be reached, and sends them
+    first, in order, as soon as it can be reached again.
 
     Parameters
     ----------
     url
         Where the service is: ``http://127.0.0.1:8400``.
     token
-        ``ot_…``, where the service asks for one.
+        An access token (``ot_…``), if the service asks for one.
     timeout
         Seconds to wait for a response.
     offline
-        Whether to go on without an answer while the service cannot be reached.
+        Whether to keep steps and return None while the service cannot be reached, instead of
+        raising an error.
     buffer
-        How many steps to keep.
+        How many unanswered steps to keep at most.
     transport
         An ``httpx`` transport, for tests and proxies.
 
@@ -160,8 +161,8 @@ class Client:
     ) -> Answer | None:
         """The answer to a step; None while the service cannot be reached (``offline``).
 
-        ``more`` are further fields of a message, such as ``behavior``, ``group`` or ``signals``. A
-        step that the service refuses raises a `ServiceError`.
+        ``more`` are further fields of the message, such as ``behavior``, ``group`` or ``signals``.
+        If the service refuses the step, a `ServiceError` is raised.
         """
         return _unless_refused(
             self._run(self._talk.report(_message(agent, run, step, state, reward, more)))
@@ -170,24 +171,24 @@ class Client:
     def end(
         self, agent: str, run: str, step: int, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """The last answer of a run that is over."""
+        """End a run; return its last answer."""
         more["end"] = True
         return _unless_refused(
             self._run(self._talk.report(_message(agent, run, step, None, reward, more)))
         )
 
     def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """The answers to many messages, item by item; a refused one has a number for a status."""
+        """The answers to many messages, one each; a refused message has a number as its status."""
         found: list[Answer] = self._run(self._talk.report_all(messages))
         return found
 
     def flush(self) -> list[Answer]:
-        """Send what waits; the answers, in order."""
+        """Send all waiting steps; return their answers, in order."""
         found: list[Answer] = self._run(self._talk.flush())
         return found
 
     def close(self) -> None:
-        """Close the connection; what waits is lost."""
+        """Close the connection; steps that still wait are lost."""
         self._http.close()
 
     def _run(self, talk: Generator[bytes, Any, Any]) -> Any:
@@ -207,7 +208,7 @@ class Client:
 
 
 class AsyncClient:
-    """The same for programs that run on an event loop; see `Client`."""
+    """The same as `Client`, for programs that run on an event loop."""
 
     def __init__(
         self,
@@ -251,23 +252,23 @@ class AsyncClient:
     async def end(
         self, agent: str, run: str, step: int, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """The last answer of a run that is over."""
+        """End a run; return its last answer."""
         more["end"] = True
         message = _message(agent, run, step, None, reward, more)
         return _unless_refused(await self._run(self._talk.report, message))
 
     async def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """The answers to many messages, item by item; a refused one has a number for a status."""
+        """The answers to many messages, one each; a refused message has a number as its status."""
         found: list[Answer] = await self._run(self._talk.report_all, messages)
         return found
 
     async def flush(self) -> list[Answer]:
-        """Send what waits; the answers, in order."""
+        """Send all waiting steps; return their answers, in order."""
         found: list[Answer] = await self._run(self._talk.flush)
         return found
 
     async def close(self) -> None:
-        """Close the connection; what waits is lost."""
+        """Close the connection; steps that still wait are lost."""
         await self._http.aclose()
 
     async def _run(self, talk: Callable[..., Generator[bytes, Any, Any]], *given: Any) -> Any:
@@ -320,7 +321,7 @@ def _message(
 
 
 def _known(value: Any) -> Any:
-    """A value as JSON has it: null for NaN, and no NumPy number."""
+    """A value that JSON can hold: None for NaN, and Python numbers for NumPy's."""
     plain = value.item() if hasattr(value, "item") else value
     return None if isinstance(plain, float) and plain != plain else plain
 

@@ -1,8 +1,8 @@
 """All errors and warnings that ontarget raises; every error is an `OntargetError`.
 
 Each error is also of the built-in kind that a caller would expect, so ``except ValueError`` keeps
-working. If a message names an argument of a function, it holds it as an `Argument`. The command
-line then shows the option of that name instead.
+working. If a message names an argument of a function, it holds the name as an `Argument`. The
+command line then shows its option of that name instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Placeholder(str):
-    """A word that stands for a value of the user's, such as NAME; it is shown without quotes."""
+    """A word in place of a value that the user chooses, such as NAME, shown without quotes."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class OntargetError(Exception):
     Parameters
     ----------
     parts
-        The message: a text, or texts with the arguments that it names between them.
+        The pieces of the message: texts, and an `Argument` wherever it names an argument.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class OntargetError(Exception):
         self.parts = parts
 
     def told(self, spell: Callable[[Argument], str]) -> str:
-        """The message, with each argument shown as the function spells it."""
+        """The message, with each argument's name replaced by what ``spell`` returns for it."""
         return plain("".join(part if isinstance(part, str) else spell(part) for part in self.parts))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -111,7 +111,7 @@ class CensoredError(EpisodesError):
 
 
 class CategoryError(EpisodesError):
-    """A category that the episodes' dictionary does not hold."""
+    """A category that does not occur in the episodes' list of categories."""
 
 
 class EpisodesFileError(EpisodesError, OSError):
@@ -127,7 +127,7 @@ class UnfittedError(OntargetError, ValueError, AttributeError):
 
 
 class CalibrationError(OntargetError, ValueError):
-    """Calibration or assure episodes that do not allow what was asked for."""
+    """Calibration or assure episodes that are unsuitable for what was asked."""
 
 
 class FewEpisodesError(CalibrationError):
@@ -135,7 +135,7 @@ class FewEpisodesError(CalibrationError):
 
 
 class GroupError(OntargetError, ValueError):
-    """A group that was not calibrated, or is too small for it."""
+    """A group that was not calibrated, or has too few episodes to calibrate."""
 
 
 class ModelFileError(OntargetError, OSError):
@@ -167,4 +167,4 @@ class HorizonWarning(UserWarning):
 
 
 class EpisodesWarning(UserWarning):
-    """Something that a file of episodes cannot hold, and that its reader has to be told again."""
+    """Something that a file of episodes cannot store, and that you must pass again to read it."""

@@ -1,4 +1,4 @@
-"""What the user wants of several outcomes at once: boxes of targets over named behaviors (M21)."""
+"""`Goal`: what the user wants of several named behaviors at once (M21)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Box: TypeAlias = tuple[tuple[str, Target], ...]
 
 
 class Goal:
-    """The outcomes of several behaviors that count as success: a box of targets, or several.
+    """What counts as success for several behaviors together: a target for each, or a union of such.
 
     A goal is a value: immutable and hashable. ``a & b`` is met where both are, ``a | b`` where
     either is, ``~a`` where a is not.
@@ -32,7 +32,7 @@ class Goal:
     targets
         A target for each behavior by its name, all of which must be met.
     **named
-        The same by keyword. For a name that Python keeps for itself, add an underscore:
+        The same by keyword. If a name is a Python keyword, add an underscore:
         ``Goal(return_=Target.at_least(200))``.
 
     Examples
@@ -81,19 +81,19 @@ class Goal:
 
     @classmethod
     def where(cls, function: Callable[..., Any]) -> Goal:
-        """The goal that a function of the outcomes says is met.
+        """A goal that is given by a function of the outcomes.
 
         Parameters
         ----------
         function
-            Its parameters are names of behaviors, with an underscore after a name that Python keeps
-            for itself. It gets one array of outcomes for each, one value per run, and says of each
-            run whether it meets the goal.
+            A function whose parameters are names of behaviors (with an underscore after a Python
+            keyword). It gets one array of outcomes per behavior, with one value per run, and
+            returns whether each run meets the goal.
 
         Notes
         -----
-        p and alarms are as for any goal that was fixed beforehand. Plausibility, assurance and
-        bounds say nothing: they are 1, 0 and [0, 1].
+        p and alarms work as for any other goal. Plausibility, assurance and bounds say nothing
+        about such a goal: they are always 1, 0 and [0, 1].
 
         Examples
         --------
@@ -107,7 +107,7 @@ class Goal:
 
     @property
     def is_function(self) -> bool:
-        """Whether it is given by a function, alone or with other goals."""
+        """Whether the goal, or a part of it, is given by a function; see `where`."""
         return False
 
     @classmethod
@@ -123,23 +123,23 @@ class Goal:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The behaviors that the goal speaks of, in alphabetical order."""
+        """The behaviors that the goal names, in alphabetical order."""
         return tuple(sorted({name for box in self.boxes for name, _ in box}))
 
     @property
     def only(self) -> tuple[str, Target] | None:
-        """The behavior and its target, if the goal speaks of a single one."""
+        """The behavior and its target, if the goal names a single behavior; otherwise None."""
         return self.boxes[0][0] if len(self.names) == 1 else None
 
     def projection(self, name: str) -> Target:
-        """The values of one behavior with which the goal can still be met, whatever the others."""
+        """The values of one behavior that allow the goal to be met, for some values of the rest."""
         found = Target.empty()
         for box in self.boxes:
             found = found | dict(box).get(name, Target())
         return found
 
     def disjoint(self) -> tuple[Box, ...]:
-        """Boxes without common points that make up the goal."""
+        """The goal as boxes (a target for each behavior) that do not overlap."""
         found: list[Box] = []
         for box in self.boxes:
             pieces = [box]
@@ -151,7 +151,7 @@ class Goal:
     def contains(
         self, outcomes: Mapping[str, ArrayLike], grids: Mapping[str, float] | None = None
     ) -> BoolArray:
-        """Whether each run's outcomes, by the behaviors' names, meet the goal."""
+        """Whether each run meets the goal; ``outcomes`` holds one array per behavior, by name."""
         self._check(outcomes)
         grid = grids or {}
         inside = [
@@ -352,8 +352,8 @@ def _holds(one: Box, other: Box) -> bool:
 def _checked(boxes: Iterable[Box], shown: str) -> tuple[Box, ...]:
     """The boxes in one form: none empty, none inside another, those of one behavior merged.
 
-    A goal that every outcome meets, or none, is refused: there is nothing to watch. ``shown`` is
-    how a message calls it.
+    A goal that every outcome meets, or none, is refused, because there is nothing to watch.
+    ``shown`` is the goal as error messages show it.
     """
     found = [tidy for tidy in map(_tidy, boxes) if tidy is not None]
     if not found:
@@ -418,7 +418,7 @@ class _Parser:
     def parse(self) -> Goal:
         found = self._either()
         if self._tokens:
-            raise self._error(f"{self._tokens[0][1]!r} is one too many")
+            raise self._error(f"unexpected {self._tokens[0][1]!r}")
         return found
 
     def _either(self) -> Goal:

@@ -1,4 +1,4 @@
-"""What the user wants of an outcome: an interval, a half-line, or a union of them."""
+"""`Target`: the outcomes that the user wants, as an interval or a union of intervals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CLOSED_NAME: Final[dict[tuple[bool, bool], Closed]] = {
 
 
 class Component(NamedTuple):
-    """One interval of a target. An infinite end is always open."""
+    """One interval of a target. An infinite bound is never included."""
 
     lower: float
     upper: float
@@ -56,9 +56,9 @@ class Target:
     Parameters
     ----------
     lower, upper
-        The ends, ``lower <= upper``; either may be infinite.
+        The bounds, ``lower <= upper``; either may be infinite.
     closed
-        Which ends belong to the target: ``"both"``, ``"left"``, ``"right"`` or ``"neither"``.
+        Which bounds belong to the target: ``"both"``, ``"left"``, ``"right"`` or ``"neither"``.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Target:
 
     @classmethod
     def empty(cls) -> Target:
-        """The target that no outcome meets: the complement of the whole line."""
+        """The target that no outcome meets."""
         return cls._of(())
 
     @classmethod
@@ -146,17 +146,17 @@ class Target:
 
     @property
     def lower(self) -> float:
-        """The lowest end; NaN for the empty target."""
+        """The lowest bound; NaN for the empty target."""
         return self.components[0].lower if self.components else math.nan
 
     @property
     def upper(self) -> float:
-        """The highest end; NaN for the empty target."""
+        """The highest bound; NaN for the empty target."""
         return self.components[-1].upper if self.components else math.nan
 
     @property
     def closed(self) -> Closed:
-        """Which of the outermost ends belong to the target; an infinite end counts as open."""
+        """Which of the outermost bounds belong to the target; an infinite bound never does."""
         if not self.components:
             return "neither"
         return _CLOSED_NAME[self.components[0].lower_closed, self.components[-1].upper_closed]
@@ -185,7 +185,7 @@ class Target:
         return inside
 
     def snap(self, grid: float | None) -> Target:
-        """The target with its ends rounded to the grid, as outcomes are (M1)."""
+        """The target with its bounds rounded to the grid, as outcomes are (M1)."""
         if grid is None:
             return self
         ends = [snap([c.lower, c.upper], grid).tolist() for c in self.components]
@@ -195,10 +195,10 @@ class Target:
         )
 
     def shift(self, amount: float, grid: float | None = None) -> Target:
-        """The target moved by an amount, as for a remainder: ``target.shift(-behavior)``.
+        """The target moved by an amount: ``target.shift(-so_far)`` is the target for the remainder.
 
-        With a grid, ends and amount are put on it first: an end halfway between two of its points
-        then moves with the outcomes that it is compared with.
+        With a grid, the bounds and the amount are rounded to it first, just as the outcomes are
+        that the target is compared with.
         """
         moved = float(snap(_number("amount", amount), grid))
         if not math.isfinite(moved):
@@ -319,7 +319,7 @@ _MEANT = (
 
 
 def _meant(text: str) -> str:
-    """How to write what the text may have meant; empty if that is anyone's guess."""
+    """How to write what the text may have meant; empty if that is unclear."""
     for pattern, advice in _MEANT:
         match = re.fullmatch(pattern, text.strip(), flags=re.IGNORECASE)
         if match:

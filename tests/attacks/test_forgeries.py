@@ -80,7 +80,7 @@ def test_a_contract_refuses_models_of_another_width() -> None:
     wider = Schema((*fitted.schema.features, Feature("more")))
     none = {"assure": None, "excess": np.empty(0)}
     forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), **none)
-    with pytest.raises(ModelFileError, match="reads 3 numbers of a run where the monitor has 4"):
+    with pytest.raises(ModelFileError, match="reads 3 numbers of a run, but the monitor has 4"):
         Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
 
 
@@ -184,7 +184,7 @@ def test_assure_episodes_that_were_all_cut_off(kind: str, tmp_path: Path) -> Non
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["assure"]["excess"][:] = np.inf
 
-    refuse(kind, forge, tmp_path, "one at least that was not cut off")
+    refuse(kind, forge, tmp_path, "at least one that was not cut off")
 
 
 @pytest.mark.parametrize(

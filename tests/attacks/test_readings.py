@@ -280,7 +280,7 @@ def test_a_second_thread_is_refused_and_the_first_goes_on(many: bool) -> None:
     first.start()
     assert slow.begun.wait(10.0)
     for call in (lambda: run.step([[0.0, 0.0]] if many else [0.0, 0.0]), run.end, run.reset):
-        with pytest.raises(InputError, match="at work in another thread"):
+        with pytest.raises(InputError, match="in use by another thread"):
             call()
     slow.go.set()
     first.join()

@@ -56,7 +56,7 @@ def test_contracts_come_from_a_file(model: Path, tmp_path: Path) -> None:
     ]
     contracts.write_text('[[contract]]\nname = "high"\ncolor = "red"\n')
     wrong = run("--contracts", contracts, "--database", tmp_path / "a.db", "--check", code=1)
-    assert "is no file of contracts" in wrong
+    assert "is not a valid file of contracts" in wrong
 
 
 def test_a_token_is_made_before_the_service_leaves_this_machine(
@@ -69,7 +69,7 @@ def test_a_token_is_made_before_the_service_leaves_this_machine(
     assert Tokens(store).scopes_of(token) == {"report", "read"}
     store.close()
     wrong = run("--database", tmp_path / "a.db", "--new-token", "king", code=1)
-    assert "scopes need some of report, read, admin, got king" in wrong
+    assert "scopes need one or more of report, read, admin, got king" in wrong
 
 
 def test_a_database_is_copied(model: Path, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_copy_is_restored(model: Path, tmp_path: Path) -> None:
     later = run(model, "--target", "-1:", "--database", database, "--check")
     assert later.startswith("contract   walk@2: -1:")
     service = open_store(str(database))
-    assert "another service holds" in run("--database", database, "--restore", copy, code=1)
+    assert "another service is using" in run("--database", database, "--restore", copy, code=1)
     service.close()
     run("--database", database, "--restore", copy)
     assert run("--database", database, "--check").startswith("contract   walk@1: 0:")

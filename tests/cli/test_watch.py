@@ -119,7 +119,7 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "reward": 3}', "nothing is earned before"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "behavior": "x"}', "behavior needs a number"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": "x"}', "without groups"),
-        ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": {}}', "group needs the name of one"),
+        ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": {}}', "group needs the name of a group"),
         ('{"reward": 1, "end": true}', "before its first step"),
         ('{"state": ' + "9" * 5_000 + "}", ""),
     ],
@@ -624,7 +624,7 @@ def test_null_is_a_missing_value_where_training_missed_some() -> None:
         assert one["p"] == expected
     bad = sessions.answer({"agent": "b", "state": {"wind": 1.0, "load": None}})
     assert bad["status"] == "UNKNOWN"
-    assert bad["reason"] == "feature 'load' is missing, and it never was in training"
+    assert bad["reason"] == "feature 'load' is missing, and it was never missing in training"
 
 
 def test_an_agent_may_begin_its_next_run_in_another_group() -> None:

@@ -51,7 +51,9 @@ def test_no_rows_get_no_answers() -> None:
 
 
 def test_unseen_group_is_an_error_that_names_it() -> None:
-    with pytest.raises(GroupError, match=r"group 'z' was not calibrated; calibrated are 'a', 'b'"):
+    with pytest.raises(
+        GroupError, match=r"group 'z' was not calibrated; the calibrated groups are 'a', 'b'"
+    ):
         grouped().probability(X[:2], Target(1, 2), groups=["a", "z"])
 
 

@@ -89,5 +89,5 @@ def test_offset_is_one_number_or_one_per_row() -> None:
     assert checked_offset([1.0, 2.0], 2).tolist() == [1.0, 2.0]
     with pytest.raises(InputError, match=r"one per row \(3\), got \(2,\)"):
         checked_offset([1.0, 2.0], 3)
-    with pytest.raises(InputError, match="not at row 1"):
+    with pytest.raises(InputError, match="got inf at row 1"):
         checked_offset([1.0, math.inf], 2)

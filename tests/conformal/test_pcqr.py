@@ -375,7 +375,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         pcqr.probability(ROW, [3])  # type: ignore[list-item]
     with pytest.raises(InputError, match=r"one per row \(1\), got \(2,\)"):
         pcqr.probability(ROW, Target(), offset=[1.0, 2.0])
-    with pytest.raises(InputError, match="not at row 0"):
+    with pytest.raises(InputError, match="got nan at row 0"):
         pcqr.probability(ROW, Target(), offset=math.nan)
 
 
@@ -385,7 +385,9 @@ def test_episodes_that_trained_the_model_are_refused_by_id() -> None:
     model = Uniform()
     model.training_keys_ = np.sort(keys_of(np.array(["a", "b"])))
     X = np.zeros((2, 1))
-    with pytest.raises(CalibrationError, match=r"1 of 2 calibration episodes trained.*'b'"):
+    with pytest.raises(
+        CalibrationError, match=r"1 of 2 calibration episodes were used to train.*'b'"
+    ):
         PCQR(model).calibrate(X, [0.1, 0.2], ids=np.array(["b", "c"], dtype=object))
     PCQR(model).calibrate(X, [0.1, 0.2], ids=["c", "d"])
     PCQR(model).calibrate(X, [0.1, 0.2])

@@ -289,7 +289,7 @@ def test_columns_of_prepared_episodes_go_with_those_that_are_measured() -> None:
     ("options", "message"),
     [
         ({"order": np.arange(5)}, r"one value for each of 30 episodes, got the shape \(5,\)"),
-        ({"order": [None] + [1] * 29}, "a value for every episode, and some are missing"),
+        ({"order": [None] + [1] * 29}, "a value for every episode, and some values are missing"),
         ({"order": ["a"] * 15 + [1.5] * 15}, "shape|one kind"),
         ({"by": {"season": ["a"]}}, r"got the shape \(1,\) for 'season'"),
         ({"t": 9}, "from 0 to 5, got 9"),
@@ -304,7 +304,7 @@ def test_what_cannot_order_or_divide_the_runs_is_refused(options: dict, message:
 
 
 def test_runs_of_the_fit_and_monitors_that_promise_nothing_are_refused() -> None:
-    with pytest.raises(CalibrationError, match="the monitor was fitted on 10 of these 10"):
+    with pytest.raises(CalibrationError, match="it was fitted on 10 of these 10"):
         MONITOR.drift(walks(1000).take(range(10)), GOAL)
     without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
     with pytest.raises(CalibrationError, match="needs assure episodes"):

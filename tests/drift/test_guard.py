@@ -54,9 +54,9 @@ def test_early_finishers_are_held_back_until_those_before_them_are_in() -> None:
 def test_episodes_are_announced_all_or_none_and_once() -> None:
     guard, runs = MONITOR.drift_guard(), walks(3, seed=5)
     guard.begin(runs.ids[0])
-    with pytest.raises(InputError, match="never began"):
+    with pytest.raises(InputError, match="was not announced"):
         guard.observe(runs.take([1]))
-    with pytest.raises(InputError, match="begun already"):
+    with pytest.raises(InputError, match="already begun"):
         guard.begin(runs.ids[0])
 
 
@@ -64,7 +64,7 @@ def test_all_stay_announced_once_one_was() -> None:
     guard, runs = MONITOR.drift_guard(), walks(2, seed=5)
     guard.begin(runs.ids[0])
     assert guard.observe(runs.take([0])).n == 1
-    with pytest.raises(InputError, match="never began"):
+    with pytest.raises(InputError, match="was not announced"):
         guard.observe(runs.take([1]))
 
 
@@ -89,7 +89,7 @@ def test_only_episodes_like_the_monitors_are_observed() -> None:
     grouped = GoalMonitor(Marginal(), group="group").fit(walks(400, groups=2), progress=False)
     guard, runs = grouped.drift_guard(group="0"), walks(4, seed=5, groups=2)
     assert guard.observe(runs.take([0, 2])).n == 2
-    with pytest.raises(GroupError, match="guard each group by itself"):
+    with pytest.raises(GroupError, match="make a guard for each group"):
         guard.observe(runs.take([1]))
 
 
@@ -161,11 +161,11 @@ def test_a_guard_is_resumed_only_as_it_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda kept: [], "no file that a guard or an interval was saved to"),
-        (lambda kept: {**kept, "format": 2}, "of format 1 is needed, got 2"),
+        (lambda kept: [], "not a file that the save method of a guard or an interval wrote"),
+        (lambda kept: {**kept, "format": 2}, "the file needs format 1, got 2"),
         (lambda kept: {**kept, "bet": {**kept["bet"], "bag": [[70_000], [1]]}}, "damaged: a bag"),
         (lambda kept: {**kept, "bet": {**kept["bet"], "jumpers": [[1, 1, 1, 0]] * 2}}, "sum to 1"),
-        (lambda kept: {**kept, "reading": [1, 2]}, "its guard is damaged"),
+        (lambda kept: {**kept, "reading": [1, 2]}, "the saved guard is damaged"),
         (lambda kept: {name: kept[name] for name in kept if name != "seen"}, "damaged: 'seen'"),
     ],
 )

@@ -208,8 +208,8 @@ def test_repr_counts_in_the_singular_and_plural() -> None:
     [
         (lambda s, r: Episodes.from_arrays(s, r[:, :2]), r"rewards need shape \(3, 4\)"),
         (lambda s, r: Episodes.from_arrays(s[0], r), "for episodes of different lengths"),
-        (lambda s, r: Episodes.from_arrays([], []), "no episode"),
-        (lambda s, r: Episodes.from_arrays(s[:0], r[:0]), "no step at all"),
+        (lambda s, r: Episodes.from_arrays([], []), "at least one episode"),
+        (lambda s, r: Episodes.from_arrays(s[:0], r[:0]), "at least one step"),
         (lambda s, r: Episodes.from_arrays([s[0], s[1, :0]], list(r[:2])), "episode 1 has no step"),
         (lambda s, r: Episodes.from_arrays([s[0], s[1, :, :1]], list(r[:2])), "episode 1 need"),
         (lambda s, r: Episodes.from_arrays(list(s), list(r[:2])), "each of 3 episodes, got 2"),

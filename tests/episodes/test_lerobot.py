@@ -77,7 +77,7 @@ def test_an_image_inside_the_table_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(EpisodesFileError, match=r"no next\.reward and no next\.success"):
+    with pytest.raises(EpisodesFileError, match=r"neither next\.reward nor next\.success"):
         Episodes.read(dataset(tmp_path / "set"))
     folder = dataset(tmp_path / "other", **{"next.reward": [1.0] * 5})
     (folder / "meta" / "info.json").write_text("{")

@@ -328,7 +328,7 @@ def test_a_time_that_is_guessed_to_be_the_step_is_remarked() -> None:
         ({"episode": ["run", "z"]}, r"no episode column 'run,z' among"),
         ({"episode": [3]}, r"episode needs the name of a column or several, got \[3\]"),
         ({"reward": ["x"]}, r"reward needs the name of a column, got \['x'\]"),
-        ({"step": "t"}, r"pass all columns that tell the runs apart, episode=\(NAME, NAME\)"),
+        ({"step": "t"}, r"pass all columns that together identify a run, episode=\(NAME, NAME\)"),
     ],
 )
 def test_keys_that_do_not_sort_or_name_are_refused(options, message) -> None:

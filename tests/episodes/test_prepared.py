@@ -123,7 +123,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(
         patch.setattr(pl.DataFrame, "write_parquet", write)
         for more in (4, 9, 3):
             left[0] = more
-            with pytest.raises(EpisodesFileError, match="the disk is full; make room"):
+            with pytest.raises(EpisodesFileError, match="the disk is full; free some space"):
                 prepare(folder, out, progress=False)
             assert not (out / "manifest.json").exists()
     found = prepare(folder, out, progress=False)
@@ -209,7 +209,7 @@ def test_what_is_settled_cannot_be_asked_again(tmp_path: Path) -> None:
         GoalMonitor().fit(out, assure=0.5, progress=False)
     with pytest.raises(InputError, match="without split, assure, max_learn"):
         GoalMonitor().fit(out, max_learn=10, progress=False)
-    with pytest.raises(EpisodesError, match="columns are settled"):
+    with pytest.raises(EpisodesError, match="columns are fixed"):
         Episodes.read(out, reward="speed")
     with pytest.raises(EpisodesError, match="single behavior"):
         prepare(out, tmp_path / "other", behavior={"a": "sum", "b": "max"}, progress=False)

@@ -143,7 +143,7 @@ def test_what_a_calibration_cannot_serve_is_refused() -> None:
         lambda: monitor.evaluate(parts.assure, other, calibration=calibration),
         lambda: monitor.alarm_curve(other, calibration=calibration),
     ):
-        with pytest.raises(InputError, match="this calibration is for the target"):
+        with pytest.raises(InputError, match="this calibration is only for the target"):
             ask()
     with pytest.raises(CalibrationError, match="at least 15 episodes at every step"):
         monitor.calibrate_target(TARGET, parts.calibrate.take(np.arange(20)))

@@ -157,7 +157,7 @@ def test_words_say_how_p_was_calibrated() -> None:
 
 @pytest.mark.parametrize("wrong", [None, "exact", 3])
 def test_a_calibration_that_there_is_not_is_refused(wrong: object) -> None:
-    with pytest.raises(InputError, match="calibration needs 'target', 'common' or what"):
+    with pytest.raises(InputError, match="calibration needs 'target', 'common' or a result"):
         fitted().watch(TARGET, calibration=wrong)
 
 

@@ -62,7 +62,7 @@ def test_features_of_the_same_rows_outcome_are_called_leaks(tmp_path: Path) -> N
         batsman_runs=pl.col("runs"), innings_total=pl.col("runs").sum().over("id", "inning")
     )
     text = look(log, tmp_path, *COLUMNS)
-    assert "'batsman_runs' tells the reward of its own row" in text
+    assert "'batsman_runs' reveals the reward of its own row" in text
     assert "'innings_total' equals the outcome from the first step on" in text
     assert "--drop batsman_runs" in text
     assert "--drop innings_total" in text
@@ -141,8 +141,11 @@ def test_shuffled_rows_with_a_counter_that_nobody_named_are_refused(tmp_path: Pa
     for command in (["look", log], ["fit", log, "-o", tmp_path / "m.ontarget"]):
         wrong = call(command)
         assert wrong.exit_code == 1
-        assert "'Row of case' counts the rows of each episode in another order" in wrong.stderr
-        assert "pass --step 'Row of case' if it tells which row comes first" in wrong.stderr
+        assert (
+            "'Row of case' counts the rows of each episode, but the rows are in another order"
+            in wrong.stderr
+        )
+        assert "pass --step 'Row of case' if it gives the order of the rows" in wrong.stderr
         assert "or --step none if the rows are in order" in wrong.stderr
     assert "episodes   20," in told(["look", log, "--step", "Row of case"])
     assert "episodes   20," in told(["look", log, "--step", "none"])

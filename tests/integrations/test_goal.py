@@ -115,7 +115,7 @@ def test_a_run_at_the_horizon_is_judged_and_then_unknown() -> None:
     for one in found[HORIZON + 1 :]:
         assert one.status is Status.UNKNOWN
         assert np.isnan(one.p)
-        assert f"past the monitor's horizon of {HORIZON} steps" in one.reason
+        assert f"after the monitor's horizon of {HORIZON} steps" in one.reason
 
 
 def test_an_environment_that_stops_before_the_horizon_is_unknown_and_says_why() -> None:

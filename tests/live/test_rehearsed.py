@@ -87,7 +87,7 @@ def test_a_threshold_is_measured_and_refused_like_a_promised_one() -> None:
 
 def test_what_only_assure_episodes_can_do_is_refused() -> None:
     monitor = rehearsed(walks(60))
-    with pytest.raises(FewEpisodesError, match="ruled out by assure episodes alone"):
+    with pytest.raises(FewEpisodesError, match="ruling a target out needs assure episodes"):
         monitor.watch(TARGET, alarm=RuledOut(0.1))
     with pytest.raises(FewEpisodesError, match="a drift guard needs assure episodes"):
         monitor.drift_guard()

@@ -68,7 +68,7 @@ def test_alarm_waits_for_consecutive_steps_and_clears_above() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ([0.0, math.nan], "feature 'x1' is missing, and it never was in training"),
+        ([0.0, math.nan], "feature 'x1' is missing, and it was never missing in training"),
         ([math.inf, 0.0], "feature 'x0' needs a number, got inf"),
         ([0.0], "needs 2 features"),
         ({"x0": 1.0}, "lacks the feature 'x1'"),

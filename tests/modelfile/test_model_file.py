@@ -98,7 +98,9 @@ def test_a_behavior_of_ones_own_is_passed_to_load(tmp_path: Path) -> None:
     ):
         GoalMonitor.load(path)
     for other in (FirstLoss(limit=-0.5), "sum"):
-        with pytest.raises(ModelFileError, match="behavior needs the one that the monitor was"):
+        with pytest.raises(
+            ModelFileError, match="behavior needs to be the one that the monitor was"
+        ):
             GoalMonitor.load(path, behavior=other)
     assert inspect_file(path)["behavior"] == "own:FirstLoss(limit=-0.3, steps=6)"
 

@@ -169,7 +169,7 @@ def test_a_model_that_stays_in_memory_says_so() -> None:
     class Loose:
         kind = "loose"
 
-    with pytest.raises(ModelFileError, match="Loose stays in memory: it lacks to_arrays, from_arr"):
+    with pytest.raises(ModelFileError, match="Loose cannot be saved: it lacks to_arrays, from_arr"):
         model_arrays(Loose())  # type: ignore[arg-type]
     pipeline = fit_model(make_pipeline(PCA(), QuantileForest(2)), X, Y, **ROWS, categorical=())
     with pytest.raises(ModelFileError, match=r"ontarget\.models\.register\(kind, PipelineDistr"):

@@ -60,7 +60,7 @@ def test_episodes_that_trained_the_last_step_are_refused_in_calibration() -> Non
     forest = make_pipeline(StandardScaler(), QuantileForest(3))
     model = PipelineDistribution(forest).fit(X[:200], Y[:200], ids=ids[:200])
     PCQR(model).calibrate(X[200:], Y[200:], ids=ids[200:])
-    with pytest.raises(CalibrationError, match="trained the model"):
+    with pytest.raises(CalibrationError, match="used to train the model"):
         PCQR(model).calibrate(X[150:], Y[150:], ids=ids[150:])
     own = PipelineDistribution(make_pipeline(StandardScaler(), NearestOutcomes())).fit(X, Y)
     PCQR(own).calibrate(X, Y, ids=ids)  # a model that keeps no ids cannot tell

@@ -270,7 +270,7 @@ def test_a_function_is_watched_and_evaluated_like_any_goal(
     assert found.ece().value < 0.12
     assert not found.parts
     found.report(tmp_path / "goal.html", false_alarm_rate=0.2)
-    with pytest.raises(InputError, match="a goal that is a function has p alone"):
+    with pytest.raises(InputError, match="a goal that is a function has p but no"):
         monitor.watch(goal, alarm=RuledOut(0.05))
 
 
@@ -384,7 +384,7 @@ def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
         monitor.only("speed")
     with pytest.raises(InputError, match="single behavior without a name"):
         monitor.only("gain").watch(GOAL)
-    with pytest.raises(InputError, match=r"ask one of them: monitor.only\('gain'\)"):
+    with pytest.raises(InputError, match=r"ask about one of them: monitor.only\('gain'\)"):
         monitor.drift_guard()
     with pytest.raises(InputError, match=r"monitor.only\('spent'\).harm_guard"):
         monitor.harm_guard(Goal.parse("spent <= 2"))

@@ -130,14 +130,16 @@ def test_steps_that_are_fitted_alone_answer_as_in_a_whole_fit() -> None:
         one, other = (m.outlook(t, rows.states, rows.behavior, target) for m in (whole, some))
         assert np.array_equal(one.p, other.p) == (t in (2, 3))
         assert other.known.all() == (t in (2, 3))
-    with pytest.raises(InputError, match="steps needs some steps from 0 to 5, got"):
+    with pytest.raises(InputError, match="steps needs step numbers from 0 to 5, got"):
         GoalMonitor(FOREST).fit(split=parts, steps=[6], progress=False)
 
 
 def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:
     monitor, _ = fitted()
     for ask in (monitor.interval, monitor.promise, monitor.band):
-        with pytest.raises(InputError, match="run 1: feature 'x0' is missing, and it never was"):
+        with pytest.raises(
+            InputError, match="run 1: feature 'x0' is missing, and it was never missing"
+        ):
             ask(1, [[0.0, 0.0], [math.nan, 0.0]], 0.0, 0.8)
         with pytest.raises(InputError, match="run 0: behavior needs a number, got nan"):
             ask(1, [[0.0, 0.0]], math.nan, 0.8)

@@ -57,7 +57,7 @@ def test_scikit_learn_can_clone_a_monitor() -> None:
         _ = twin.horizon
     twin.set_params(window=0, model__n_trees=2)
     assert (twin.window, twin.model.n_trees, monitor.model.n_trees) == (0, 2, 4)
-    with pytest.raises(InputError, match="no parameter 'depth', it has model, preset"):
+    with pytest.raises(InputError, match="no parameter 'depth'; its parameters are model, preset"):
         twin.set_params(depth=3)
 
 

@@ -79,7 +79,7 @@ def test_all_runs_are_announced_or_none() -> None:
     upkeep.begin("one")
     with pytest.raises(InputError, match="announced by begin and not observed, got 'other'"):
         upkeep.withdraw("other")
-    with pytest.raises(InputError, match="never began"):
+    with pytest.raises(InputError, match="was not announced"):
         upkeep.observe(walks(1, seed=9))
 
 
@@ -125,11 +125,11 @@ def test_a_saved_upkeep_goes_on_where_it_was(tmp_path: Path, announced: bool) ->
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda kept: [], "no file that an upkeep was saved to"),
-        (lambda kept: {**kept, "format": 9}, "format 1 is needed, got 9"),
-        (lambda kept: {**kept, "guard": {}}, "its upkeep is damaged: 'bet'"),
+        (lambda kept: [], "not a file that Upkeep.save wrote"),
+        (lambda kept: {**kept, "format": 9}, "the file needs format 1, got 9"),
+        (lambda kept: {**kept, "guard": {}}, "the saved upkeep is damaged: 'bet'"),
         (lambda kept: {**kept, "monitor": "none.ontarget"}, "none.ontarget"),
-        (lambda kept: {**kept, "fresh": 7}, "its upkeep is damaged"),
+        (lambda kept: {**kept, "fresh": 7}, "the saved upkeep is damaged"),
     ],
 )
 def test_a_damaged_upkeep_is_refused(tmp_path: Path, spoil, message: str) -> None:

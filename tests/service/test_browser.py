@@ -234,7 +234,7 @@ def test_a_token_is_needed_where_others_can_come(model: Path, tmp_path: Path, pa
         assert page.locator(ROW).count() == 0
         page.get_by_label("Token").fill("ot_1_wrong")
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("alert")).to_contain_text("no token of this service")
+        expect(page.get_by_role("alert")).to_contain_text("not a token of this service")
         page.get_by_label("Token").fill(reader)
         page.get_by_role("button", name="Sign in").click()
         expect(page.locator(ROW)).to_have_count(1)

@@ -217,7 +217,7 @@ def test_a_run_that_was_cut_off_has_no_outcome(engine: Engine) -> None:
     (reply,) = engine.take([StepMessage(agent="a", run="1", step=2, reward=-1.0, truncated=True)])
     answer = read(reply)
     assert (answer["p"], answer["status"], answer["end"]) == (None, "UNKNOWN", True)
-    assert answer["reason"] == "cut off: nobody knows what the run would have come to"
+    assert answer["reason"] == "cut off: the outcome is unknown"
     ((stored, _),) = engine.store.runs(ended=True)
     assert (stored.met, stored.cut_off) == (None, 1)
     (late,) = engine.take([message(3)])

@@ -52,14 +52,16 @@ def test_an_older_database_is_moved_only_when_asked(
     old.close()
     newer = (*_schema.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
     monkeypatch.setattr(stores, "MIGRATIONS", newer)
-    with pytest.raises(StoreError, match=r"schema 3.*needs 4; back it up, then pass --migrate"):
+    with pytest.raises(
+        StoreError, match=r"schema 3.*needs 4; back the database up, then pass --migrate"
+    ):
         open_store(url)
     moved = open_store(url, migrate=True)
     assert moved.find_runs([run.id]) == {run.id: run}
     moved.close()
     open_store(url).close()  # it is of this version now
     monkeypatch.undo()
-    with pytest.raises(StoreError, match=r"schema 4.*knows 3; install a newer one"):
+    with pytest.raises(StoreError, match=r"schema 4.*knows only 3; install a newer version"):
         open_store(url, migrate=True)
 
 
@@ -93,7 +95,9 @@ def test_a_database_of_an_older_version_goes_on_bit_for_bit(
     version: int, url: str, tmp_path: Path
 ) -> None:
     put_kept(version, url, tmp_path)
-    with pytest.raises(StoreError, match=rf"schema {version}.*needs 3; back it up, then pass --mi"):
+    with pytest.raises(
+        StoreError, match=rf"schema {version}.*needs 3; back the database up, then pass --mi"
+    ):
         open_store(url)
     store = open_store(url, migrate=True)
     model = gzip.decompress((KEPT / "walk.ontarget.gz").read_bytes())
@@ -124,7 +128,7 @@ def test_a_database_of_an_older_version_goes_on_bit_for_bit(
 
 def test_a_second_service_on_one_file_is_refused(tmp_path: Path) -> None:
     first = open_store(str(tmp_path / "one.db"))
-    with pytest.raises(StoreError, match="another service holds"):
+    with pytest.raises(StoreError, match="another service is using"):
         open_store(str(tmp_path / "one.db"))
     first.close()
     open_store(str(tmp_path / "one.db")).close()

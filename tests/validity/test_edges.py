@@ -169,7 +169,7 @@ def test_each_run_counts_once_for_drift() -> None:
         guard.observe(runs.take([4]))
     unnamed = Episodes.from_arrays(np.zeros((1, 4, 1)), np.ones((1, 4)))
     guard.observe(unnamed)
-    with pytest.raises(InputError, match="under an id of its own"):
+    with pytest.raises(InputError, match="give each its own id"):
         guard.observe(unnamed)
     assert before.n == 5
     assert guard.reading.n == 6

@@ -31,8 +31,9 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="ontarget",
     help="The calibrated probability, at every step of a run, that it ends inside your target.",
-    epilog="Start with: ontarget demo\n\nExit codes: 0 fine, 1 an error in the input, 2 in the "
-    "usage, 3 an alarm under watch --fail-on-alarm, 130 interrupted, 143 terminated.",
+    epilog="Start with: ontarget demo\n\nExit codes: 0 success, 1 an error in the input, 2 an "
+    "error in the usage, 3 an alarm (watch --fail-on-alarm), 130 interrupted, 143 "
+    "terminated.",
     cls=PlainGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""``ontarget study``: a monitor beside the classifiers that one would write instead."""
+"""``ontarget study``: compares a monitor with the classifiers that you could write instead."""
 
 from __future__ import annotations
 
@@ -40,10 +40,13 @@ def study(
     target: TargetOption,
     columns: Columns,
     splits: Annotated[
-        int, typer.Option(min=2, help="How many random splits by whole episode.", metavar="N")
+        int,
+        typer.Option(
+            min=2, help="How many random splits of the episodes to average over.", metavar="N"
+        ),
     ] = 5,
     figure: Annotated[
-        Path | None, typer.Option(help="Also draw it: .png or .svg.", metavar="FILE")
+        Path | None, typer.Option(help="Also draw the result: .png or .svg.", metavar="FILE")
     ] = None,
     model: Annotated[
         str,
@@ -98,7 +101,7 @@ def study(
 
 
 def beside_rivals(found: Evaluation, past: Episodes, target: Target | Goal) -> Study:
-    """The evaluation beside classifiers that learn from the past episodes."""
+    """The evaluation, compared with classifiers that learn from past episodes."""
     from ontarget import Goal
     from ontarget.study import study_beside
 
@@ -161,7 +164,7 @@ def _draw(found: Study, path: Path) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """A rough duration, for a person who decides whether to wait.
+    """A duration in words, roughly.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``ontarget simulate`` and ``ontarget fit``: episodes from nothing, a model from episodes."""
+"""``ontarget simulate`` and ``ontarget fit``: make episodes, and a model from episodes."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def fit(
     model: Annotated[
         str | None,
         typer.Option(
-            help="auto: the kind of model that tells held-out outcomes best; or a kind such as "
-            "boosted_quantiles.",
+            help="A kind of model, such as boosted_quantiles; auto: the kind that predicts "
+            "held-out outcomes best.",
             metavar="NAME",
         ),
     ] = None,
@@ -97,7 +97,7 @@ def fit(
         int,
         typer.Option(
             min=0,
-            help="Also read this many earlier steps, if one state does not tell enough.",
+            help="Also read this many earlier steps, if one state alone does not say enough.",
             metavar="K",
         ),
     ] = 0,
@@ -110,7 +110,8 @@ def fit(
     assure: Annotated[
         float | None,
         typer.Option(
-            help="Share of episodes that promises rest on. 0: learn from all, promise nothing.",
+            help="Share of episodes that is kept to support promises. 0: learn from all, promise "
+            "nothing.",
             show_default="0.2",
             metavar="SHARE",
         ),
@@ -119,7 +120,7 @@ def fit(
         int,
         typer.Option(
             min=1,
-            help="Learn from at most this many episodes; promises rest on the others.",
+            help="Learn from at most this many episodes; the others support promises.",
             metavar="N",
         ),
     ] = 20_000,
@@ -130,8 +131,8 @@ def fit(
     address: Annotated[
         str | None,
         typer.Option(
-            help="The cluster of the engine: tcp://HOST:8786 for dask, HOST:6379 or auto for ray. "
-            "By default one is started here.",
+            help="The address of the dask or ray cluster: tcp://HOST:8786 for dask, HOST:6379 or "
+            "auto for ray. By default one is started on this machine.",
             metavar="ADDRESS",
         ),
     ] = None,
@@ -144,14 +145,14 @@ def fit(
     precedents: Annotated[
         bool,
         typer.Option(
-            help="Keep the ids of learned runs, by which `explain` names precedents.",
+            help="Keep the ids of the runs learned from, so that `explain` can name precedents.",
             metavar="",
         ),
     ] = True,
     paths: Annotated[
         bool | None,
         typer.Option(
-            help="Keep how learned runs went step by step, for bands around the path to come.",
+            help="Keep the steps of the runs learned from, to predict bands for later steps.",
             show_default="up to five million steps",
             metavar="",
         ),
@@ -230,7 +231,7 @@ def fit(
 
 
 def _one_sided(recorded: Episodes) -> str:
-    """A hint to declare bounds of the reward, where no reward was ever below 0, or above."""
+    """A hint to declare reward bounds, if no reward was ever below 0, or none above 0."""
     earned = recorded.reward_range
     if earned is None or not (earned[0] >= 0.0 or earned[1] <= 0.0):
         return ""
@@ -249,7 +250,7 @@ def _unknown(monitor: GoalMonitor) -> list[int]:
 
 
 def _alone(monitor: GoalMonitor) -> Fitted:
-    """What the fit left behind; of several behaviors the first's, for what they share."""
+    """The result of the fit; for several behaviors that of the first, for what they share."""
     names = list(monitor.readings)
     return monitor.only(names[0]).fitted if names else monitor.fitted
 

@@ -1,4 +1,4 @@
-"""``ontarget demo``: a river, its monitor, and a run that fails with its alarm."""
+"""``ontarget demo``: simulates a river, fits a monitor, and shows a failing run with its alarm."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _next(console: Console, folder: Path, run: str, seconds: float) -> None:
 
 
 def _activation() -> list[str]:
-    """What puts ``ontarget`` on the path, where it is not, as after ``make demo``."""
+    """The command that puts ``ontarget`` on the path if it is not there, as after ``make demo``."""
     script = Path(sys.prefix) / "bin" / "activate"
     if which("ontarget") or not script.exists():
         return []
@@ -159,7 +159,7 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
 
 def _dramatic(found: Evaluation) -> int:
-    """A failing run whose alarm came late enough to see it coming."""
+    """A failing run whose alarm did not come too early, for the demonstration."""
     import numpy as np
 
     from ontarget import Promised
@@ -176,7 +176,7 @@ def _dramatic(found: Evaluation) -> int:
 
 
 def _lived(watch: Watch, run: Episodes) -> Any:
-    """The answers of a watch that lives through one recorded run, with what it had earned."""
+    """The answers of a watch to each step of a recorded run, with the reward earned so far."""
     earned, status, length = 0.0, "", int(run.lengths[0])
     for t in range(length + 1):
         reward = float(run.rewards_at(t - 1)[0]) if t else 0.0

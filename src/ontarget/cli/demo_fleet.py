@@ -33,13 +33,13 @@ def serve_fleet(console: Console, folder: Path, target: str, *, port: int, seed:
     Parameters
     ----------
     console
-        Where to say what happens.
+        Where to print what happens.
     folder
-        For the model and the database.
+        The folder for the model and the database.
     target
-        What a run should end in.
+        The outcomes that a run should end in.
     port
-        Where to listen, on this machine.
+        The port to listen on, on this machine.
     seed
         Another seed gives other runs.
     """

@@ -100,7 +100,7 @@ def _behaviors(found: dict[str, Any]) -> dict[str, str]:
 
 
 def _recalled(history: int) -> str:
-    """What the models read of earlier steps."""
+    """How many earlier steps the models read."""
     if not history:
         return ""
     steps = "the step" if history == 1 else f"the {history} steps"
@@ -113,14 +113,14 @@ def _never(outcomes: list[float]) -> str:
 
 
 def _p(episodes: int) -> str:
-    """How a watch calibrates p, with so many learning episodes kept for that."""
+    """How a watch calibrates p, given how many learning episodes are kept for that."""
     if not episodes:
         return "calibrated by ranks, as in the paper"
     return f"each target has its own map, learned from {episodes:,} learning episodes"
 
 
 def _alarms(sizes: dict[str, int]) -> str:
-    """What the false-alarm rates of a file's alarms are worth."""
+    """Whether the false-alarm rates of a model file are promised or measured."""
     if sizes["assure"]:
         return "their rates are promised by the assure episodes"
     if "learn" in sizes:
@@ -135,9 +135,9 @@ def evaluate(
     target: Annotated[
         list[str],
         typer.Option(
-            help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. "
-            "For several behaviors conditions: 'return>=200 & energy<=50'. Repeat the option to "
-            "check several targets.",
+            help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. "
+            "For several behaviors, conditions: 'return>=200 & energy<=50'. Repeat the "
+            "option to check several targets.",
             metavar="LO:HI",
         ),
     ],
@@ -151,7 +151,8 @@ def evaluate(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Also measure by the values of a column, or by step; in the report too.",
+            help="Also measure for each value of a column, or for each step; the report shows it "
+            "too.",
             metavar="NAME",
         ),
     ] = None,
@@ -174,11 +175,10 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check on new episodes whether the probabilities come true and the alarm keeps its promise.
+    """Check on new episodes whether probabilities come true and the alarm keeps its promise.
 
-    The model must not have been fitted on any of these episodes. The default alarm promises
-    at most 5 % false alarms. The last line is the verdict: held, not held, or why it cannot be
-    said.
+    The model must not have been fitted on any of these episodes. The default alarm promises at most
+    5 % false alarms. The last line is the verdict: held, not held, or why there is no verdict.
     """
     chosen, wanted = calibration_of(calibration), [target_of(one) for one in target]
     if report is not None:
@@ -279,7 +279,7 @@ def _show(
 
 
 def _by_behavior(found: Evaluation) -> dict[str, Any]:
-    """What a goal asks of each behavior, and how often that was met; nothing for a target."""
+    """A goal's target for each behavior, and how often it was met; empty for a single target."""
     parts = {
         name: {
             "target": str(part.target),
@@ -352,7 +352,7 @@ def _known(value: float) -> float | None:
 
 
 def reliability_table(found: Evaluation, bins: int = 10) -> Table:
-    """What was said and what came true, one row per tenth, as a table for a terminal."""
+    """Forecasts and how often they came true, one row per tenth of p, as a table for a terminal."""
     from rich.table import Table
 
     from ontarget.evaluation import pool, reliability

@@ -1,4 +1,4 @@
-"""``ontarget drift`` and ``recalibrate``: has the process changed, and a model file after that."""
+"""``ontarget drift`` and ``recalibrate``: has the process changed, and what to do then."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def drift(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column by which p may be off, such as a season or a machine; can be repeated.",
+            help="Say how far p is off for each value of this column, such as a season or a "
+            "machine; can be repeated.",
             metavar="NAME",
         ),
     ] = None,
@@ -52,10 +53,10 @@ def drift(
     calibration: CalibrationOption = "target",
     as_json: AsJson = False,
 ) -> None:
-    """Tell from new episodes whether the process has changed, for the worse, which way, since when.
+    """Check on new episodes whether the process has changed, since when, and whether for the worse.
 
-    It compares them with the episodes that the model's promises rest on. Pass only runs in which
-    nobody acted on an alarm.
+    The new episodes are compared with the model's assure episodes. Pass only runs in which nobody
+    acted on an alarm.
     """
     chosen, wanted = calibration_of(calibration), target_of(target)
     from ontarget import Episodes, GoalMonitor
@@ -88,20 +89,23 @@ def recalibrate(
         bool,
         typer.Option(
             "--renew-p",
-            help="Let half of the new episodes correct p; the other half carries the promises.",
+            help="Use half of the new episodes to correct p; the other half supports the promises.",
             metavar="",
         ),
     ] = False,
     seed: Annotated[
-        int, typer.Option(min=0, help="The seed of that choice and of draws.", metavar="N")
+        int,
+        typer.Option(
+            min=0, help="The seed for choosing that half and for random draws.", metavar="N"
+        ),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Let the promises of a model rest on new episodes, without learning it anew.
+    """Make a model's promises rest on new episodes, without fitting it again.
 
-    For a process that has changed a little: an updated policy, another season. The model keeps
-    what it has learned, and p. Bounds, alarms and the drift guard are made from the new episodes
-    alone, and the output says what so few can promise.
+    Use it for a process that has changed a little: an updated policy, another season. The model and
+    p stay as they are. Bounds, alarms and the drift guard are computed from the new episodes alone,
+    and the output says what so few episodes can promise.
     """
     check_output(output)
     from ontarget import Episodes, GoalMonitor

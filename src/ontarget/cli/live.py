@@ -1,4 +1,4 @@
-"""``ontarget watch``: JSON lines in, outlooks out; on a terminal a live view."""
+"""``ontarget watch``: reads JSON lines and writes outlooks, or draws them on a terminal."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def watch(
     target: Annotated[
         str | None,
         typer.Option(
-            help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. "
-            "For several behaviors conditions: 'return>=200 & energy<=50'.",
+            help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. "
+            "For several behaviors, conditions: 'return>=200 & energy<=50'.",
             metavar="LO:HI",
         ),
     ] = None,
     server: Annotated[
         str | None,
         typer.Option(
-            help="Send the lines to `ontarget serve` instead, which holds the model and the "
-            "target.",
+            help="Send the lines to `ontarget serve` at this URL instead; it has the model and "
+            "the target.",
             metavar="URL",
         ),
     ] = None,
@@ -74,7 +74,7 @@ def watch(
     for_steps: ForSteps = 1,
     clear_above: Annotated[
         float | None,
-        typer.Option(help="An alarm ends when the probability reaches this.", metavar="P"),
+        typer.Option(help="An alarm ends when the probability reaches this value.", metavar="P"),
     ] = None,
     calibration: CalibrationOption = "target",
     fail_on_alarm: Annotated[
@@ -96,7 +96,7 @@ def watch(
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="Play only the episode with this id; repeat it to play several together.",
+            help="Play only the episode with this id; repeat the option to play several together.",
             metavar="ID",
         ),
     ] = None,
@@ -111,7 +111,8 @@ def watch(
     idle: Annotated[
         float | None,
         typer.Option(
-            help="Forget an agent after this many silent seconds; its next line begins a new run.",
+            help="Forget an agent after this many seconds without a line; its next line begins a "
+            "new run.",
             show_default="never, but only the latest 10,000 agents are kept",
             metavar="SECONDS",
         ),
@@ -120,8 +121,8 @@ def watch(
         bool,
         typer.Option(
             "--paths",
-            help="On a terminal, also show where one or two runs will be at each later step; takes "
-            "some seconds.",
+            help="On a terminal, also predict where one or two runs will be at each later step; "
+            "starts some seconds later.",
             metavar="",
         ),
     ] = False,
@@ -220,7 +221,7 @@ def _answers_of(server: str) -> Iterator[dict[str, Any]]:
 
 
 def _lines(stream: IO[str]) -> Iterator[str | None]:
-    """The lines of a stream; None in place of one that is too long to be kept."""
+    """The lines of a stream; None in place of a line that is too long."""
     while line := stream.readline(_LONGEST_LINE):
         if len(line) < _LONGEST_LINE or line.endswith("\n"):
             yield line
@@ -284,7 +285,7 @@ def _draw(
     console = Console(highlight=False)
 
     def why(agent: str) -> str:
-        """Why an agent is in alarm, in a line; empty if nobody can say."""
+        """Why an agent is in alarm, in a line; empty if that cannot be explained."""
         try:
             return sessions.explain(agent).in_a_line
         except OntargetError:

@@ -1,4 +1,4 @@
-"""``ontarget look``: what a log holds, before anything is fitted."""
+"""``ontarget look``: an overview of a log, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def look(
         str | None,
         typer.Option(
             help="Also count the episodes inside LO:HI, LO: or :HI, and look for columns that "
-            "tell it; of several behaviors a goal, such as 'return>=200 & energy<=50'.",
+            "reveal it; for several behaviors a goal, such as 'return>=200 & energy<=50'.",
             metavar="LO:HI",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at recorded episodes before a fit: lengths, outcomes, gaps, order, and leaks.
+    """Look at recorded episodes before a fit: lengths, outcomes, missing values, order, leaks.
 
     A leak is a column that holds what is not known yet at that step, such as the outcome or the
     reward of its own row. With a leak, a monitor looks perfect on the log and fails on new runs.
@@ -62,7 +62,7 @@ def look(
 
 
 def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool) -> None:
-    """What is found of each behavior, and how many episodes met the goal."""
+    """What is found for each behavior, and how many episodes met the goal."""
     from ontarget import Target
 
     if isinstance(goal, Target):

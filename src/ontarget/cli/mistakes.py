@@ -1,7 +1,7 @@
 """How a command ends: exit codes, and errors shown in one line.
 
-0 fine, 1 the user's input, 2 usage, 3 an alarm under ``watch --fail-on-alarm``, 130 interrupted,
-143 terminated.
+0 success, 1 an error in the input, 2 an error in the usage, 3 an alarm (``watch --fail-on-alarm``),
+130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Exit(IntEnum):
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help names no type of a flag."""
+    """A command whose help shows no type for flags."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option --help, which takes nothing."""
+        """The option --help, which takes no value."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.metavar = ""
@@ -83,8 +83,8 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """The commands. ``--debug``, anywhere on the line, shows the traceback of an error.
 
-    Help is drawn with frames and colors. An error in the usage is plain text, like all our errors:
-    what draws frames takes longer to load than the rest of the program.
+    Help is drawn with frames and colors. Errors are plain text, because the library that draws
+    frames takes longer to load than the rest of the program.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -100,7 +100,7 @@ class PlainGroup(TyperGroup):
             self.rich_markup_mode = None
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option --help, which takes nothing."""
+        """The option --help, which takes no value."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.metavar = ""
@@ -138,7 +138,7 @@ class _Terminated(KeyboardInterrupt):
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """End a command on SIGTERM as on Ctrl-C: remove partial files, restore the terminal."""
+    """A context in which SIGTERM ends a command like Ctrl-C, which cleans up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -155,7 +155,7 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _cautions() -> Iterator[None]:
-    """Print the library's own warnings as one line each; leave other warnings alone."""
+    """A context that prints the library's own warnings in one line each; others are unchanged."""
     with warnings.catch_warnings():
         for kind in _CAUTIONS:
             warnings.simplefilter("always", kind)
@@ -172,7 +172,7 @@ def _cautions() -> Iterator[None]:
 
 
 def in_options(error: OntargetError) -> str:
-    """The error's message in one line, with the library's arguments as this program's options.
+    """The error's message in one line, with arguments of the library spelled as options.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def as_option(argument: Argument) -> str:
 
 
 def _quoted(value: str) -> str:
-    """The value as a shell takes it as one word, if it has spaces."""
+    """The value, quoted for a shell if it has spaces."""
     return shlex.quote(value) if " " in value else value
 
 

@@ -69,8 +69,8 @@ def model_there(path: _Path) -> _Path:
         raise ModelFileError(f"{path}: no such file or folder")
     if path.suffix.lower() in _LOGS:
         raise ModelFileError(
-            f"{path} is not an ontarget model file; MODEL comes first, and `ontarget fit` makes "
-            "one of a log"
+            f"{path} is not an ontarget model file; pass MODEL first, and make it from a log with "
+            f"`ontarget fit`"
         )
     if path.is_file() and not _begins_as_a_model(path):
         from ontarget.modelfile.container import Container
@@ -100,8 +100,8 @@ Runs: TypeAlias = Annotated[
 TargetOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="The outcomes that count as success: LO:HI, LO: or :HI; several joined by commas. For "
-        "several behaviors conditions: 'return>=200 & energy<=50'.",
+        help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. For "
+        "several behaviors, conditions: 'return>=200 & energy<=50'.",
         metavar="LO:HI",
     ),
 ]
@@ -112,8 +112,8 @@ AsJson: TypeAlias = Annotated[
 FalseAlarmRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm with a promise: of runs that meet the target, at most this share raises it; "
-        "0.05 unless you choose another alarm.",
+        help="Alarm with a promised false-alarm rate: at most this share of the runs that meet "
+        "the target raise it. Without any alarm option it is 0.05.",
         metavar="RATE",
     ),
 ]
@@ -121,21 +121,21 @@ FalseAlarmRate: TypeAlias = Annotated[
 AlarmBelow: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        help="Alarm when the probability falls below this, without a promise.", metavar="P"
+        help="Alarm when the probability falls below this value; nothing is promised.", metavar="P"
     ),
 ]
 ForSteps: TypeAlias = Annotated[
     int,
     typer.Option(
-        min=1, help="Alarm only once its condition has held for N steps in a row.", metavar="N"
+        min=1, help="Alarm only after its condition has held for N steps in a row.", metavar="N"
     ),
 ]
 CalibrationOption: TypeAlias = Annotated[
     str,
     typer.Option(
         "--calibration",
-        help="What p is: learned for this one target (target), or by one map for all targets, to "
-        "compare several (common).",
+        help="How to calibrate p: for this one target (target), or in the same way for all "
+        "targets, to compare several (common).",
         metavar="NAME",
     ),
 ]
@@ -143,7 +143,7 @@ OrderOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--order",
-        help="Column of times, to tell since when the process has changed; by default the order of "
+        help="Column of times, to find since when the process has changed; by default the order of "
         "the runs is unknown, and they are taken in random order.",
         metavar="NAME",
     ),
@@ -151,7 +151,7 @@ OrderOption: TypeAlias = Annotated[
 RewardBounds: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The least and most that one step can ever earn; of several behaviors "
+        help="The least and most that one step can ever earn; for several behaviors "
         "NAME=LO:HI,NAME=LO:HI.",
         metavar="LO:HI",
     ),
@@ -159,15 +159,15 @@ RewardBounds: TypeAlias = Annotated[
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm once the target is ruled out; at most this share of runs is ruled out wrongly.",
+        help="Alarm when the target is ruled out; at most this share of runs is ruled out wrongly.",
         metavar="RATE",
     ),
 ]
 Confidence: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="How sure to be that the alarm's rate holds for this very model; by default it holds "
-        "on average over recordings.",
+        help="The confidence with which the alarm's rate holds for this very model; by default it "
+        "holds on average over recordings.",
         metavar="LEVEL",
     ),
 ]
@@ -182,9 +182,9 @@ def alarm_rule(
     for_steps: int = 1,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The alarm rule that the options ask for; without any, one that promises 5 % false alarms.
+    """The alarm rule of the options; by default it promises at most 5 % false alarms.
 
-    So `evaluate` checks the very alarm that `watch` raises.
+    So `evaluate` checks the same alarm that `watch` raises.
     """
     from ontarget import RuledOut
     from ontarget.conformal._levels import exact_level
@@ -208,14 +208,14 @@ def alarm_rule(
 
 
 def calibration_of(name: str) -> Literal["target", "common"]:
-    """The calibration that was asked for by its name."""
+    """The calibration of this name."""
     if name not in ("target", "common"):
         raise typer.BadParameter(f"--calibration needs target or common, got {name!r}")
     return name  # type: ignore[return-value]  # checked above
 
 
 def bounds_of(text: str | None) -> Bounds | dict[str, Bounds] | None:
-    """The bounds of a reward that LO:HI, LO: or :HI names; NAME=LO:HI of several behaviors."""
+    """The bounds of a reward from LO:HI, LO: or :HI; NAME=LO:HI for several behaviors."""
     if text is None:
         return None
     if "=" in text:
@@ -236,7 +236,7 @@ def _one_bound(bounds: str, text: str) -> Bounds:
 
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:
-    """A parameter of a command that says how to read recorded episodes."""
+    """A command's option that says how to read recorded episodes."""
     option = typer.Option(
         None,
         f"--{name.replace('_', '-')}",
@@ -253,13 +253,16 @@ _READING: Final = (
     _reading(
         "step",
         str,
-        "Column of step numbers or of times; several joined by commas sort the rows; 'none' takes "
-        "the rows in their order.",
+        "Column of step numbers or of times. Several, joined by commas, sort the rows; 'none' "
+        "takes the rows in their order.",
     ),
     _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
     _reading("reward", str, "Column of rewards, or none."),
     _reading(
-        "features", str, "Feature columns, separated by commas; by default the rest.", "NAMES"
+        "features",
+        str,
+        "Feature columns, separated by commas; by default all columns without another role.",
+        "NAMES",
     ),
     _reading(
         "times",
@@ -268,53 +271,67 @@ _READING: Final = (
         "NAMES",
     ),
     _reading("every", str, "Put the rows on a clock by their times: 30s, 15m, 1h, 1d.", "TIME"),
-    _reading("outcome", str, "Column of a run's result, known when it ends."),
+    _reading("outcome", str, "Column with a run's result, known only at its end."),
     _reading("drop", str, "Columns to leave out, separated by commas.", "NAMES"),
     _reading(
         "categorical",
         str,
-        "Features whose numbers are only names, such as a type; separated by commas.",
+        "Features whose numbers stand for categories, such as a type; separated by commas.",
         "NAMES",
     ),
     _reading(
         "behavior",
         list[str],
-        "What a run is judged by: sum, discounted:0.99, last, max, min, mean, a column, "
-        "total:COLUMN, or one of these of a column, min:distance. Repeat it as NAME=BEHAVIOR for "
-        "several: --behavior return=sum --behavior energy=sum:energy.",
+        "What a run is judged by: sum, discounted:0.99, last, max, min or mean of the rewards or, "
+        "as min:distance, of a column; a column with the value itself; or total:COLUMN. For "
+        "several behaviors, repeat it: --behavior return=sum --behavior energy=sum:energy.",
         "BEHAVIOR",
     ),
     _reading("group", str, "Column of groups, each calibrated by itself, or none."),
-    _reading("truncated", str, "Column that is true where an episode was cut off, or none."),
-    _reading("terminated", str, "Column that is true where an episode ended by itself, or none."),
+    _reading(
+        "truncated",
+        str,
+        "Column that is true in the last row of an episode that was cut off, or none.",
+    ),
+    _reading(
+        "terminated",
+        str,
+        "Column that is true in the last row of an episode that ended by itself, or none.",
+    ),
     _reading("horizon", int, "The most steps that an episode can have.", "N", min=1),
     _reading(
         "censored",
         str,
-        "What to do with episodes that were cut off: refuse, drop, worst-case, weights or horizon.",
+        "What to do with episodes that were cut off: refuse (an error), drop, worst-case "
+        "(promises allow for any outcome), weights (needs --stop-probability) or horizon (needs "
+        "--cutoff).",
         "HOW",
         show_default="refuse",
     ),
     _reading(
         "stop_probability",
         str,
-        "For weights: column with the probability that the run was stopped at this step.",
+        "For --censored weights: column with the probability that the run was stopped at this "
+        "step.",
     ),
     _reading(
         "stop_bound",
         float,
-        "For weights: a bound on the product of 1 / (1 - stop probability) over a run.",
+        "For --censored weights: an upper bound on the product of 1 / (1 - stop probability) over "
+        "a run.",
         "B",
     ),
     _reading(
         "intervened",
         str,
-        "Column that is true where somebody acted in the policy's place, or none; such runs are "
-        "left out, or treated as --censored says.",
+        "Column that is true in rows where somebody acted in place of the policy, or none. Such "
+        "runs are left out, or treated as --censored says.",
         show_default="intervened, if there is one",
     ),
     _reading(
-        "cutoff", str, "For horizon: column with the number of steps at which a run is cut off."
+        "cutoff",
+        str,
+        "For --censored horizon: column with the number of steps after which a run is cut off.",
     ),
 )
 
@@ -322,8 +339,8 @@ _READING: Final = (
 def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that say how to read recorded episodes.
 
-    The command takes them as one argument ``columns``: options of `Episodes.read`. An option that
-    has the name of one of the command's own is left to the command.
+    The command gets them as one argument ``columns``, which holds options of `Episodes.read`. If
+    the command has an option of the same name, its own is used.
     """
     own = signature(command, eval_str=True).parameters
     reading = [one for one in _READING if one.name not in own]
@@ -341,7 +358,7 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `Episodes.read` that were given; the word none stands for no column."""
+    """The options of `Episodes.read` that were given; the word "none" means no column."""
     found = {name: value for name, value in given.items() if value is not None}
     for name in ("features", "categorical", "drop", "times"):
         if name in found:
@@ -363,14 +380,14 @@ def _judged(given: Sequence[str]) -> str | dict[str, str]:
     for text, pair in zip(given, pairs, strict=True):
         if pair is None or pair[1] in found:
             raise typer.BadParameter(
-                f"--behavior needs NAME=BEHAVIOR, each with a name of its own, got {text!r}"
+                f"--behavior needs NAME=BEHAVIOR with a different name each time, got {text!r}"
             )
         found[pair[1]] = pair[2].strip()
     return found
 
 
 def target_of(text: str) -> Target | Goal:
-    """The target that a text names, or the goal, if it names behaviors."""
+    """The target that a text describes, or the goal if the text names behaviors."""
     from ontarget import Goal, Target
 
     return Goal.parse(text) if Goal.is_one(text) else Target.parse(text)

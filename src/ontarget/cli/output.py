@@ -1,4 +1,4 @@
-"""What commands write: lines of facts for people, and the files whose paths are checked first."""
+"""Output of commands: prints facts for people, and checks the paths of files to write."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
     """Print lines of a label and a text; long texts are wrapped beside the label.
 
-    Names from data inside a line must be `plain` already, or a line break in one would look like a
-    line of ours.
+    Names from data must already be `plain`, because a line break in a name could look like a line
+    of output.
     """
     from rich.console import Console
     from rich.table import Table
@@ -46,7 +46,7 @@ def print_facts(text: str, console: Console | None = None, *, style: str = "") -
 
 
 def check_output(path: Path, endings: Sequence[str] = ()) -> None:
-    """Refuse a path that no file can be written to, or that has none of the endings."""
+    """Refuse a path that cannot be written to, or has the wrong ending."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the file to write")
     if not path.parent.is_dir():

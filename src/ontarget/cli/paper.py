@@ -34,40 +34,49 @@ def paper(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Fewer episodes and partitions; some minutes.", metavar=""),
+        typer.Option(
+            "--quick",
+            help="A quick run with fewer episodes and partitions; takes some minutes.",
+            metavar="",
+        ),
     ] = False,
     seed: Annotated[
         int, typer.Option(min=0, help="The same seed gives the same numbers.", metavar="N")
     ] = 0,
     studies: Annotated[
         bool,
-        typer.Option(help="Whether to answer the paper's open questions as well.", metavar=""),
+        typer.Option(
+            help="Whether to run the studies of the paper's open questions too.", metavar=""
+        ),
     ] = True,
     distance: Annotated[
         bool,
         typer.Option(
             "--distance",
-            help="Also measure how far each method is from the truth; some hours more.",
+            help="Also measure how far each method is from the true probability; takes some hours "
+            "more.",
             metavar="",
         ),
     ] = False,
     models: Annotated[
         bool,
         typer.Option(
-            "--models", help="Instead, study every model under PCQR and its rivals.", metavar=""
+            "--models",
+            help="Instead, compare every model with PCQR and other conformal methods.",
+            metavar="",
         ),
     ] = False,
     battles: Annotated[
         str | None,
         typer.Option(
-            help="Instead, fight the paper's battles in another engine too: smax.",
+            help="Instead, run the paper's battles in a second engine too: smax.",
             metavar="ENGINE",
         ),
     ] = None,
 ) -> None:
     """Reproduce the paper of Guyer and Dietterich: tables, figures and an HTML page.
 
-    A full run takes hours, a quick one minutes; a run that was stopped resumes.
+    A full run takes hours, a quick one minutes. After an interruption, the same command continues.
     """
     from ontarget.paper.plan import FULL, QUICK
 
@@ -97,7 +106,7 @@ def paper(
 def _reproduced(
     plan: Plan, into: Path, report: Report, *, studies: bool, distance: bool
 ) -> tuple[list[Table], str]:
-    """The tables of the paper's own experiments, and what to know of them."""
+    """The tables of the paper's own experiments, with a remark."""
     from ontarget.paper import checks, distance_tables, tables
     from ontarget.paper.reproduction import reproduce
 
@@ -127,7 +136,7 @@ def _studied_models(plan: Plan, into: Path, report: Report) -> tuple[list[Table]
 
 
 def _fought(plan: Plan, into: Path, report: Report) -> tuple[list[Table], str]:
-    """The tables of the battles in both engines, and what to know of them."""
+    """The tables of the battles in both engines, with a remark."""
     from ontarget.paper import checks, tables
     from ontarget.paper.battles.page import open_table, soundness_table
     from ontarget.paper.battles.study import compare_battles

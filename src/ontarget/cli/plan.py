@@ -30,7 +30,10 @@ def plan(
         ),
     ] = 0.02,
     level: Annotated[
-        str, typer.Option(help="How sure you want to be of that.", metavar="LEVEL")
+        str,
+        typer.Option(
+            help="The confidence with which the error should stay below that.", metavar="LEVEL"
+        ),
     ] = "0.95",
     false_alarm_rate: Annotated[
         str | None,
@@ -45,7 +48,7 @@ def plan(
     rows: Annotated[
         float | None,
         typer.Option(
-            help="Instead, tell what fitting a log of this many rows costs, such as 10e9.",
+            help="Instead, estimate what it costs to fit a log of this many rows, such as 10e9.",
             metavar="N",
         ),
     ] = None,
@@ -59,14 +62,14 @@ def plan(
         int, typer.Option(min=1, help="With --rows: how many trees a forest has.", metavar="N")
     ] = 100,
     cores: Annotated[
-        int, typer.Option(min=1, help="With --rows: how many cores work at it.", metavar="N")
+        int, typer.Option(min=1, help="With --rows: how many cores to use.", metavar="N")
     ] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how many episodes to record for the accuracy that you want, or what a large log costs.
+    """Say how many episodes to record for the accuracy that you want, or what a large log costs.
 
-    p is learned from four episodes in five, and what is promised rests on the fifth. The plan
-    covers chance alone. How sharp the probabilities are depends on the model; evaluate measures it.
+    A fit learns p from four in five episodes; the fifth supports promises. The plan covers only the
+    error from chance. How sharp the probabilities are depends on the model; evaluate measures it.
     """
     from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes

@@ -1,4 +1,4 @@
-"""``ontarget prepare`` and ``split``: a large log made ready for a fit, and old and new runs."""
+"""``ontarget prepare`` and ``split``: prepare a large log for a fit; divide old and new runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def prepare(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Read the columns as this model file does, for new runs to evaluate it on.",
+            help="Read the columns as this model file does, to prepare new runs for its "
+            "evaluation.",
             metavar="MODEL",
             callback=model_there,
         ),
@@ -54,27 +55,29 @@ def prepare(
         int, typer.Option(min=0, help="Another seed divides the episodes differently.", metavar="N")
     ] = 0,
     assure: Annotated[
-        float, typer.Option(help="Share of episodes that promises rest on.", metavar="SHARE")
+        float,
+        typer.Option(help="Share of episodes that is kept to support promises.", metavar="SHARE"),
     ] = 0.2,
     max_learn: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Learn from at most this many episodes; promises rest on the others.",
+            help="Learn from at most this many episodes; the others support promises.",
             metavar="N",
         ),
     ] = 20_000,
     by_group: Annotated[
         str | None,
         typer.Option(
-            help="Divide groups: stratify, whole or cluster; see Episodes.split.", metavar="HOW"
+            help="How to divide groups: stratify, whole or cluster; see Episodes.split.",
+            metavar="HOW",
         ),
     ] = None,
     file_column: Annotated[
         str | None,
         typer.Option(
-            help="Add a column of this name with each row's file. If every file numbers its own "
-            "episodes: --file-column file --episode file,episode.",
+            help="Add a column of this name with each row's file. Use it if every file numbers "
+            "its own episodes: --file-column file --episode file,episode.",
             metavar="NAME",
         ),
     ] = None,
@@ -82,8 +85,8 @@ def prepare(
 ) -> None:
     """Sort recorded episodes by step, so that fit and evaluate read them piece by piece.
 
-    Memory holds a part of the rows at a time. An episode's rows may be spread over files. If it is
-    killed, the same command goes on where it was.
+    Memory holds a part of the rows at a time. An episode's rows may be spread over files. After an
+    interruption, the same command continues where it stopped.
     """
     from ontarget import GoalMonitor
     from ontarget.episodes import prepare as prepared_in
@@ -142,22 +145,22 @@ def split(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Column that says when a run started: a date, a time, a number. Without it, the "
-            "runs of each file are drawn at random.",
+            help="Column that says when a run started: a date, a time, a number. Without it, runs "
+            "are divided at random.",
             metavar="NAME",
         ),
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(
-            help="Runs that started at this date or value, or later, are new. It needs --by.",
+            help="Runs that started at this date or value, or later, are new; needs --by.",
             metavar="VALUE",
         ),
     ] = None,
     share: Annotated[
         float | None,
         typer.Option(
-            help=f"The share of runs that are old, in place of --at; {_SHARE} by default.",
+            help=f"The share of old runs, instead of --at; {_SHARE} by default.",
             metavar="SHARE",
         ),
     ] = None,
@@ -166,11 +169,11 @@ def split(
         typer.Option(help="Column of episode ids, or several joined by commas.", metavar="NAME"),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Another seed draws other runs.", metavar="N")
+        int, typer.Option(min=0, help="Another seed divides runs differently.", metavar="N")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Divide a log into older runs to fit on and newer ones to check the model on.
+    """Divide a log into older runs to fit on and newer runs to check the model on.
 
     Every run goes to one file as a whole, and runs that started together go to the same file. Rows,
     columns and their order stay as they are.
@@ -211,7 +214,7 @@ def _check(
     if len({path.resolve() for path in (runs, *output)}) < 3:
         raise InputError("split needs three different files: the log, the old and the new runs")
     if at is not None and by is None:
-        raise typer.BadParameter("--at needs --by NAME, the column that its value is of")
+        raise typer.BadParameter("--at needs --by NAME, the column to compare its value with")
     if at is not None and share is not None:
         raise typer.BadParameter("pass --at or --share, not both")
     if share is not None and not 0.0 < share < 1.0:

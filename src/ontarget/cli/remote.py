@@ -1,4 +1,4 @@
-"""``ontarget watch --server``: JSON lines to a service, its answers back."""
+"""``ontarget watch --server``: sends JSON lines to a service and returns its answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["answers_of_service"]
 def answers_of_service(
     server: str, messages: Iterable[dict[str, Any] | str]
 ) -> Iterator[dict[str, Any]]:
-    """The service's answer to each message; a text is what is wrong with a line.
+    """The service's answer to each message; a text in place of a message says what is wrong.
 
-    A message without a run or a step gets both: an agent's messages are counted from 0 until one
-    ends, and the next begins another run. The token is taken from ONTARGET_TOKEN.
+    A message without a run or a step gets both: the messages of an agent's run are counted from 0,
+    and after one with ``"end"`` the next begins another run. The token is taken from
+    ONTARGET_TOKEN.
     """
     from ontarget.client import Client
 

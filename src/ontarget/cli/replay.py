@@ -1,4 +1,4 @@
-"""Recorded episodes played back as the messages that their agents would have sent."""
+"""Plays back recorded episodes as the messages that their agents would have sent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Replay:
     Parameters
     ----------
     episodes
-        What to play.
+        The episodes to play.
     grouped
         Whether the messages name the episodes' groups.
     together
-        Whether all begin at once.
+        Whether to play all episodes side by side.
     steps_per_second
-        The pace; None is as fast as they are answered.
+        The pace; None for as fast as possible.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Replay:
         self._pause = 0.0 if steps_per_second is None else 1.0 / steps_per_second
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """What the agents say, in order; an agent is called by its episode's id."""
+        """The agents' messages, in order; an agent's name is its episode's id."""
         n = len(self._episodes)
         for played in [list(range(n))] if self.together else ([i] for i in range(n)):
             runs = self._episodes.take(played)
@@ -58,7 +58,7 @@ class Replay:
                     time.sleep(self._pause)
 
     def _said(self, runs: Episodes, t: int) -> Iterator[dict[str, Any]]:
-        """The messages of step t: the states there, and the ends of runs that are over by then."""
+        """The messages of step t: the states, and the ends of runs that are over by then."""
         each = {name: runs.only(name) for name in runs.names} or {"": runs}
         one = next(iter(each.values()))
         rows = one.at(t) if t < runs.horizon else None
@@ -73,14 +73,14 @@ class Replay:
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
-    """What arrives with the state of step t: a reward, or a behavior that is told."""
+    """What arrives with the state of step t: the reward, or a behavior read from a column."""
     if runs.behavior.told:
         return "behavior", _after(runs.take([i]), t - 1)
     return "reward", float(runs.rewards_at(t - 1)[place])
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The fields of a message; of several behaviors what each reads, by its name."""
+    """The fields of a message; for several behaviors, the signal of each by its name."""
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}
@@ -100,7 +100,7 @@ def read_replay(
     runs: Sequence[str],
     steps_per_second: float | None,
 ) -> Replay:
-    """The replay of a file's episodes one by one, or of those that are named side by side."""
+    """The replay of a file's episodes one after the other, or of the named ones side by side."""
     from ontarget import Episodes
 
     with working(f"reading {path.name}"):

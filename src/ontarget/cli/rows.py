@@ -32,7 +32,7 @@ class LogRows:
     step: IndexArray
 
     def write(self, path: Path, found: Sequence[Evaluation], rule: AlarmRule) -> None:
-        """Write the rows with the answers; several targets have their names behind the columns'."""
+        """Write the rows with the answers; with several targets, column names end in the target."""
         from ontarget._whole_file import replacing
         from ontarget.errors import FewEpisodesError
         from ontarget.report.parts import answers_in_rows, with_answers
@@ -58,7 +58,7 @@ class LogRows:
             raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
 
     def at_start(self, column: str, option: str, n: int) -> AnyArray:
-        """What a column says in the first row of each of n episodes."""
+        """A column's value in the first row of each of n episodes."""
         import numpy as np
 
         if column not in self.table.columns:
@@ -70,7 +70,7 @@ class LogRows:
         return found
 
     def panel(self, found: Evaluation, by: str) -> AnyArray:
-        """(steps, episodes): what a column of the log says there, or the step."""
+        """(steps, episodes): the values of a column of the log, or the step."""
         import numpy as np
 
         values = self.table[by].to_list() if by in self.table.columns else self.step.tolist()
@@ -116,7 +116,7 @@ def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
 def starts_of(
     log: LogRows | None, n: int, order: str | None, by: Iterable[str]
 ) -> tuple[dict[str, AnyArray] | None, dict[str, AnyArray]]:
-    """The column of times and those by which p may be off, at the start of each of n episodes."""
+    """The column of times, and the columns of --by, at the start of each of n episodes."""
     if log is None:
         return None, {}
     times = None if order is None else {order: log.at_start(order, "--order", n)}

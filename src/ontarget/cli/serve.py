@@ -42,13 +42,15 @@ def serve(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="What a run should end in: LO:HI, LO: or :HI.", metavar="LO:HI"),
+        typer.Option(
+            help="The outcomes that count as success: LO:HI, LO: or :HI.", metavar="LO:HI"
+        ),
     ] = None,
     contracts: Annotated[
         Path | None,
         typer.Option(
-            help="Several contracts and hooks, as a TOML file, instead of MODEL; SIGHUP reads it "
-            "again.",
+            help="A TOML file with several contracts and hooks, instead of MODEL; on SIGHUP it is "
+            "read again.",
             metavar="FILE",
         ),
     ] = None,
@@ -61,7 +63,7 @@ def serve(
     unit: Annotated[
         str,
         typer.Option(
-            help="What the behavior is counted in, for the page: minutes; of several behaviors, "
+            help="The unit of the behavior, shown on the page: minutes; for several behaviors, "
             "return=points,energy=kJ.",
             metavar="TEXT",
         ),
@@ -80,14 +82,17 @@ def serve(
     ] = None,
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; one that other machines can reach needs a token."),
+        typer.Option(
+            help="Address to listen on; an address that other machines can reach needs a token."
+        ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.", metavar="N")] = 8400,
     require_token: Annotated[
         bool,
         typer.Option(
             "--require-token",
-            help="Ask local callers for a token too: behind a reverse proxy everyone seems local.",
+            help="Ask local clients for a token too; needed behind a reverse proxy, where all "
+            "clients seem local.",
             metavar="",
         ),
     ] = False,
@@ -97,7 +102,7 @@ def serve(
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Open everything, say what is there, and exit.", metavar=""),
+        typer.Option("--check", help="Open everything, list the contracts, and exit.", metavar=""),
     ] = False,
     new_token: Annotated[
         str | None,
@@ -113,7 +118,7 @@ def serve(
     restore: Annotated[
         Path | None,
         typer.Option(
-            help="Put such a copy in the place of the database, while no service runs on it.",
+            help="Replace the database by such a copy; the service must be stopped.",
             metavar="FILE",
         ),
     ] = None,
@@ -123,16 +128,18 @@ def serve(
     ] = None,
     keep_runs: Annotated[
         int | None,
-        typer.Option(min=0, help="Of the runs that have ended, keep the newest N.", metavar="N"),
+        typer.Option(min=0, help="Keep only the N runs that ended last.", metavar="N"),
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="Folder in which runs are written before they go.", metavar="FOLDER"),
+        typer.Option(
+            help="Folder to which runs are written before they are deleted.", metavar="FOLDER"
+        ),
     ] = None,
 ) -> None:
-    """Answer agents over HTTP: every run is kept, and alarms are sent to where somebody sees them.
+    """Answer agents over HTTP, store every run, and send alarms to webhooks.
 
-    An answer means that the step is on disk. The same step may be sent again: it gets the same
+    When a step is answered, it is on disk. The same step may be sent again and gets the same
     answer. docs/service.md shows every call with curl.
     """
     for name in _NEEDED:
@@ -165,7 +172,7 @@ def serve(
             "unit": _unit(unit),
         }
     elif model is not None or target is not None:
-        raise typer.BadParameter("a MODEL needs a --target, and a target a MODEL")
+        raise typer.BadParameter("MODEL needs --target, and --target needs MODEL")
     elif contracts is None and new_token is None and not check:
         raise typer.BadParameter("pass MODEL and --target, or --contracts FILE")
     with working("opening the service"):

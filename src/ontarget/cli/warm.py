@@ -21,10 +21,10 @@ _RUNS, _STEPS = 120, 4
 
 
 def warm(as_json: AsJson = False) -> None:
-    """Compile the numerical code for this machine, so that the first real use need not.
+    """Compile the numerical code for this machine now, so that the first real use is fast.
 
-    It goes through a small fit, a watch, an evaluation and an explanation. What is compiled is kept
-    on disk; a second call only checks that, in a few seconds.
+    It runs a small fit, a watch, an evaluation and an explanation. The compiled code is kept on
+    disk; a second call only checks it, in a few seconds.
     """
     start = perf_counter()
     stages: dict[str, Callable[[GoalMonitor], None]] = {
@@ -46,7 +46,7 @@ def warm(as_json: AsJson = False) -> None:
 
 
 def _runs(seed: int) -> Episodes:
-    """A few runs with a number, a category and gaps, of different lengths."""
+    """A few runs of different lengths, with a number, a category and missing values."""
     import numpy as np
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""What every calibrated object shares: checked calibration rows, and the order of its calls."""
+"""What all calibrators share: the check of calibration rows, and the order of their calls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CalibrationRows:
         if bad.size:
             raise InputError(
                 f"y needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
-                f"({bad.size} of {rows} rows); leave episodes without an outcome out"
+                f"({bad.size} of {rows} rows); leave out episodes without an outcome"
             )
         return cls(X, snap(outcomes, grid), checked_keys(model, ids, rows))
 
@@ -81,21 +81,22 @@ def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
         leaked = np.flatnonzero(np.isin(keys, trained))
         if leaked.size:
             raise CalibrationError(
-                f"{leaked.size} of {rows} calibration episodes trained the model, "
-                f"{named[leaked[0]]!r} among them; calibrate with episodes it has not seen"
+                f"{leaked.size} of {rows} calibration episodes were used to train the model, "
+                f"{named[leaked[0]]!r} among them; calibrate with episodes that it has not seen"
             )
     return keys
 
 
 class Calibrator(ABC):
-    """A fitted model and what calibration learnt about it.
+    """The base class of calibrators: a fitted model, and what calibration learned about it.
 
     Parameters
     ----------
     model
-        A fitted model; it is asked, never changed.
+        A fitted model; it is not changed.
     grid
-        The grid on which outcomes and target ends are compared (M1), or None.
+        The grid to which outcomes and the bounds of targets are rounded before they are compared
+        (M1); None for no grid.
     """
 
     _asks: ClassVar[tuple[str, ...]]
@@ -121,7 +122,7 @@ class Calibrator(ABC):
         seed: int = 0,
         step: int = 0,
     ) -> Self:
-        """Itself, calibrated with episodes that the model has not seen.
+        """The object itself, calibrated with episodes that the model has not seen.
 
         Parameters
         ----------
@@ -131,7 +132,8 @@ class Calibrator(ABC):
             The episodes' ids; without them the row number is the id. Where the model kept the ids
             it was trained on, episodes that it has seen are refused.
         seed, step
-            With the id, these determine what is drawn at random: ranks within an atom (M3).
+            Together with the ids, these determine the random draws that break ties between ranks
+            (M3).
         """
         self._learn(CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid), seed, step)
         self._n = n_rows(X)
@@ -165,7 +167,7 @@ def n_rows(X: ArrayLike) -> int:
 
 
 def checked_kind(kind: str) -> Kind:
-    """The kind of interval, if it is one."""
+    """The kind of interval; an unknown one is refused."""
     if kind not in get_args(Kind):
         raise InputError(f"kind needs one of {', '.join(get_args(Kind))}, got {kind!r}")
     return kind  # type: ignore[return-value]
@@ -174,9 +176,10 @@ def checked_kind(kind: str) -> Kind:
 def score_rank(
     level: Level, n: int, kind: str, *, unbounded: bool, confidence: Level | None = None
 ) -> int:
-    """Which order statistic of n scores bounds an interval of this level and kind (M5).
+    """Which of n sorted scores bounds an interval of this level and kind (M5).
 
-    0 stands for the empty interval and n + 1 for the whole line; the latter has to be asked for.
+    0 stands for the empty interval and n + 1 for the whole line, which is returned only if
+    ``unbounded`` is True.
     """
     if checked_kind(kind) == "at_most":
         return floor_rank(level, n, confidence)

@@ -24,9 +24,9 @@ def bounds_at_once(m: int, confidence: Level) -> FloatArray:
     """b_k for k = 1 to m: with this confidence no U_(k) of m uniform numbers exceeds its b_k.
 
     So the shares that the order statistics of m independent episodes leave below them are at most
-    these, all at once, and the bound of one that was chosen after looking still holds. Each b_k is
-    the upper limit of Beta(k, m + 1 − k) at 1 − γ′; γ′ comes from random numbers with a fixed seed
-    and is rounded down by two standard errors.
+    these bounds, all at once. The bound of one that was chosen after looking still holds. Each b_k
+    is the upper limit of Beta(k, m + 1 − k) at 1 − γ′; γ′ comes from random numbers with a fixed
+    seed and is rounded down by two standard errors.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From a level to the order statistic that attains it, in whole numbers and fractions (M5).
+"""Finds the order statistic that attains a level, in whole numbers and fractions (M5).
 
 The float expression ``ceil((1 - delta) * (n + 1))`` picks a wrong index at ordinary values, so a
 level is taken as the decimal that the user typed and never leaves rational arithmetic.
@@ -38,7 +38,7 @@ _HINT = "0.9 asks for nine in ten"
 def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
     """The level as the fraction that its decimal spelling denotes, strictly between 0 and 1.
 
-    A message names the argument as ``name`` and ends in the hint.
+    An error message names the argument as ``name`` and ends in the hint.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def exact_rate(rate: Level) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _fraction(text: str) -> Fraction:
-    """The number that the text spells; 0, which is no level, where it spells none."""
+    """The number in the text; 0, which is not a valid level, if there is none."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -74,11 +74,11 @@ def exact_confidence(confidence: Level) -> Fraction:
 
 
 def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
-    """The largest k, from 0 to n, whose order statistic leaves at most this share below it.
+    """The largest k, from 0 to n, whose k-th order statistic leaves at most this share below it.
 
-    Without a confidence it does so on average over sets of n episodes: k = ⌊share (n + 1)⌋ (M5).
-    With one, it does so for this share of the sets: the largest k with
-    P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (M20).
+    Without a confidence this holds on average over sets of n episodes: k = ⌊share (n + 1)⌋ (M5).
+    With a confidence it holds for that share of the sets: k is the largest with P(Bin(n, share) ≤ k
+    − 1) ≤ 1 − confidence (M20).
 
     Examples
     --------
@@ -97,7 +97,7 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
-    """The fewest episodes whose order statistic of this rank leaves at most this share below it.
+    """The fewest episodes for which `rank_within` is at least ``rank``.
 
     Examples
     --------
@@ -162,8 +162,8 @@ def require_reachable(
 ) -> None:
     """Refuse a level that n calibration episodes can attain only by an infinite bound.
 
-    ``asked`` is what the user typed, where the level to attain was derived from that. ``stopped``
-    of the episodes were cut off, and none is where it should be in the worst case (M24).
+    ``asked`` is the level that the user passed, if ``level`` was derived from it. ``stopped`` of
+    the episodes were cut off; in the worst case all their outcomes are outside (M24).
     """
     if tail_rank(level, n, confidence) <= stopped:
         needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)

@@ -1,8 +1,8 @@
-"""From targets to CDF limits: which limit each end of each component takes (M4).
+"""Turns targets into CDF limits: which limit each bound of each component takes (M4).
 
-A closed lower end takes the left limit, so that an atom on it counts; an open one takes the right
-limit. Upper ends the other way round. An infinite end takes an infinite limit, which the counting
-knows as exactly 0 or 1.
+A closed lower bound takes the left limit of the CDF, so that probability on the bound itself
+counts; an open one takes the right limit. For upper bounds it is the other way round. An infinite
+bound takes an infinite limit, which counts as exactly 0 or 1.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["TargetEnds", "checked_offset", "raw_probability"]
 
 @dataclass(frozen=True, eq=False)
 class TargetEnds:
-    """The finite ends of some targets, each once, and where each component finds its limits.
+    """The finite bounds of some targets, each once, and which of them each component uses.
 
-    Built by `of`. ``values`` are the ends in ascending order; ``single`` says that one target was
-    asked for, not a list of one; ``grid`` is the grid of M1, or None.
+    Make it with `of`. ``values`` are the bounds in ascending order; ``single`` is True for a single
+    target, not a list; ``grid`` is the grid of M1, or None.
     """
 
     targets: tuple[Target, ...]
@@ -39,7 +39,7 @@ class TargetEnds:
 
     @classmethod
     def of(cls, targets: Target | Sequence[Target], grid: float | None = None) -> TargetEnds:
-        """The ends of one target or of a sequence of targets, on the grid."""
+        """The bounds of one target or of a sequence of targets, on the grid."""
         single = isinstance(targets, Target)
         several = (targets,) if isinstance(targets, Target) else tuple(targets)
         for target in several:
@@ -63,7 +63,7 @@ class TargetEnds:
         return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp))).astype(np.intp)
 
     def shifted(self, offset: FloatArray) -> FloatArray:
-        """Every finite end less each row's offset, on the grid: (rows, ends)."""
+        """Every finite bound minus each row's offset, on the grid: (rows, bounds)."""
         moved = self.values[None, :] - snap(offset, self.grid)[:, None]
         return snap(moved, self.grid)
 
@@ -82,7 +82,7 @@ class TargetEnds:
         return np.array(lower, dtype=np.intp), np.array(upper, dtype=np.intp)
 
     def spread(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper limits of every component, from both limits at every finite end."""
+        """Lower and upper limits of every component, from both limits at every finite bound."""
         rows = left.shape[0]
         infinite = np.broadcast_to([-math.inf, math.inf], (rows, 2))
         every = np.concatenate((left, right, infinite), axis=1)
@@ -128,5 +128,5 @@ def checked_offset(offset: ArrayLike, rows: int) -> FloatArray:
         raise InputError(f"offset needs one number or one per row ({rows}), got {array.shape}")
     if not np.all(np.isfinite(array)):
         bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
-        raise InputError(f"offset needs finite numbers, got one that is not at row {bad[0]}")
+        raise InputError(f"offset needs finite numbers, got {array.flat[bad[0]]} at row {bad[0]}")
     return np.broadcast_to(array, (rows,))

@@ -1,7 +1,7 @@
 """Calibration ranks, and how many of them lie below a query (M3, M4).
 
-Nothing here knows a model: ranks go in, whole numbers come out, and the one division is the
-caller's last step.
+Nothing here depends on a model: ranks go in, whole numbers come out, and the caller divides them
+once, as the last step.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def draw_ranks(
 ) -> FloatArray:
     """One rank per calibration episode: uniform between the CDF's limits at its outcome (M3).
 
-    The draw is keyed on the seed, the episode and the step. Where the limits differ, the rank lies
-    strictly between them (as far as float64 has a number there); where they agree, it is they.
+    The random draw depends on the seed, the episode and the step. If the limits differ, the rank
+    lies strictly between them (if float64 has a number there); if they are equal, it is equal to
+    them.
     """
     broken = ~((left >= 0.0) & (left <= right) & (right <= 1.0))  # NaN is broken too
     if broken.any():
@@ -60,12 +61,12 @@ def draw_ranks(
 
 
 def thinned_ranks(ranks: FloatArray, keys: KeyArray, *, seed: int, step: int) -> FloatArray:
-    """At most `MOST_RANKS` of these sorted ranks, whose bounds hold as those of all of them do.
+    """At most `MOST_RANKS` of these sorted ranks, with bounds that are just as valid.
 
-    Every c-th of them is kept. The k-th that is kept is then the ck-th of n ranks, and it stands
-    for the share k/(m + 1) = ck/(n + 1) exactly, if n + 1 is c times m + 1. To make it so, up to
-    c − 1 episodes are first left out, chosen by a hash of their ``keys``. A lower bound of the CDF
-    can only fall and an upper bound only rise, each by less than 1/(m + 1).
+    Every c-th rank is kept. The k-th of the m ranks kept is then the ck-th of all n ranks, and it
+    stands for the share k/(m + 1) = ck/(n + 1) exactly, if n + 1 is c times m + 1. To achieve this,
+    up to c − 1 episodes are first left out, chosen by a hash of their ``keys``. A lower bound of
+    the CDF can only fall and an upper bound only rise, each by less than 1/(m + 1).
 
     Examples
     --------
@@ -90,11 +91,11 @@ class Ranks:
     Parameters
     ----------
     values
-        Finite numbers in ascending order; `of` sorts for you.
+        Finite numbers in ascending order; `of` sorts them.
 
     Notes
     -----
-    If the n ranks and the rank of a new episode are exchangeable, then for every k the new one is
+    If the n ranks and the rank of a new episode are exchangeable, then for every k the new rank is
     at most the k-th smallest with probability at least k/(n + 1), exactly k/(n + 1) without ties.
 
     Examples
@@ -137,9 +138,9 @@ class Ranks:
         return np.asarray(below), np.asarray(upto)
 
     def end_counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """Numerators of lo and hi over n + 1; their sum is that of mid over 2(n + 1).
+        """The numerators of low and high over n + 1; their sum is that of mid over 2(n + 1).
 
-        A query of -inf or +inf stands for an infinite end and counts 0 or n + 1 exactly.
+        A query of -inf or +inf stands for an infinite bound and counts exactly 0 or n + 1.
         """
         queries = np.asarray(query, dtype=np.float64)
         flat = np.ascontiguousarray(queries).ravel()
@@ -170,10 +171,10 @@ class Ranks:
         return math.inf if k == self.n + 1 else float(self.values[k - 1])
 
     def depth(self, k: int) -> float:
-        """½ − S_(k) with S = |½ − rank|: the tail that the k most central ranks leave each side.
+        """½ − S_(k) with S = |½ − rank|: the tail that the k most central ranks leave on each side.
 
-        It is min(α, 1 − α) of the rank α that defines S_(k). For α ≥ ½ the subtraction is exact in
-        binary floats, so nothing is lost, whereas ½ − |½ − α| need not give α back (M5).
+        It is computed as min(α, 1 − α) of the rank α that defines S_(k). For α ≥ ½ this subtraction
+        is exact in binary floats, while ½ − |½ − α| may differ from α (M5).
         """
         if not 1 <= k <= self.n:
             raise InputError(f"depth needs k from 1 to {self.n}, got {k}")
@@ -190,7 +191,7 @@ class TargetCounts(NamedTuple):
     n: int
 
     def probability(self) -> Probability:
-        """The numerators divided, once."""
+        """The probabilities: the numerators, divided."""
         whole = self.n + 1
         return Probability(self.low / whole, self.mid / (2 * whole), self.high / whole)
 
@@ -205,8 +206,8 @@ def target_counts(
     ranks
         The calibration ranks.
     a_minus, a_plus
-        CDF limits at the lower and upper end of each component, (rows, components), the components
-        of one target in order and disjoint; an infinite end is an infinite limit.
+        CDF limits at the lower and upper bound of each component, (rows, components). The
+        components of one target are disjoint and in order; an infinite bound has an infinite limit.
     first
         Where each target's components start, with the total at the end, for (rows, targets)
         results; without it all components are one target and results are (rows,).

@@ -26,22 +26,23 @@ Question: TypeAlias = Callable[[PCQR, FloatArray, IndexArray], tuple[FloatArray,
 
 
 class GroupedPCQR:
-    """PCQR whose ranks are kept per group (Mondrian): the promise holds within every group.
+    """PCQR calibrated separately per group (Mondrian), so that promises hold within every group.
 
     Parameters
     ----------
     model
         A fitted conditional distribution, shared by all groups.
     min_size
-        The fewest calibration episodes of a group; fewer is an error.
+        The fewest calibration episodes that a group may have; a smaller group is an error.
     grid
-        The grid on which outcomes and target ends are compared (M1), or None.
+        The grid to which outcomes and the bounds of targets are rounded before they are compared
+        (M1); None for no grid.
 
     Notes
     -----
     If within a group the calibration episodes and a new one are exchangeable and the model has seen
-    none of them, then all that `PCQR` promises holds given the group. The group must be known
-    before the episode starts; an unseen group is an error, never a guess.
+    none of them, then everything that `PCQR` promises holds within that group. The group must be
+    known before the episode starts; an unknown group is an error.
 
     Examples
     --------
@@ -79,7 +80,7 @@ class GroupedPCQR:
         seed: int = 0,
         step: int = 0,
     ) -> Self:
-        """Itself, calibrated group by group; a group below `min_size` is an error."""
+        """The object itself, calibrated group by group; a group below `min_size` is an error."""
         rows = CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid)
         labels, codes = _coded(groups, rows.y.size)
         sizes = np.bincount(codes, minlength=len(labels))
@@ -141,7 +142,7 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> Interval:
-        """An interval per row that holds its level within the row's group."""
+        """One interval per row, which has the level within the row's group."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> Interval:
             return pcqr.interval(rows, level, kind, unbounded=unbounded, confidence=confidence)
@@ -166,14 +167,14 @@ class GroupedPCQR:
         return self._by_group(X, groups, ask)[0]
 
     def _by_group(self, X: ArrayLike, groups: ArrayLike, ask: Question) -> tuple[FloatArray, ...]:
-        """Each group's rows asked together, and the answers put back in the order of the rows."""
+        """The answers in the order of the rows; the rows of each group are asked together."""
         known = self.groups
         rows = np.asarray(X)
         labels, codes = _coded(groups, n_rows(X))
         unseen = [repr(label) for label in labels if label not in known]
         if unseen:
             raise GroupError(
-                f"group {', '.join(unseen)} was not calibrated; calibrated are "
+                f"group {', '.join(unseen)} was not calibrated; the calibrated groups are "
                 f"{', '.join(repr(label) for label in known)}"
             )
         places = [np.flatnonzero(codes == j) for j in range(len(labels))]

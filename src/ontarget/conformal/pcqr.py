@@ -30,17 +30,18 @@ class PCQR(Calibrator):
     model
         A fitted conditional distribution: anything with ``cdf_limits`` and ``quantile``.
     grid
-        The grid on which outcomes and target ends are compared (M1), or None.
+        The grid to which outcomes and the bounds of targets are rounded before they are compared
+        (M1); None for no grid.
 
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
     then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, and
     meets ``promise(X, level)`` with probability at least ``level``. For every β, the upper
-    calibrated CDF at the new outcome is at most β with probability at most β, and the lower one
-    just below it is at least β with probability at most 1 − β (M3). Without ties this means that
-    the calibrated CDF at the outcome is uniform up to 1/(n + 1). These are averages over episodes:
-    nothing is promised for one particular row or for one particular target (for that see
+    calibrated CDF at the new outcome is at most β with probability at most β, and the lower
+    calibrated CDF just below the outcome is at least β with probability at most 1 − β (M3). Without
+    ties this means that the calibrated CDF at the outcome is uniform up to 1/(n + 1). These
+    promises hold on average over episodes, not for one particular row or target (for one target see
     `VennAbers`).
 
     References
@@ -85,10 +86,10 @@ class PCQR(Calibrator):
     ) -> Self:
         """A calibrated PCQR whose ranks are already known.
 
-        Beside them, ``stopped`` episodes were cut off and have no rank. In the worst case none of
-        their outcomes is where an interval or a promise puts it (M24). If the ranks may be
-        ``thinned`` ones, an interval counts one more or less of them: between two that were kept
-        and a third, up to so many as one stands for may lie on either side of its end.
+        ``stopped`` further episodes were cut off and have no rank. In the worst case all their
+        outcomes lie outside an interval or break a promise (M24). If the ranks may be ``thinned``,
+        an interval takes one rank more or less, because ranks that were left out may lie on either
+        side of its bounds.
         """
         pcqr = cls(model, grid=grid)
         pcqr._ranks, pcqr._n, pcqr._stopped = ranks, ranks.n + stopped, stopped
@@ -104,7 +105,7 @@ class PCQR(Calibrator):
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """What `probability` divides: whole numbers, for exact comparisons."""
+        """The numerators of `probability`: whole numbers, for exact comparisons."""
         ends = TargetEnds.of(target, self.grid)
         ranks = self.ranks
         a_minus, a_plus = ends.limits(self.model, X, checked_offset(offset, n_rows(X)))
@@ -122,14 +123,14 @@ class PCQR(Calibrator):
         target
             One target gives (rows,); a sequence of k targets gives (rows, k).
         offset
-            Behavior so far, one number or one per row: the model's outcome is counted from there,
-            so the target is shifted by ``-offset``.
+            The behavior so far, one number or one per row. The model predicts what follows, so the
+            target is shifted by ``-offset``.
 
         Notes
         -----
-        A wider target never gets less. For two targets that meet without overlap, ``p`` of their
-        union is the sum of theirs, while ``low`` may gain and ``high`` may lose what the common end
-        was uncertain by: two ranks, 2/(n + 1), and the ties there.
+        A wider target never gets a lower probability. For two adjacent targets without overlap,
+        ``p`` of their union is the sum of both; ``low`` may be higher and ``high`` lower than the
+        sums, by 2/(n + 1) and the ties at the common bound.
         """
         return self.counts(X, target, offset).probability()
 
@@ -160,22 +161,23 @@ class PCQR(Calibrator):
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> Interval:
-        """An interval per row that covers the outcome with at least, or at most, the level (M5).
+        """One interval per row that covers the outcome with at least, or at most, this level (M5).
 
         Parameters
         ----------
         X
             One row per query.
         level
-            The coverage, strictly between 0 and 1, taken as the decimal you typed.
+            The coverage, strictly between 0 and 1; 0.9 is taken as exactly nine tenths.
         kind
             ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
             open ones whose coverage is at most the level; empty where lower >= upper.
         unbounded
             Whether a level that n episodes cannot reach gives the whole line instead of an error.
         confidence
-            By default the level holds on average over calibration sets. With 0.95 it holds for 95
-            in 100 of them, if their episodes are independent (M20).
+            By default the level holds on average over the sets of calibration episodes that might
+            have been recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are
+            independent (M20).
         """
         n = self.n_calibration
         rows = n_rows(X)
@@ -230,7 +232,7 @@ class PCQR(Calibrator):
 
 
 def _one_minus(tail: float, *, up: bool) -> float:
-    """1 − tail, rounded up or down: never to nearest, which may pass a CDF value that equals it.
+    """1 − tail, rounded up or down; rounding to nearest might skip a CDF value that equals it.
 
     A float CDF value is at most 1 − tail exactly when it is at most the float below it, and at
     least 1 − tail exactly when it is at least the float above it.

@@ -1,11 +1,11 @@
 """How many episodes are needed for an accuracy, and what accuracy some episodes give (M5, M8, M13).
 
-Two laws answer it. Given one set of ranks, the share that an order statistic really covers is Beta
-distributed; and all of the calibrated CDF at once lies within sqrt(ln(2/δ) / 2n) of the CDF that it
-estimates (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both are exact for episodes that
-no model has seen: a monitor's assure episodes, or those that `PCQR` is calibrated on. For p, whose
-curve comes from out-of-bag ranks of the learning episodes (M17), they are a rough guide. All of it
-is about chance alone: how sharp the model is, no number of episodes can say.
+Two facts answer this. Given one set of ranks, the share that an order statistic really covers has a
+Beta distribution. And the whole calibrated CDF lies within sqrt(ln(2/δ) / 2n) of the CDF that it
+estimates, with probability 1 − δ (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both are
+exact for episodes that no model has seen: a monitor's assure episodes, or those that `PCQR` is
+calibrated on. For p, whose calibration comes from out-of-bag ranks of the learning episodes (M17),
+they are a rough guide. They cover only the error from chance, not how sharp the model is.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 
 def uniform_margin(n: int, level: Level = 0.95) -> float:
-    """How far the calibrated CDF of n episodes may lie from the truth, anywhere, at this level.
+    """How far the calibrated CDF of n episodes may be from the truth at any value, at this level.
 
-    A probability of a half-line is off by at most this, one of an interval by at most twice this.
+    The probability of a target with one bound is off by at most this, that of a target with two
+    bounds by at most twice this.
 
     Examples
     --------
@@ -72,11 +73,11 @@ def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
 def coverage_range(
     coverage: Level, n: int, level: Level = 0.95, *, side: Side = "least"
 ) -> tuple[float, float]:
-    """The central range of what intervals asked for this coverage really cover (M13).
+    """The range in which the true coverage of intervals lies, given the coverage asked for (M13).
 
-    With the probability `level` over sets of n episodes, the share lies in the range.
+    With probability ``level`` over sets of n episodes, the true coverage lies in this range.
 
-    ``side="most"`` is for rates that may not be exceeded, as of false alarms (M8).
+    ``side="most"`` is for rates that must not be exceeded, such as that of false alarms (M8).
 
     Examples
     --------
@@ -96,11 +97,11 @@ def coverage_range(
 def needed_for_coverage(
     coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
-    """The smallest n from which on coverage is within the accuracy of what was asked.
+    """The fewest episodes for which true coverage is within the accuracy of the coverage asked for.
 
-    Coverage given the episodes is Beta(k, n + 1 − k). As k moves in whole numbers the
-    probability of being within the accuracy does not rise evenly with n: from this n on it stays
-    above the level.
+    Given the episodes, true coverage is distributed as Beta(k, n + 1 − k). Since k is a whole
+    number, the probability of being within the accuracy does not rise evenly with n; from the
+    returned n on it stays above the level.
 
     Examples
     --------
@@ -138,9 +139,9 @@ def needed_for_coverage(
 
 
 def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
-    """The fewest successful assure episodes with which a false-alarm rate can be promised (M8).
+    """The fewest assure episodes that met the target with which this rate can be promised (M8).
 
-    With a confidence, the promise is for this very recording and not on average (M20).
+    With a confidence, the promise holds for this very recording, and not only on average (M20).
 
     Examples
     --------
@@ -152,22 +153,24 @@ def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class SizePlan:
-    """How many episodes of each kind an accuracy needs.
+    """How many episodes an accuracy needs, for each kind of answer.
 
     Attributes
     ----------
     at_one_threshold
-        Episodes for the calibrated probability of a half-line at one threshold named beforehand.
+        Episodes for the calibrated probability of one target with one bound, chosen beforehand.
     at_all_thresholds
-        The same for all thresholds at once; a target with two ends is within twice the accuracy.
+        The same for all such targets at once; a target with two bounds is within twice the
+        accuracy.
     coverage
-        Episodes for what intervals really cover, by the coverage asked for.
+        Episodes for the true coverage of intervals, by the coverage asked for.
     coverage_surely
-        Episodes for such intervals at all, if their coverage is to hold with the confidence `level`
-        and not on average (M20).
+        Episodes without which such intervals do not exist, if their coverage is to hold with the
+        confidence ``level`` and not only on average (M20).
     successes_to_promise, successes_surely, successes
-        Successful assure episodes to promise the false-alarm rate at all, to promise it with the
-        confidence `level`, and to have it within the accuracy; None where no rate was asked for.
+        Assure episodes that meet the target: to promise the false-alarm rate at all, to promise it
+        with the confidence ``level``, and to have it within the accuracy. None if no rate was asked
+        for.
     """
 
     accuracy: float

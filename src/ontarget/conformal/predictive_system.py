@@ -23,25 +23,26 @@ Difficulty: TypeAlias = Callable[[Any], ArrayLike]
 
 
 class ConformalPredictiveSystem(Calibrator):
-    """The distribution of past residuals around the model's mean for each row.
+    """A calibrated distribution per row: past residuals around the model's mean.
 
     Parameters
     ----------
     model
-        A fitted model with ``predict``; any regressor will do.
+        A fitted model with ``predict``, such as any scikit-learn regressor.
     difficulty
-        A function from rows to positive numbers, one per row: residuals are counted in units of
-        it, so that harder rows get wider distributions. Without it all rows are treated the same.
+        A function from rows to positive numbers, one per row. Residuals are divided by it, so that
+        harder rows get wider distributions. Without it all rows are treated the same.
     grid
-        The grid on which outcomes and target ends are compared (M1), or None.
+        The grid to which outcomes and the bounds of targets are rounded before they are compared
+        (M1); None for no grid.
 
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
     the upper calibrated CDF at the new outcome is at most β with probability at most β, and the
     lower one at least β with probability at most 1 − β, for every β. Intervals cover with at least
-    their level. Residuals have no atoms: open and closed ends count the same, and a residual that
-    equals the query widens the bounds.
+    their level. Open and closed bounds count the same, and a residual that equals the query widens
+    the bounds.
 
     References
     ----------
@@ -74,14 +75,14 @@ class ConformalPredictiveSystem(Calibrator):
 
     @property
     def residuals(self) -> Ranks:
-        """The calibration residuals in units of difficulty, sorted."""
+        """The calibration residuals divided by the difficulty, sorted."""
         _ = self.n_calibration
         return self._residuals
 
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """What `probability` divides: whole numbers, for exact comparisons."""
+        """The numerators of `probability`: whole numbers, for exact comparisons."""
         residuals = self.residuals
         ends = TargetEnds.of(target, self.grid)
         centre, unit = self._centre_and_unit(X)
@@ -109,7 +110,7 @@ class ConformalPredictiveSystem(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """An interval per row with equal tails; open, and at most the level, for ``"at_most"``."""
+        """One interval per row with equal tails; ``"at_most"`` gives open ones."""
         n = self.n_calibration
         # Each tail may miss half of δ; the two ends are order statistics mirrored in rank.
         one_sided = (1 + exact_level(level)) / 2

@@ -1,4 +1,4 @@
-"""What the conformal layer answers with: named tuples of arrays, one entry per row."""
+"""The results of conformal methods: named tuples of arrays, one entry per row."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class CalibratedCDF(NamedTuple):
 class Interval(NamedTuple):
     """The ends of one interval per row.
 
-    Intervals asked for with ``kind="at_least"`` are closed, those with ``kind="at_most"`` open.
-    Where ``lower > upper`` (or, for an open one, ``lower >= upper``) the interval is empty.
+    Intervals of ``kind="at_least"`` are closed, those of ``kind="at_most"`` are open. An interval
+    with ``lower > upper`` (for an open one, ``lower >= upper``) is empty.
     """
 
     lower: FloatArray

@@ -1,6 +1,6 @@
-"""What PCQR is compared with: raw quantiles, split conformal prediction and CQR (M6).
+"""The methods that PCQR is compared with: raw quantiles, split conformal prediction, CQR (M6).
 
-All have the same face: a fitted model, ``calibrate``, ``interval``.
+All are used in the same way: pass a fitted model, call ``calibrate``, then ``interval``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class QuantileRegression(Calibrator):
 
     Notes
     -----
-    Nothing is promised. `calibrate` only checks and counts the episodes, so that this can stand in
-    wherever a calibrated rival does.
+    Nothing is promised. `calibrate` only checks and counts the episodes, so that this class can be
+    used like the calibrated methods.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class RawInverse(QuantileRegression):
 
     Notes
     -----
-    Nothing is promised; ``low``, ``p`` and ``high`` are one number.
+    Nothing is promised; ``low``, ``p`` and ``high`` are the same number.
 
     Examples
     --------
@@ -92,13 +92,13 @@ class RawInverse(QuantileRegression):
 
 
 class SplitConformal(Calibrator):
-    """The model's mean, give or take one distance for every row.
+    """Split conformal prediction: the model's mean, plus and minus one distance for all rows.
 
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
     the new outcome lies in the interval with probability at least the level. The width is the same
-    for every row, however uncertain.
+    for every row, however uncertain its outcome is.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class SplitConformal(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """The mean of each row ∓ the distance that covers the level; open for ``"at_most"``."""
+        """The mean of each row ± the distance that gives this level; open for ``"at_most"``."""
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         centre = np.asarray(self.model.predict(X), dtype=np.float64)
         return _widened(Interval(centre, centre), self._distances.order(k))
@@ -191,7 +191,7 @@ def _central(quantiles: FloatArray) -> Interval:
 
 
 def _widened(interval: Interval, distance: float) -> Interval:
-    """The interval with its ends moved out; an infinite distance gives all of the line or none."""
+    """The interval, widened on both sides; an infinite distance gives the whole line or nothing."""
     if math.isinf(distance):
         ends = np.full(interval.lower.shape, -distance), np.full(interval.upper.shape, distance)
         return Interval(*ends)

@@ -1,4 +1,4 @@
-"""Venn–Abers: a calibrated probability for any one set of outcomes (M7)."""
+"""Venn–Abers: a calibrated probability of one fixed set of outcomes (M7)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Score: TypeAlias = Callable[[Any], ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Envelopes:
-    """Both isotonic envelopes of scored labels: any new score is then two lookups.
+    """Both isotonic envelopes of labels with scores; a new score then needs two lookups.
 
-    ``if_failure[j]`` is the isotonic value at a new score, were its label a failure, where j of the
-    distinct calibration scores are at most the new one; ``if_success[j]``, were it a success, where
-    j of them are below it.
+    ``if_failure[j]`` is the isotonic value at a new score if its label is a failure and j of the
+    distinct calibration scores are at most the new score. ``if_success[j]`` is the value if its
+    label is a success and j of them are below the new score.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Envelopes:
 
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike) -> Envelopes:
-        """The envelopes of labels with these scores; equal scores are one group."""
+        """The envelopes of labels with these scores; equal scores form one group."""
         points, hits = np.asarray(scores, dtype=np.float64), np.asarray(labels)
         if points.ndim != 1 or hits.shape != points.shape:
             raise InputError(
@@ -78,14 +78,14 @@ class Envelopes:
         )
 
     def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """(p0, p1) at each score: the calibrated probability, were the label 0, and were it 1."""
+        """(p0, p1) at each score: the calibrated probability if the new label is 0, or 1."""
         points = np.asarray(scores, dtype=np.float64)
         below = np.searchsorted(self.scores, points, side="left")
         upto = below + (self.scores[np.minimum(below, self.scores.size - 1)] == points)
         return self.if_failure[upto], self.if_success[below]
 
     def probability(self, scores: ArrayLike) -> Probability:
-        """p0, p1 and the one number between them, p1/(1 − p0 + p1)."""
+        """p0, p1, and a single number between them, p1/(1 − p0 + p1)."""
         p0, p1 = self.pair(scores)
         # Between p0 and p1 in exact arithmetic; the clip keeps it there in floats.
         return Probability(p0, np.clip(p1 / (1.0 - p0 + p1), p0, p1), p1)
@@ -97,20 +97,24 @@ class VennAbers:
     Parameters
     ----------
     model
-        A fitted conditional distribution, whose uncalibrated probability of the target is the
-        score; or any function from rows to one score per row, higher where success is likelier.
+        A fitted conditional distribution, whose uncalibrated probability of the target is used as
+        the score; or a function from rows to one score per row, which is higher where success is
+        more likely.
     target
-        A `Target`, or a function from outcomes to True and False (then `model` is a function too).
-        Outcomes may then be of any shape that the function takes: several per episode, say.
+        A `Target`, or a function from outcomes to True and False (``model`` must then be a function
+        too). Outcomes may then have any shape that the function takes, such as several values per
+        episode.
     grid
-        The grid on which outcomes and target ends are compared (M1), or None.
+        The grid to which outcomes and the bounds of targets are rounded before they are compared
+        (M1); None for no grid.
 
     Notes
     -----
     If the calibration episodes and a new one are exchangeable, the model has seen none of them, and
     the target was fixed before their outcomes were looked at, then one of the two numbers is
-    calibrated: with Z the new label, ``E[Z | p_Z] = p_Z``. That is all: the single number ``p``
-    between the two has no guarantee, and P(Z = 1 | x) need not lie between ``low`` and ``high``.
+    calibrated: with Z the new label, ``E[Z | p_Z] = p_Z``. Nothing more is promised: the single
+    number ``p`` between the two has no guarantee, and P(Z = 1 | x) need not lie between ``low`` and
+    ``high``.
 
     References
     ----------
@@ -148,7 +152,7 @@ class VennAbers:
         if not isinstance(target, Target) and is_distribution:
             raise InputError(
                 "a target given as a function needs a model that is a function from rows to "
-                "scores: no probability of an unknown set follows from a distribution"
+                "scores, because a distribution cannot give the probability of such a target"
             )
         self.model: Any = model
         self.target: Any = target
@@ -166,7 +170,7 @@ class VennAbers:
     ) -> Self:
         """Itself, calibrated with episodes that the model has not seen.
 
-        ``offset`` is each episode's behavior so far, where y is counted from there.
+        ``offset`` is each episode's behavior so far, if y holds only what follows.
         """
         rows = n_rows(X)
         moved = checked_offset(offset, rows)

@@ -107,7 +107,7 @@ def true_probability(
     """The probability that each state's episode ends inside the target, with its standard error.
 
     It uses the full state of the simulator. If the features show only part of the state, as in a
-    battle, no model of the features alone can be as good.
+    battle, no model that reads only the features can be as good.
 
     Parameters
     ----------

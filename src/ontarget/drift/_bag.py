@@ -23,8 +23,8 @@ class Place(NamedTuple):
 class Bag:
     """A growing collection of numbers from 0 to 1.
 
-    Numbers in one cell count as ties. Ties are broken by lot (M10), so nothing is lost but a
-    difference of 1/65,536, and a bag of any size needs half a megabyte.
+    Numbers in one cell count as ties, and ties are broken at random (M10). So only differences
+    below 1/65,536 are lost, and a bag of any size needs half a megabyte.
     """
 
     __slots__ = ("_counts", "_sums", "_total")
@@ -37,7 +37,7 @@ class Bag:
             self.add(score)
 
     def place(self, score: float) -> Place:
-        """Where a score lies; it does not join the bag."""
+        """Where a score lies; it is not added to the bag."""
         cell = _cell(score)
         below, i = 0, cell
         while i:
@@ -46,7 +46,7 @@ class Bag:
         return Place(below, self._counts[cell], self._total)
 
     def add(self, score: float) -> None:
-        """Let a score join the bag."""
+        """Add a score to the bag."""
         self._put(_cell(score), 1)
 
     def _put(self, cell: int, count: int) -> None:
@@ -58,7 +58,7 @@ class Bag:
             i += i & -i
 
     def copy(self) -> Bag:
-        """A bag that grows by itself."""
+        """An independent copy of the bag."""
         twin = Bag()
         twin._counts, twin._sums, twin._total = self._counts[:], self._sums[:], self._total
         return twin
@@ -70,7 +70,7 @@ class Bag:
 
     @classmethod
     def from_json(cls, kept: list[list[int]]) -> Bag:
-        """The bag that `to_json` described; a `ValueError` if it is none."""
+        """The bag that `to_json` described; a `ValueError` if the data are not valid."""
         bag = cls()
         for cell, count in zip(*kept, strict=True):
             if not (0 <= cell < CELLS and count > 0):

@@ -51,7 +51,7 @@ def drift_of(
     level: Level = 0.99,
     t: int = 0,
 ) -> Drift:
-    """What these episodes say of drift; see `GoalMonitor.drift`."""
+    """Whether these episodes show drift; see `GoalMonitor.drift`."""
     new = fitted.alike(episodes)
     _refuse_seen(new, fitted)
     groups = fitted.groups_in(new)
@@ -77,10 +77,10 @@ def drift_of_goal(
     level: Level = 0.99,
     t: int = 0,
 ) -> Drift:
-    """What these episodes say of drift under a goal over several behaviors.
+    """Whether these episodes show drift, for a goal over several behaviors.
 
-    That anything has changed is bet on in each behavior, with an equal share of the money; harm is
-    about p of the goal.
+    For any change there is one bet per behavior, each with an equal share of the money. The bet on
+    harm is about p of the goal.
     """
     new = joint.alike(episodes)
     first, seed = new[question.names[0]], joint.first.trained.seed
@@ -116,7 +116,7 @@ class _Asked(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What the monitor says of new episodes: p, NaN where the step is not reached, and what came.
+    """p of each new episode (NaN if it does not reach the step), and whether it met the target.
 
     ``laws`` are, for each behavior, its groups and both limits of its law at each outcome.
     """
@@ -135,7 +135,7 @@ def _drift(
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
-    """All that is said of the episodes, taken in turn; ``assured`` is p and what came, by group."""
+    """The result for the episodes; ``assured`` is p and met for assure episodes, by group."""
     name, times = _named(order)
     turn, trouble = _turns(new, times, asked.seed)
     n, (p, met, groups, laws) = turn.size, told
@@ -194,7 +194,7 @@ def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
         raise CalibrationError(
-            "drift can be told by new episodes only, and the monitor was fitted on "
+            "drift needs episodes that the monitor has not seen, and it was fitted on "
             f"{seen.size:,} of these {len(new):,} (first: episode {new.ids[seen[0]]!s}); leave "
             "them out"
         )
@@ -202,7 +202,7 @@ def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One group at the step: its assure episodes, and what is said of new ones."""
+    """One group at the step: its assure episodes, and answers about new ones."""
 
     fitted: Fitted
     t: int
@@ -264,10 +264,10 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
 
 
 def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArray, str]:
-    """The episodes in the order in which they are bet on, and why it is not the order of time.
+    """The order in which to bet on the episodes, and why it is not the order of time.
 
-    They then come by lot, keyed on their ids: a file that is sorted by result must not look like a
-    change.
+    Without an order of time the episodes are shuffled by a hash of their ids, because a file that
+    is sorted by result must not look like a change.
     """
     lots = keyed_hash(new.keys, seed, "drift order")
     by_lot = np.argsort(lots, kind="stable")
@@ -279,7 +279,7 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
             f"order needs one value for each of {len(new):,} episodes, got the shape {given.shape}"
         )
     if any(one is None or one != one for one in given.tolist()):
-        raise InputError("order needs a value for every episode, and some are missing")
+        raise InputError("order needs a value for every episode, and some values are missing")
     try:
         places = np.unique(given, return_inverse=True)[1]
     except TypeError as error:
@@ -303,9 +303,9 @@ _Bet: TypeAlias = tuple[int, DriftBet | HarmBet, FloatArray]
 
 
 def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
-    """Bets over the episodes in turn, each of a group and with what is noted of all episodes.
+    """The evidence of several bets over the episodes, one after the other.
 
-    Each bets for itself, with an equal share of the money: the mean of fair bets is one, too.
+    Each bet gets an equal share of the money; the mean of fair bets is a fair bet, too.
     """
     limit, total = float(1 / (1 - exact_level(level))), np.zeros(groups.size)
     for g, bet, noted in bets:
@@ -329,13 +329,13 @@ def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> Float
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
-    """Which episodes are the first of their time: within a day, they come by lot."""
+    """Which episodes are the first of their time; those with equal times are in random order."""
     ordered = np.asarray(times)[turn]
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def _since(place: FloatArray, possible: BoolArray) -> int:
-    """From which possible episode on the places differ most from even ones, in level or spread."""
+    """The possible first episode of a change: from here on, places differ most from even ones."""
     found = []
     for one in (place - 0.5, np.abs(2.0 * place - 1.0) - 0.5):
         to_the_end = np.cumsum(one[::-1])[::-1]
@@ -344,7 +344,7 @@ def _since(place: FloatArray, possible: BoolArray) -> int:
 
 
 def _risen(excess: FloatArray, possible: BoolArray) -> int:
-    """From which possible episode on p lies highest above what came true, compared with before."""
+    """The possible first episode of a harmful change: from here on, p is most too high."""
     to_the_end = np.cumsum(excess[::-1])[::-1] / np.sqrt(np.arange(excess.size, 0, -1))
     return int(np.argmax(np.where(possible, to_the_end, -math.inf)))
 

@@ -1,4 +1,4 @@
-"""What lives on between processes, in a small JSON file: guards, and intervals that follow."""
+"""Guards and following intervals, saved in a small JSON file from one process to the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class KeptFor:
-    """What the state is about; it goes on only where all of it is the same.
+    """What a saved state is about; it can be resumed only if all of this is the same.
 
     ``monitor`` is a hash of what new episodes are compared with, ``target`` is empty unless the
     state is about one target.
@@ -36,7 +36,7 @@ class KeptFor:
 
     @classmethod
     def of(cls, kind: str, fitted: Fitted, t: int, level: object, group: int) -> KeptFor:
-        """What is about a step and a group of this monitor."""
+        """The description of a state for a step and a group of this monitor."""
         name = "" if fitted.groups is None else str(fitted.groups[group])
         return cls(kind, digest_of(fitted), t, str(level), name)
 
@@ -54,42 +54,43 @@ def digest_of(fitted: Fitted) -> str:
 
 
 def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> None:
-    """Write the state to a file, which appears whole or not at all."""
+    """Write the state to a file, completely or not at all."""
     kept = {"format": KEPT_FORMAT, "about": asdict(about), **state}
     write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
 
 
 def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
-    """The state in a file that `write_kept` wrote about the same."""
+    """The state in a file that `write_kept` wrote, if it is about the same thing."""
     try:
         kept: dict[str, Any] = json.loads(Path(path).read_bytes())
         version, found = kept["format"], dict(kept["about"])
     except OSError as error:
-        raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+        raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path}: it is no file that a guard or an interval was saved to"
+            f"{path}: this is not a file that the save method of a guard or an interval wrote"
         ) from error
     if version != KEPT_FORMAT:
         raise ModelFileError(
-            f"{path}: a file of format {KEPT_FORMAT} is needed, got {version!r}; start anew"
+            f"{path}: the file needs format {KEPT_FORMAT}, got {version!r}; start again without "
+            f"resume"
         )
     for name, own in asdict(about).items():
         if found.get(name) != own:
             raise InputError(
                 f"{path}: the saved {about.noun} is for another {name}, {found.get(name)!r}, not "
-                f"{own!r}; ask for it as it was first asked for, of the same model file"
+                f"{own!r}; resume it with the same arguments and the same model file"
             )
     return kept
 
 
 @contextmanager
 def damage_named(path: str | Path, noun: str) -> Iterator[None]:
-    """A context in which a state that is not what it should be is said to be damaged."""
+    """A context that turns errors about an invalid state into one message that names the file."""
     try:
         yield
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: its {noun} is damaged: {error}") from error
+        raise ModelFileError(f"{path}: the saved {noun} is damaged: {error}") from error
 
 
 def check_ids(ids: Iterable[object], noun: str) -> None:
@@ -97,6 +98,6 @@ def check_ids(ids: Iterable[object], noun: str) -> None:
     strange = [one for one in ids if not isinstance(one, str | int)]
     if strange:
         raise InputError(
-            f"a saved {noun} needs ids that are texts or whole numbers, got {strange[0]!r}; name "
-            "the episodes by texts"
+            f"a saved {noun} needs ids that are texts or whole numbers, got {strange[0]!r}; use "
+            f"texts as ids"
         )

@@ -1,4 +1,4 @@
-"""Bets on finished episodes: evidence, valid after every one, that something changed (M10, M26)."""
+"""Bets on finished episodes: evidence of a change, valid after every episode (M10, M26)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class DriftReading(NamedTuple):
     p
         The episode's rank among those before it, as a number in (0, 1); uniform without drift.
     evidence
-        The money of a gambler who started with 1 and bets that something has changed. As long as
-        nothing changes, the chance that it ever reaches 1/(1 − level) is at most 1 − level.
+        The money of a gambler who started with 1 and bets on a change. As long as nothing changes,
+        the probability that it ever reaches 1/(1 − level) is at most 1 − level.
     alarm
         Whether the evidence ever reached that limit.
     """
@@ -45,8 +45,8 @@ class DriftReading(NamedTuple):
 class _Jumper:
     """A test martingale that bets on low, high or evenly spread numbers, and can switch.
 
-    Gamblers share the money. Each bets with a fixed slope on a number's distance from ½. After
-    every number, a small part of the money is shared out between them.
+    Several gamblers share the money. Each bets with a fixed slope on a number's distance from ½.
+    After every number, a small part of the money is divided equally among them.
     """
 
     __slots__ = ("_log_wealth", "_shares", "_slopes")
@@ -73,7 +73,7 @@ class _Jumper:
         return [*self._shares, self._log_wealth]
 
     def restore(self, kept: Sequence[float]) -> None:
-        """Go on from what `to_json` gave; a `ValueError` if it is none of this gambler's."""
+        """Continue from what `to_json` returned; a `ValueError` if it does not fit."""
         *shares, log_wealth = (float(one) for one in kept)
         whole = len(shares) == len(self._slopes) and abs(sum(shares) - 1.0) < 1e-9
         if not (whole and min(shares) >= 0.0 and math.isfinite(log_wealth)):
@@ -82,7 +82,7 @@ class _Jumper:
 
 
 class _Bet:
-    """The average of some test martingales on the places of episodes among all before them."""
+    """The average of several test martingales; each bets on ranks among the earlier episodes."""
 
     slopes: ClassVar[tuple[tuple[float, ...], ...]]  # those of each martingale's gamblers
 
@@ -97,14 +97,15 @@ class _Bet:
         self._alarm = False
 
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
-        """The evidence after each of several episodes; one row holds what was noted of one."""
+        """The evidence after each of several episodes; ``noted`` has one row per episode."""
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
 
     def _tie(self) -> float:
-        """The draw of the next episode; many are drawn at a time.
+        """The random number that breaks the next episode's ties; many are drawn at a time.
 
-        Keyed on a running count: a repeated id would repeat a draw, and look like drift (M10).
+        It depends on a running count, not on the id: a repeated id would repeat a draw, and look
+        like drift (M10).
         """
         place = self._n % _DRAWN
         if not (place and self._draws):
@@ -114,7 +115,7 @@ class _Bet:
         return self._draws[place]
 
     def observe(self, score: float) -> DriftReading:
-        """The evidence after one more finished episode; pass them in the order they started."""
+        """The evidence after one more finished episode; pass episodes in the order they started."""
         place = self._bag.place(score)
         p = (place.below + self._tie() * (place.same + 1)) / (place.total + 1)
         self._bag.add(score)  # a bag that does not grow raises false alarms (M10)
@@ -144,7 +145,7 @@ class _Bet:
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from what `to_json` gave; an error of a plain kind if it is not that."""
+        """Continue from what `to_json` returned; a built-in error if that is not valid."""
         bag = Bag.from_json(kept["bag"])
         for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
             jumper.restore(own)
@@ -153,12 +154,12 @@ class _Bet:
 
 
 class DriftBet(_Bet):
-    """Two bets on ranks of finished episodes, one on their level and one on their spread (M10).
+    """Two bets that ranks of finished episodes change: in their level, or in their spread (M10).
 
     Parameters
     ----------
     ranks
-        The ranks of the guarded step, those of the assure episodes.
+        The ranks of the assure episodes at the guarded step.
     seed
         The seed of the random draws, which also depend on a running count of the episodes.
     level
@@ -187,10 +188,10 @@ class DriftBet(_Bet):
 
 
 class HarmBet(_Bet):
-    """A bet that p − z has risen, so that p now promises more than comes true (M26).
+    """A bet that p has become too high: that the mean of p − z has risen (M26).
 
-    z is 1 for an episode that met the target, and 0 for another. New episodes are compared with the
-    assure episodes, so a bias that was always there does not count, only a rise does. If p − z
+    z is 1 for an episode that met the target, and 0 otherwise. New episodes are compared with the
+    assure episodes, so only a rise counts, not a bias that was there from the beginning. If p − z
     falls because runs end better than predicted, the bet is lost.
 
     Parameters

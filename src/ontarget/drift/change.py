@@ -1,4 +1,4 @@
-"""What new episodes say of drift: has anything changed, is it harmful, which way, since when."""
+"""`Drift`: has anything changed, is it harmful, which way is p off, and since when."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ UNKNOWN_ORDER: Final = (
 
 
 class DriftJudgement(StrEnum):
-    """What new episodes say of a change.
+    """Whether new episodes show a change.
 
-    The evidence is building from a fifth of the threshold on: at the default threshold of 100, it
-    gets that far in at most one comparison of 20 while nothing changes.
+    Evidence "is building" from a fifth of the threshold on. At the default threshold of 100 this
+    happens in at most one comparison of 20 if nothing has changed.
     """
 
     NO_SIGN = "no sign of a change"
@@ -35,10 +35,11 @@ class DriftJudgement(StrEnum):
 
 
 class Bias(NamedTuple):
-    """How far p lay from what came true, over some episodes.
+    """How far p was from what came true, on average over some episodes.
 
-    ``too_high`` is mean p less the share that met the target, ``low`` and ``high`` its 95 % range.
-    ``column`` and ``value`` say which episodes these are, empty for all.
+    ``too_high`` is the mean of p minus the share of episodes that met the target; ``low`` and
+    ``high`` are its 95 % range. ``column`` and ``value`` say which episodes these are; they are
+    empty for all episodes.
     """
 
     n: int
@@ -52,12 +53,12 @@ class Bias(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether chance hardly explains it."""
+        """Whether the 95 % range leaves out 0, so that chance hardly explains the bias."""
         return self.low > 0.0 or self.high < 0.0
 
     @property
     def where(self) -> str:
-        """Which episodes these are; names from data cannot look like lines of ours."""
+        """Which episodes these are, such as "weather is rain"."""
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property
@@ -104,8 +105,9 @@ class Bias(NamedTuple):
 class Evidence(NamedTuple):
     """How strongly a bet on a change was won.
 
-    ``highest`` is the most that the gambler ever had, who started with 1; ``alarm_after`` is after
-    how many episodes it reached the limit, None if never.
+    ``highest`` is the most money that a gambler, who started with 1 and bet on a change, ever had.
+    ``alarm_after`` is the number of episodes after which this reached ``limit``; None if it never
+    did.
     """
 
     highest: float
@@ -114,17 +116,17 @@ class Evidence(NamedTuple):
 
     @property
     def won(self) -> bool:
-        """Whether it reached the limit."""
+        """Whether the evidence reached the limit."""
         return self.alarm_after is not None
 
     @property
     def building(self) -> bool:
-        """Whether it came within a factor of five of the limit, and not as far as that."""
+        """Whether the evidence came within a factor of five of the limit, without reaching it."""
         return not self.won and self.highest >= self.limit / _BUILDING
 
     @property
     def in_words(self) -> str:
-        """The most that the gambler ever had; beyond a million, more digits say no more."""
+        """``highest`` as text; anything beyond a million is "over a million"."""
         if self.highest >= 1e6:
             return "over a million"
         text = f"{self.highest:.3g}"
@@ -140,31 +142,31 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Drift:
-    """What new episodes say of drift; prints as a few lines.
+    """Whether new episodes show drift; print it to read a few lines.
 
     Attributes
     ----------
     target
-        The target that harm is about, or the goal.
+        The target, or the goal, for which p may have become too high.
     t
         The step at which p and outcomes are compared.
     n
-        How many episodes were.
+        How many episodes were compared.
     change, harm
-        The evidence that anything has changed (M10), and that p has become too high for the
-        target (M26). Each is a false alarm with at most the probability 1 − level.
+        The evidence that anything has changed (M10), and that p has become too high for the target
+        (M26). Each of the two raises a false alarm with at most the probability 1 − level.
     bias, before
         How far p is off on the new episodes, and on the assure episodes.
     now
-        How far p is off on the new episodes since the change; None where nobody can say when that
-        was, or too few have come since.
+        How far p is off on the new episodes since the change; None if the time of the change is
+        unknown, or too few episodes started since then.
     since
-        From which of the episodes on, in the order given, they are most unlike the recorded ones: a
-        best guess. None if nothing has changed, or the order is unknown.
+        The position, in the order given, of the first episode after the change: a best guess. None
+        if nothing has changed, or the order is unknown.
     since_value, since_column
-        What the order says there, and the name of its column, if it has one.
+        The value of ``order`` at that episode, and the name of its column, if it has one.
     order
-        Why the runs were not taken in an order of time, in words; empty if they were.
+        Why the runs were not compared in an order of time, in words; empty if they were.
     parts
         How far p is off for each value of the columns that were asked for, 95 % ranges for all of
         them together.
@@ -197,8 +199,8 @@ class Drift:
     def judgement(self) -> DriftJudgement:
         """Whether anything has changed, and whether for the worse.
 
-        It is for the worse if p has risen against what comes true, and is now too high. A rise can
-        be as small as a point: on runs whose p hardly differs, ranks tell it from few.
+        A change is for the worse if p has risen, compared with what comes true, and is now too
+        high. The rise can be as small as one percentage point.
         """
         if self.harm.won and self.latest.low > 0.0:
             return DriftJudgement.WORSE
@@ -214,7 +216,7 @@ class Drift:
 
     @property
     def strongest(self) -> Evidence:
-        """The evidence that went furthest: of any change, or of harm."""
+        """The stronger evidence of the two: of any change, or of harm."""
         return max(self.change, self.harm, key=lambda one: one.highest / one.limit)
 
     @property
@@ -258,7 +260,7 @@ class Drift:
 
     @property
     def _unexplained(self) -> str:
-        """What to make of a p that is off while nothing seems to have changed."""
+        """What it means if p is off although nothing seems to have changed."""
         before = self.before
         if before.shows and (before.too_high > 0.0) == (self.bias.too_high > 0.0):
             return (
@@ -269,7 +271,7 @@ class Drift:
 
     @property
     def way(self) -> str:
-        """Which way p is off, since the change if it is known when that was."""
+        """Which way p is off, since the change if its time is known."""
         return self.latest._told(self._runs, self.headline)
 
     @property
@@ -293,7 +295,7 @@ class Drift:
 
     @property
     def in_short(self) -> tuple[str, ...]:
-        """What was found: whether and which way, since when, by which column; a sentence each."""
+        """The findings, a sentence each: any change, which way p is off, since when, where."""
         misled = () if self.order in ("", UNKNOWN_ORDER) else (f"their order is {self.order}",)
         if self.judgement is DriftJudgement.NO_SIGN:
             return (f"{self.judgement} in these {self.n:,} runs ({self._evidence})", *misled)
@@ -323,7 +325,7 @@ class Drift:
 
     @property
     def when(self) -> str:
-        """Since when; empty if nothing has changed or the order is unknown."""
+        """Since when the process has changed; empty if it has not, or the order is unknown."""
         if self.since is None:
             return ""
         if self.since == 0:
@@ -335,7 +337,7 @@ class Drift:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """For which values of the columns asked for p is off, a sentence each."""
+        """For which values of the given columns p is off, a sentence each."""
         return tuple(f"where {one.where}, {one.in_words}" for one in self.parts if one.shows)
 
     def __str__(self) -> str:
@@ -361,7 +363,7 @@ class Drift:
         return "p was right on average, as far as they can tell"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
+        """The result as plain JSON values."""
         return {
             "target": str(self.target),
             "step": self.t,

@@ -1,4 +1,4 @@
-"""Alarms and intervals that follow a process which keeps changing: right in the long run (M26)."""
+"""Alarms and intervals that adapt to a process that keeps changing: right in the long run (M26)."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ FOLLOW_FORMAT: Final = 1
 
 
 class Following(AlarmRule):
-    """An alarm whose threshold moves after every run that met its target, up or down.
+    """An alarm rule that adapts its threshold after every run that met its target.
 
-    A run that met its target and raised an alarm lowers the threshold, one that raised none lifts
-    it a little: τ ← τ + pace · (rate − alarmed). So the share of false alarms comes to the rate
-    whatever the process does, without any assumption. This holds in the long run only: nothing is
-    promised for any one run, and `within` says how near the share must be by now. It needs runs in
-    which nobody acted on the alarm.
+    A run that met its target and raised an alarm lowers the threshold; a run that met its target
+    without an alarm raises it a little: τ ← τ + pace · (rate − alarmed). So the share of false
+    alarms approaches the rate, whatever the process does. This holds in the long run only: nothing
+    is promised for a single run, and `within` says how close the share must be by now. Learn only
+    from runs in which nobody acted on the alarm.
 
     Parameters
     ----------
     rate
-        The share of runs that meet their target and may raise an alarm.
+        The share of false alarms to aim for: how many of the runs that meet their target may raise
+        an alarm.
     threshold
-        Where to begin: the threshold that was promised before the change is a good start.
+        The first threshold. A good choice is the promised threshold from before the change.
     pace
-        How far one false alarm moves the threshold: more follows faster, and swings more.
+        How far one false alarm moves the threshold. A larger pace adapts faster, and varies more.
     for_steps
         As in `Below`.
 
@@ -80,12 +81,12 @@ class Following(AlarmRule):
 
     @property
     def share(self) -> float:
-        """The share of runs that met their target and raised an alarm; NaN before the first."""
+        """The share of false alarms so far, among runs that met their target; NaN at first."""
         return self.false_alarms / self.n if self.n else math.nan
 
     @property
     def within(self) -> float:
-        """How far that share can be from the rate by now, whatever the process does."""
+        """How far ``share`` can be from the rate by now, whatever the process does."""
         return min(1.0, (1.0 + self.pace) / (self.pace * self.n)) if self.n else 1.0
 
     def trigger(self, assured: Assured | None) -> Trigger:
@@ -101,12 +102,12 @@ class Following(AlarmRule):
         return self.threshold
 
     def learn_from(self, watch: Watch) -> float:
-        """The threshold after a watched run that is over; one that was taken over is passed over.
+        """The threshold after a watched run that is over; a run that somebody took over is skipped.
 
         Call it once per run, before `Watch.reset`.
         """
         if watch.rule is not self:
-            raise InputError("learn_from needs a watch that was made with this very rule")
+            raise InputError("learn_from needs a watch that was made with this same rule object")
         if watch.status is not Status.DONE:
             raise InputError(
                 f"learn_from needs a run that is over, this one is {watch.status}; call end first"
@@ -117,13 +118,13 @@ class Following(AlarmRule):
         return self.observe(alarmed=alarmed, met=watch.peek().p == 1.0)
 
     def save(self, path: str | Path) -> None:
-        """Write the rule to a small JSON file; it appears whole or not at all."""
+        """Write the rule to a small JSON file, completely or not at all."""
         kept = {"format": FOLLOW_FORMAT, **vars(self)}
         write_whole(Path(path), [json.dumps(kept).encode()])
 
     @classmethod
     def load(cls, path: str | Path) -> Following:
-        """The rule that `save` wrote, as it stood."""
+        """The rule that `save` wrote."""
         try:
             kept: dict[str, Any] = json.loads(Path(path).read_bytes())
             version = kept.pop("format")
@@ -134,40 +135,41 @@ class Following(AlarmRule):
             if not (whole and -rule.pace <= rule.threshold <= 1.0 + rule.pace):
                 raise ValueError(f"a threshold of {rule.threshold} after {rule.n} runs")
         except OSError as error:
-            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+            raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path}: it holds no alarm that follows ({error})") from error
+            raise ModelFileError(
+                f"{path}: this is not a file that Following.save wrote ({error})"
+            ) from error
         if version != FOLLOW_FORMAT:
             raise ModelFileError(
-                f"{path}: a rule of format {FOLLOW_FORMAT} is needed, got {version!r}; start a new "
-                "one"
+                f"{path}: the file needs format {FOLLOW_FORMAT}, got {version!r}; start a new rule"
             )
         return rule
 
 
 class FollowingInterval:
-    """Intervals at one step whose level follows the process; made by `GoalMonitor.follow_interval`.
+    """Intervals at one step that adapt to a changing process; see `GoalMonitor.follow_interval`.
 
-    An outcome outside its interval widens the next ones, one inside narrows them a little:
-    δ ← δ + pace · (missed share asked for − missed). So the share of outcomes that are missed comes
-    to what was asked for, whatever the process does: in the long run, and for no one run. The
-    widths come from the last runs, at first from the assure episodes. `save` writes where it stands
-    to a small file, from which ``monitor.follow_interval(…, resume=path)`` goes on.
+    An outcome outside its interval widens the next intervals; an outcome inside narrows them a
+    little: δ ← δ + pace · (1 − level − missed). So the share of missed outcomes approaches 1 −
+    level, whatever the process does. This holds in the long run only, not for a single run. The
+    widths come from the last runs, at first from the assure episodes. `save` writes the state to a
+    small file, and ``monitor.follow_interval(…, resume=path)`` continues from it.
 
     Parameters
     ----------
     fitted
         The monitor's contents.
     level
-        The share of outcomes that should lie in their interval.
+        The share of outcomes that should lie in their intervals.
     t, group
         The step, and the number of the group.
     pace
         How far one miss moves the level.
     window
-        From how many of the last runs the widths come.
+        How many of the last runs the widths come from.
     resume
-        A file that `save` wrote, to go on from there.
+        A file that `save` wrote, to continue from.
     """
 
     regime: ClassVar[str] = "follow"
@@ -199,18 +201,18 @@ class FollowingInterval:
             self._resume(resume)
 
     def _take(self, scores: list[float]) -> None:
-        """Let the widths come from these scores, the oldest first."""
+        """Use these scores for the widths, the oldest first."""
         self._scores = deque(scores)
         self._sorted = sorted(scores)
 
     @property
     def share(self) -> float:
-        """The share of outcomes that lay outside their interval; NaN before the first."""
+        """The share of outcomes so far that were outside their interval; NaN before the first."""
         return self.misses / self.n if self.n else math.nan
 
     @property
     def within(self) -> float:
-        """How far that share can be from what was asked for, whatever the process does."""
+        """How far ``share`` can be from 1 − level by now, whatever the process does."""
         if not self.n:
             return 1.0
         reach = max(self._missed, 1.0 - self._missed) + self._pace
@@ -218,7 +220,7 @@ class FollowingInterval:
 
     @property
     def depth(self) -> float:
-        """How far from the middle of its law an outcome may lie: infinite for the whole line.
+        """How far an interval reaches from the median, in probability; infinite for no limit.
 
         Below 0, the interval is empty.
         """
@@ -229,7 +231,7 @@ class FollowingInterval:
         return math.inf if k > n else self._sorted[k - 1]
 
     def interval(self, states: FloatArray, behavior: FloatArray) -> Interval:
-        """One interval per run at the step, at the level that stands now."""
+        """One interval per run at the step, at the present width."""
         fitted, depth = self._noted.fitted, self.depth
         so_far = snap(np.asarray(behavior, dtype=np.float64), fitted.grid)
         if not 0.0 <= depth <= 0.5:
@@ -243,7 +245,7 @@ class FollowingInterval:
         return Interval(snap(found.lower, fitted.grid), snap(found.upper, fitted.grid))
 
     def observe(self, episodes: Episodes) -> float:
-        """The share missed after these finished runs, in the order in which they started."""
+        """Learn from finished runs, in the order in which they started; return the share missed."""
         noted = self._noted(episodes)
         for name in episodes.ids.tolist():
             if name in noted:
@@ -257,14 +259,14 @@ class FollowingInterval:
         return self.share
 
     def _note(self, score: float) -> None:
-        """Let one more run count for the widths, and no longer the oldest of a full window."""
+        """Use one more run for the widths, and drop the oldest one if the window is full."""
         if len(self._scores) == self._window:
             del self._sorted[bisect_left(self._sorted, self._scores.popleft())]
         self._scores.append(score)
         insort(self._sorted, score)
 
     def save(self, path: str | Path) -> None:
-        """Write where it stands to a small JSON file; it appears whole or not at all."""
+        """Write the state to a small JSON file, completely or not at all."""
         state = {name: getattr(self, f"_{name}") for name in ("delta", "pace", "window")}
         scores = list(self._scores)
         write_kept(
@@ -272,13 +274,13 @@ class FollowingInterval:
         )
 
     def _resume(self, path: str | Path) -> None:
-        """Go on from where the file that `save` wrote leaves off; all is checked."""
+        """Continue from a file that `save` wrote, after checking it."""
         kept = read_kept(path, self._about)
         for name in ("pace", "window"):
             if kept.get(name) != getattr(self, f"_{name}"):
                 raise InputError(
                     f"{path}: the saved interval has the {name} {kept.get(name)!r}, not "
-                    f"{getattr(self, f'_{name}')!r}; ask for it as it was first asked for"
+                    f"{getattr(self, f'_{name}')!r}; resume it with the same arguments"
                 )
         with damage_named(path, self._about.noun):
             scores = [float(one) for one in kept["scores"]]

@@ -1,4 +1,4 @@
-"""The drift guard: a test, valid after every episode, of whether the process changed (M10)."""
+"""The drift guard: a test for a change of the process that is valid after every episode (M10)."""
 
 from __future__ import annotations
 
@@ -59,15 +59,14 @@ class DriftGuard:
     """A guard that collects evidence from finished episodes that the process has changed.
 
     Episodes must be counted in the order in which they **started**. If they overlap in time,
-    announce each with `begin`. Then `observe` keeps an episode that finishes early until those that
-    started before it are in. If an announced episode will never be observed, `withdraw` it.
+    announce each with `begin`. Then `observe` holds back an episode until all that started before
+    it have been observed. If an announced episode will never be observed, `withdraw` it.
 
-    Every episode counts only once: an id that the guard has seen is refused. It remembers the last
-    100,000 ids.
+    Every episode counts only once: an id that the guard has seen is refused. The guard remembers
+    the last 100,000 ids.
 
-    A guard outlives the process: `save` writes it to a small file, from which
-    ``monitor.drift_guard(resume=path)`` goes on with the same evidence. It can be pickled and
-    deep-copied, too.
+    `save` writes a guard to a small file; ``monitor.drift_guard(resume=path)`` continues with the
+    same evidence in another process. A guard can also be pickled and deep-copied.
 
     Examples
     --------
@@ -103,18 +102,18 @@ class DriftGuard:
         """Announce an episode that starts now."""
         if episode_id in self._seen:
             raise InputError(
-                f"episode {episode_id!r} has begun already, or was observed or withdrawn; give "
-                "each run an id of its own"
+                f"episode {episode_id!r} has already begun, or was observed or withdrawn; give "
+                f"each run its own id"
             )
         self._announced = True
         self._remember(episode_id)
         self._order[episode_id] = None
 
     def withdraw(self, episode_id: object) -> DriftReading:
-        """The evidence after an announced episode was taken back, because it will not be observed.
+        """Take back an announced episode that will not be observed, and return the evidence.
 
         Episodes that were waiting for it are counted now. Never withdraw an episode because of its
-        outcome: the remaining ones would no longer be like those recorded.
+        outcome: the remaining episodes would no longer be like the recorded ones.
         """
         if episode_id not in self._order or episode_id in self._held:
             raise InputError(
@@ -125,9 +124,9 @@ class DriftGuard:
         return self._count()
 
     def observe(self, episodes: Episodes) -> DriftReading:
-        """The evidence after these finished episodes, one or more, in the order they started.
+        """The evidence after one or more finished episodes, in the order in which they started.
 
-        An episode that ended before the guarded step, or has a bad reading there, is passed over.
+        An episode that ended before the guarded step, or has a bad reading there, is skipped.
         """
         noted, ids = self._noted(episodes), episodes.ids.tolist()
         for episode_id in ids:
@@ -140,16 +139,17 @@ class DriftGuard:
         return self._count()
 
     def _check_new(self, episode_id: object) -> None:
-        """Refuse an episode that would count twice, or out of turn."""
+        """Refuse an episode that would count twice, or was not announced although others were."""
         waiting = episode_id in self._order and episode_id not in self._held
         if not waiting and episode_id in self._seen:
             raise InputError(
                 f"episode {episode_id!r} was observed or withdrawn already; each run counts once, "
-                "under an id of its own"
+                f"so give each its own id"
             )
         if not waiting and self._announced:
             raise InputError(
-                f"episode {episode_id!r} never began; announce all with begin, or none"
+                f"episode {episode_id!r} was not announced; announce every episode with begin, or "
+                f"none"
             )
 
     def _count(self) -> DriftReading:
@@ -170,14 +170,14 @@ class DriftGuard:
             self._seen.popitem(last=False)
 
     def save(self, path: str | Path) -> None:
-        """Write the guard to a small JSON file; it appears whole or not at all.
+        """Write the guard to a small JSON file, completely or not at all.
 
-        Ids need to be texts or whole numbers.
+        The ids of the episodes need to be texts or whole numbers.
         """
         write_kept(path, self._about, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """All that changes from episode to episode, as plain values."""
+        """The guard's state as plain JSON values."""
         check_ids(self._seen, self._about.noun)
         return {
             "bet": self._bet.to_json(),
@@ -189,7 +189,7 @@ class DriftGuard:
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what `to_json` gave; an error of a plain kind if it is not that."""
+        """Continue from what `to_json` returned; a built-in error if that is not valid."""
         self._bet.restore(kept["bet"])
         n, p, evidence, alarm = kept["reading"]
         self.reading = DriftReading(
@@ -204,7 +204,7 @@ class DriftGuard:
         }
 
     def _resume(self, path: str | Path) -> DriftGuard:
-        """The guard itself, from where the file that `save` wrote leaves off; all is checked."""
+        """The guard itself, continued from a file that `save` wrote, after checking it."""
         kept = read_kept(path, self._about)
         with damage_named(path, self._about.noun):
             self.restore(kept)
@@ -213,9 +213,9 @@ class DriftGuard:
 
 @dataclass(frozen=True)
 class NotedStep:
-    """What is noted of finished episodes at one step; a class, so that it can be pickled.
+    """Computes what a guard compares of finished episodes at one step; a class can be pickled.
 
-    Both limits of the law at the outcome; or, about a target, p − z (M26).
+    That is both limits of the predicted CDF at the outcome or, for a target, p − z (M26).
     """
 
     fitted: Fitted
@@ -225,11 +225,11 @@ class NotedStep:
     calibration: Calibrated | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """What is noted of each of the episodes that reaches the step, by its id."""
+        """What the guard compares, for each episode that reaches the step, by its id."""
         fitted = self.fitted
         episodes = fitted.alike(episodes, any_horizon=True)
         if np.any(fitted.groups_in(episodes) != self.group):
-            raise GroupError("this guard is for one group; guard each group by itself")
+            raise GroupError("this guard is for one group; make a guard for each group")
         if self.t >= episodes.horizon:
             return {}
         at = fitted.at(self.t, self.group, self.calibration)
@@ -249,7 +249,7 @@ class NotedStep:
 
 @dataclass(frozen=True)
 class NotedGoal:
-    """What is noted of finished episodes at one step about a goal over several behaviors: p − z."""
+    """Computes p − z of finished episodes at one step, for a goal over several behaviors."""
 
     joint: Joint
     question: GoalQuestion
@@ -258,11 +258,11 @@ class NotedGoal:
     own_map: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """What is noted of each of the episodes that reaches the step, by its id."""
+        """What the guard compares, for each episode that reaches the step, by its id."""
         new = self.joint.alike(episodes, any_horizon=True)
         one = new[self.question.names[0]]
         if np.any(self.joint.first.groups_in(one) != self.group):
-            raise GroupError("this guard is for one group; guard each group by itself")
+            raise GroupError("this guard is for one group; make a guard for each group")
         p, met = self.p(new), self._met(new)
         return {
             name: (said - came,)
@@ -326,7 +326,7 @@ def harm_guard_of(
     group: int,
     resume: str | Path | None = None,
 ) -> DriftGuard:
-    """The guard of one step against p that promises more of the target than it did (M26)."""
+    """The guard of one step against a p of the target that has become too high (M26)."""
     check_guarded(fitted, t, group)
     noted = NotedStep(fitted, t, group, target, calibration)
     assert fitted.observed is not None  # there are ranks at the step
@@ -347,7 +347,7 @@ def harm_guard_of_goal(
     group: int,
     resume: str | Path | None = None,
 ) -> DriftGuard:
-    """The guard of one step against p that promises more of a goal than it did (M26)."""
+    """The guard of one step against a p of the goal that has become too high (M26)."""
     noted = NotedGoal(joint, question, t, group, own_map)
     p, met = noted.assured
     bet = HarmBet(p - met, seed=joint.first.trained.seed, level=level)
@@ -367,7 +367,8 @@ def check_guarded(fitted: Fitted, t: int, group: int) -> None:
     if fitted.stopped[group]:
         raise CensoredError(
             f"{fitted.stopped[group]:,} assure episodes were cut off, so the others are a "
-            "selection that new runs differ from; a drift guard needs episodes that all ended"
+            f"selection and differ from new runs; a drift guard needs assure episodes that all "
+            f"ended"
         )
     if not ranks.n:
         raise FewEpisodesError(

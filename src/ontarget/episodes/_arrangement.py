@@ -60,7 +60,7 @@ def arrange(
     """The arrangement of rows that carry an episode's id and a step.
 
     Episodes keep the order of their first rows. Without steps, the rows of an episode are taken to
-    be in order. If the ids are codes, ``names`` tells what they stand for.
+    be in order. If the ids are codes, ``names`` holds the ids that they stand for.
     """
 
     def name(episode_id: Any) -> str:
@@ -87,7 +87,7 @@ def arrange(
             raise EpisodesError(
                 f"episode {name(ids[first_rows[episode]])} has step {step + first_step} twice"
                 f"{_more(twice.size, 'row')}; keep one row per episode and step, or pass all "
-                "columns that tell the runs apart, ",
+                f"columns that together identify a run, ",
                 Argument("episode", _SEVERAL),
                 ", or that sort their rows, ",
                 Argument("step", _SEVERAL),

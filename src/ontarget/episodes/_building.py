@@ -79,7 +79,7 @@ def build(
     """The checked store, and the positions of the episodes to keep; None keeps all of them.
 
     ``declared`` is False if the horizon was inferred from the longest run of other episodes; a run
-    may then be longer. ``given`` is False if it is that of other episodes or of a monitor.
+    may then be longer. ``given`` is False if the horizon comes from other episodes or a monitor.
     """
     if censored not in CENSORED:
         known = ", ".join(map(repr, CENSORED))
@@ -194,7 +194,7 @@ def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatA
 
 
 def _check_before(recording: RawEpisodes, behavior: Behavior, before: FloatArray) -> None:
-    """Refuse a run that comes by a value that no outcome may have; there may be none yet."""
+    """Refuse a run whose behavior so far is too large; NaN, for no value yet, is allowed."""
     bad = np.isfinite(before) & (np.abs(before) > LARGEST_OUTCOME)
     if bad.any():
         row = int(np.argmax(bad))
@@ -234,8 +234,8 @@ def _check_reach(recording: RawEpisodes, horizon: int | None) -> None:
     if horizon is not None and lengths[longest] > horizon:
         raise EpisodesError(
             f"episode {recording.ids[longest]!s} has {lengths[longest]} steps, more than the "
-            f"declared horizon of {horizon} that these episodes must share; leave such runs out, "
-            "or fit anew with a longer horizon"
+            f"horizon of {horizon} that was declared for the fit; leave such runs out, or fit "
+            f"again with a longer horizon"
         )
 
 
@@ -258,7 +258,7 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
 
 
 def _going_on(recording: RawEpisodes) -> FloatArray | None:
-    """For each episode ∏ 1/(1 − q): 1 over the probability that nobody stopped it (M24)."""
+    """∏ 1/(1 − q) of each episode: 1 divided by the probability that nobody stopped it (M24)."""
     q = recording.stop_probability
     if q is None:
         return None
@@ -275,9 +275,9 @@ def _going_on(recording: RawEpisodes) -> FloatArray | None:
 
 
 def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:
-    """Every run up to the horizon alone, of those whose cut-off does not come earlier (M24).
+    """The runs whose cut-off is not before the horizon, each followed up to the horizon (M24).
 
-    Which runs these are depends on the cut-off only, never on how a run went.
+    Which runs are kept depends on the cut-off only, never on how a run went.
     """
     cutoff = recording.cutoff
     needs(
@@ -319,7 +319,7 @@ def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store,
 
 
 def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
-    """Refuse cut-offs that are no numbers of steps, or that a run did not keep to."""
+    """Refuse cut-offs that are not numbers of steps, or that do not fit the length of their run."""
     lengths, name = recording.arrangement.lengths, Argument("cutoff")
     bad = ~(cutoff >= lengths)  # NaN too
     if bad.any():

@@ -1,4 +1,4 @@
-"""Runs that were stopped or cut off: refused, left out, kept as such, or made up for (M24)."""
+"""What to do with runs that were stopped or cut off: the choices of ``censored`` (M24)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CENSORED: Final = get_args(Censored)
 
 
 def all_taken_over(n: int, column: str = "") -> str:
-    """Why nothing is left of runs that somebody took over."""
+    """The error if somebody took over all runs."""
     where = f" (column {column!r})" if column else ""
     return (
         f"somebody took over all {n:,} runs{where}, so none is left; record runs that are left "
@@ -37,15 +37,15 @@ def all_taken_over(n: int, column: str = "") -> str:
 
 
 def some_left_out(n: int, whole: int) -> str:
-    """What to say where n of the runs were taken over, and left out."""
+    """The remark if n of the runs were taken over and left out."""
     return (
         f"somebody took over {n:,} of {whole:,} runs, which are left out, so the others are a "
-        "selection: the option censored has ways to make up for it"
+        f"selection; the option censored can correct for that"
     )
 
 
 def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
-    """Refuse a way to treat cut-off episodes that lacks what it rests on."""
+    """Refuse a choice of ``censored`` if an argument that it needs is missing."""
     if not given:
         listed: list[str | Argument] = []
         for one in arguments:
@@ -54,7 +54,7 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
 
 
 def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
-    """The remedy if a limit cut all of them off, which no run outlasted."""
+    """A further remedy if all cut-off episodes reached the same length, as with a time limit."""
     longest = int(store.lengths.max())
     if np.any(store.lengths[store.censored] < longest):
         return ()
@@ -68,9 +68,10 @@ def settle_censored(
     going_on: FloatArray | None = None,
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The store and the episodes to keep, after those that were cut off were dealt with (M1, M24).
+    """The store and the episodes to keep, after cut-off episodes were treated (M1, M24).
 
-    ``going_on`` is ∏ 1/(1 − q) of each episode: 1 over the probability that nobody stopped it.
+    ``going_on`` is ∏ 1/(1 − q) of each episode: 1 divided by the probability that nobody stopped
+    it.
     """
     cut = int(np.count_nonzero(store.censored))
     if censored == "weights":
@@ -132,10 +133,10 @@ def _drawn(
 def chosen_by_lot(
     weights: FloatArray, bound: float, *, keys: KeyArray, ids: AnyArray, name: str, seed: int = 0
 ) -> IndexArray:
-    """Positions drawn with the probability weight / bound each, by seed and id.
+    """Random positions, each drawn with the probability weight / bound, by seed and id.
 
-    ``name`` is what the bound is called. A weight above it is refused: nothing can be drawn with a
-    probability above 1, and a bound that is raised after looking depends on what was seen.
+    ``name`` is the argument's name for the bound. A weight above the bound is refused, because a
+    probability cannot be above 1. The bound must be fixed before you look at the runs.
     """
     if not (np.isfinite(bound) and bound > 0.0):
         raise EpisodesError(Argument(name), f" needs a finite number above 0, got {bound!r}")

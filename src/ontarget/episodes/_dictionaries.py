@@ -1,4 +1,4 @@
-"""The dictionaries of text features: learning them, and changing to those of other episodes."""
+"""The dictionaries of text features: learning them, and recoding to those of other episodes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _recoded(codes: FloatArray, own: Feature, other: Feature) -> tuple[FloatArra
         first = (own.categories or ())[int(codes[np.argmax(strange)])]
         raise CategoryError(
             f"feature {own.name!r} has {np.count_nonzero(strange):,} readings of categories that "
-            f"no training episode has (first: {first!r}); record more of them, leave them out, or "
-            "fit with unseen='missing' and a model that takes missing values"
+            f"no training episode has (first: {first!r}); record more such episodes, leave these "
+            f"out, or fit with unseen='missing' and a model that takes missing values"
         )
     return found, int(np.count_nonzero(strange))

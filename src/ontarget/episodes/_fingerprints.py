@@ -20,10 +20,10 @@ def fingerprints(episodes: Recorded) -> KeyArray:
 
 
 def known_by(episodes: Recorded) -> KeyArray:
-    """The fingerprints by which a model file knows these episodes again, ascending.
+    """The fingerprints by which a model file recognizes these episodes, ascending.
 
-    Of more than `MOST_FINGERPRINTS` it keeps the smallest: a random part of the episodes, for a
-    fingerprint is a hash.
+    If there are more than `MOST_FINGERPRINTS`, only the smallest are kept. Since fingerprints are
+    hashes, these are a random part of the episodes.
     """
     return np.sort(fingerprints(episodes))[:MOST_FINGERPRINTS]
 

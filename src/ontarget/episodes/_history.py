@@ -1,9 +1,9 @@
-"""What a state holds beside its features where it does not tell enough: earlier steps, and means.
+"""The columns that ``history`` adds to a state: earlier steps, and means over the run so far.
 
 With a history of k steps, a state has these columns: its features; the features of the k steps
-before, the latest first; what came with the state and the k - 1 states before it, the reward of the
-last action or the behavior that was told; the mean of each feature that is no category, up to here;
-and the mean of what came. What is not there yet, or is no number, is NaN.
+before, the latest first; the last k rewards (or values of the behavior, if it is read from a
+column), the latest first; the mean of each feature so far, except categories; and the mean of these
+rewards so far. Values that do not exist yet, or are not numbers, are NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_STEPS = 100
 
 
 def state_schema(schema: Schema, history: int) -> Schema:
-    """The columns of a state with a history of so many steps.
+    """The columns of a state with a history of this many steps.
 
     Examples
     --------
@@ -44,21 +44,21 @@ def state_schema(schema: Schema, history: int) -> Schema:
 
 
 def state_width(schema: Schema, history: int) -> int:
-    """How many columns that is, without making them."""
+    """The number of columns of a state with such a history."""
     if not history:
         return len(schema)
     return len(schema) * (history + 1) + history + int(measured(schema).sum()) + 1
 
 
 def measured(schema: Schema) -> BoolArray:
-    """The features that have a mean: those that are no categories."""
+    """The features that have a mean: all except categories."""
     return np.array([not one.categorical for one in schema.features], dtype=np.bool_)
 
 
 def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
     """(columns, rows): the mean of each column of a run's rows up to each row, in time-major order.
 
-    Summed from left to right, as live; what is no number does not count.
+    Values are summed in order, as in a live run; NaN values are skipped.
     """
     means = np.empty(values.shape)
     sums, counts = np.zeros((2, len(values), lengths.size))
@@ -73,6 +73,6 @@ def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) 
 
 
 def _named(feature: Feature, name: str) -> Feature:
-    """The feature a few steps before: a category of then that is not known now is missing."""
+    """The feature some steps earlier; an unknown category there counts as missing."""
     unseen = feature.unseen if feature.categories is None else "missing"
     return replace(feature, name=name, unseen=unseen)

@@ -1,4 +1,4 @@
-"""Several recordings as one: what they must have in common, and their rows step by step."""
+"""Joins several recordings: checks what they must have in common, and merges their rows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
 
 
 def _check_alike(first: Store, other: Store, number: int) -> None:
-    """Refuse what cannot be told apart once it is in one table."""
+    """Refuse recordings that differ in a property that all episodes must share."""
     pairs: dict[str, tuple[Any, Any, str]] = {
         "list of features": (first.schema.names, other.schema.names, _LIKE),
         "kind of features": (_kinds(first), _kinds(other), _LIKE),
@@ -144,7 +144,7 @@ def _check_ids(stores: Sequence[Store]) -> None:
 
 
 def _check_complete(stores: Sequence[Store], found: Store) -> None:
-    """Refuse a longer horizon that makes unfinished what counted as complete."""
+    """Refuse a joint horizon that turns complete episodes into unfinished ones."""
     before = sum(int(np.count_nonzero(store.censored)) for store in stores)
     more = int(np.count_nonzero(found.censored)) - before
     if more:
@@ -156,7 +156,7 @@ def _check_complete(stores: Sequence[Store], found: Store) -> None:
 
 
 def _common_schema(stores: Sequence[Store]) -> Schema:
-    """The first schema, its dictionaries with the further categories of the others."""
+    """The first schema, with the categories of all recordings in its dictionaries."""
     features = list(stores[0].schema.features)
     for j, feature in enumerate(features):
         if feature.categories is not None:
@@ -166,7 +166,7 @@ def _common_schema(stores: Sequence[Store]) -> Schema:
 
 
 def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArray:
-    """A column of rows in time-major order: of each step, the rows of every store in turn."""
+    """A column in time-major order: for each step, the rows of one store after the other."""
     offsets = [_padded(store.offsets, stores) for store in stores]
     parts = [
         column[own[t] : own[t + 1]]
@@ -193,7 +193,7 @@ def _of_each(stores: Sequence[Store], name: str) -> Any:
 
 
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
-    """One flag per episode; a recording that lacks it says the same by its other flag."""
+    """One flag per episode; for a recording without this flag, the opposite of its other flag."""
     if all(getattr(store, name) is None for store in stores):
         return None
     found = []

@@ -1,4 +1,4 @@
-"""What episodes are judged by: one behavior, or several by name, and what each reads (M21)."""
+"""What episodes are judged by: one behavior, or several with names, and their signals (M21)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 class Reading:
     """A behavior, and the name of the signal that it is computed from.
 
-    ``signal`` is None for the reward, and for a behavior that is read from a column of its own.
+    ``signal`` is None for the reward, and for a behavior whose values are read from a column.
     """
 
     behavior: Behavior
@@ -31,12 +31,12 @@ class Reading:
 
     @property
     def column(self) -> str | None:
-        """The column that it reads; None for the reward."""
+        """The column that the behavior reads; None for the reward."""
         return self.behavior.column or self.signal
 
     @property
     def spec(self) -> str:
-        """The name of the behavior with its signal, from which `reading_of` makes it again."""
+        """The name of the behavior with its signal, which `reading_of` can read."""
         spec = self.behavior.spec
         if self.signal is None:
             return spec
@@ -53,13 +53,13 @@ JudgedBy: TypeAlias = OneBehavior | Mapping[str, OneBehavior]
 
 @dataclass(frozen=True)
 class Judged:
-    """What a table's episodes are judged by: one behavior without a name, or several by name."""
+    """What a table's episodes are judged by: one behavior without a name, or several with names."""
 
     readings: Mapping[str, Reading]
 
     @classmethod
     def of(cls, judged: JudgedBy, columns: tuple[str, ...]) -> Judged:
-        """What these names of behaviors stand for, in a table of these columns."""
+        """The behaviors that these specs mean, in a table with these columns."""
         if isinstance(judged, Mapping):
             return cls(readings_of(judged, columns=columns))
         return cls({"": reading_of(judged, columns=columns)})

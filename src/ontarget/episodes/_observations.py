@@ -102,7 +102,7 @@ class ObservationLayout:
             found.add(name)
 
     def _refuse_images(self) -> None:
-        """Refuse pixels, from which a monitor learns nothing: each would be a feature."""
+        """Refuse images: each pixel would become a feature, from which a monitor learns nothing."""
         for leaf in self.leaves:
             if leaf.size > (_MOST_IN_IMAGE if len(leaf.shape) > 1 else _MOST_IN_ROW):
                 name = _name_of(leaf.path)
@@ -162,7 +162,7 @@ class ObservationLayout:
 
 
 class Numbers(NamedTuple):
-    """A part of an observation without parts of its own: shape, type, and whether categorical."""
+    """A part of an observation that is an array: its shape, type, and whether it is categorical."""
 
     shape: tuple[int, ...]
     dtype: str

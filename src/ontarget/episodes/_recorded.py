@@ -28,9 +28,9 @@ Kind = TypeVar("Kind", bound=np.generic)
 class Recorded:
     """All episodes of a store, or those at some positions.
 
-    ``grid`` is set if these belong to other episodes: the parts of a split use the grid of its
-    train part, and episodes read with ``like=`` use the grid of what they are read like. Otherwise
-    it comes from their own outcomes.
+    ``grid`` is given if the episodes must share the grid of others: all parts of a split use that
+    of the part to learn from, and episodes read with ``like=`` use that of ``like``. Otherwise it
+    is computed from their own outcomes.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Recorded:
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns of the states of a step: the features, and what a history adds to them."""
+        """The columns of a state: the features, and what a history adds to them."""
         return state_schema(self.schema, self.history)
 
     @property
     def behavior(self) -> Behavior:
-        """What the episodes are judged by; `only` chooses one of several behaviors."""
+        """The behavior that the episodes are judged by; `only` chooses one of several."""
         return self._judged.behavior
 
     @property
@@ -67,7 +67,7 @@ class Recorded:
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """What each named behavior reads; empty if there is a single one without a name."""
+        """The signal that each named behavior reads; empty for a single behavior without a name."""
         return {signal.name: signal.reading for signal in self._store.several}
 
     @property
@@ -114,19 +114,19 @@ class Recorded:
     def cut_off(self) -> BoolArray:
         """Which episodes were cut off before their end: their outcome is unknown.
 
-        There are some only with ``censored="worst-case"``. What `outcomes` says of them is what
-        they had achieved by then.
+        Such episodes are kept only with ``censored="worst-case"``. Their entries in `outcomes` are
+        the behavior up to the cut-off.
         """
         return self._own(self._store.censored)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences about what was guessed when the columns were read; empty if nothing was."""
+        """What was guessed when the columns were read, in sentences; empty if nothing was."""
         return self._store.remarks
 
     @property
     def unseen(self) -> int:
-        """How many readings of unknown categories were taken as missing when these were built."""
+        """How many readings of unknown categories were turned into missing values."""
         return self._store.unseen
 
     @cached_property
@@ -146,12 +146,12 @@ class Recorded:
 
     @cached_property
     def weights(self) -> FloatArray | None:
-        """How much each episode counts, if `Episodes.weighted` said so; None otherwise."""
+        """The weight of each episode, as given to `Episodes.weighted`; None without weights."""
         return None if self._store.weights is None else self._own(self._store.weights)
 
     @property
     def targets(self) -> tuple[Target | None, ...] | None:
-        """Each episode's own target, None for one without; None if `Episodes.aimed` gave none."""
+        """Each episode's own target, given by `Episodes.aimed`; None if there are no targets."""
         wanted = self._store.wanted
         if wanted is None or self._index is None:
             return wanted

@@ -23,7 +23,7 @@ _REST = "rest"
 def asked_parts(
     learn: float | None, train: float | None, calibrate: float | None, assure: float | None
 ) -> dict[str, float]:
-    """The parts of a split and their sizes, those that were left out by default."""
+    """The parts of a split and their sizes; sizes that were not given get their defaults."""
     if train is None and calibrate is None:
         if learn is None:
             learn = 1.0 if assure == 0 else 0.8
@@ -41,7 +41,7 @@ def asked_parts(
 
 
 def capped_parts(n: int, assure: float, most: int) -> dict[str, float]:
-    """The shares of learn and assure among n episodes; at most so many are learned from.
+    """The shares of learn and assure among n episodes, with at most this many in learn.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _stratify(
 
 
 def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
-    """Whole groups to parts: in random order, each to the part that lacks most episodes."""
+    """Assign whole groups to parts: in random order, each to the part that lacks most episodes."""
     names, which = np.unique(groups, return_inverse=True)
     sizes = np.bincount(which)
     counts = _counts(parts, groups.size)
@@ -122,7 +122,7 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
 def _clusters(
     ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
 ) -> list[IndexArray]:
-    """Groups divided like episodes; beyond the first part one run stands for each (M11).
+    """Divide groups as if they were episodes; parts after the first keep one run per group (M11).
 
     Runs of one group are not exchangeable with other runs, but whole groups are exchangeable. So
     one run drawn from each group is exchangeable with a run from a new group.

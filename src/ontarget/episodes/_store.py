@@ -140,7 +140,7 @@ class Store:
 
     @cached_property
     def brought(self) -> FloatArray:
-        """What came with each row's state: the reward of the action before, or what was told."""
+        """What came with each row's state: the last reward, or the behavior read from a column."""
         found = np.array(self.before)
         if self.rewards is not None:
             earned = np.full(self.lengths.size, np.nan)
@@ -151,7 +151,7 @@ class Store:
 
     @cached_property
     def means(self) -> FloatArray:
-        """The last columns of states with a history: the means of what was seen up to each row."""
+        """The last columns of states with a history: the means up to each row."""
         values = np.vstack([self.states[measured(self.schema)], self.brought])
         return running_means(values, self.lengths, self.offsets)
 

@@ -1,4 +1,4 @@
-"""Computes a behavior along many runs at once, even if it takes no arrays itself."""
+"""Computes a behavior along many runs at once, even if its methods do not take arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Walk(NamedTuple):
 
 
 def begin(behavior: Behavior, n: int) -> AnyArray:
-    """The behavior's states of n runs before their first step; objects if it takes no arrays."""
+    """The behavior's states of n runs before their first step; objects if they are not floats."""
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
     return states

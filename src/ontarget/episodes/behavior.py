@@ -45,17 +45,17 @@ class Behavior(ABC):
     Models learn the distribution of the *remainder*: what is still to come. `translate` turns a
     target for the outcome into one for the remainder, given the behavior so far.
 
-    For your own behavior, subclass this and write `update` and, if needed, `start`, `value` and
-    `translate`. If the subclass is a frozen dataclass, its fields become part of its name. The
-    outcome must be a finite number.
+    To define your own behavior, subclass this and write `update` and, if needed, `start`, `value`
+    and `translate`. If the subclass is a frozen dataclass, its fields become part of the behavior's
+    name. The outcome must be a finite number.
 
     Attributes
     ----------
     column
-        The column that holds the behavior's values; None if it is computed from rewards, as in
-        every class of your own.
+        The column that holds the behavior's values; None if the behavior is computed from rewards,
+        as in every class that you write.
     vectorised
-        Whether the state is a float, and `update` and `value` take arrays of them.
+        Whether the state is a float, and `update` and `value` also take arrays of such states.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Behavior(ABC):
 
     @property
     def label(self) -> str:
-        """What people call the outcome."""
+        """The name of the outcome for people, such as "sum of rewards"."""
         return "outcome"
 
     @property
@@ -105,12 +105,12 @@ class Behavior(ABC):
 
     @property
     def translation(self) -> Translation:
-        """How targets are translated."""
+        """How a target for the outcome becomes a target for the remainder."""
         return Translation.KEEP if type(self).translate is Behavior.translate else Translation.OWN
 
     @property
     def additive(self) -> bool:
-        """Whether the outcome is what was earned plus what remains."""
+        """Whether the outcome is the behavior so far plus the remainder."""
         return self.translation is Translation.SHIFT
 
     @property
@@ -124,7 +124,7 @@ class Behavior(ABC):
         return float(self.value(self.start()))
 
     def start(self) -> State:
-        """The state before the first step: a float, or a tuple of plain values, nested or not."""
+        """The state before the first step: a float, or a (nested) tuple of plain values."""
         return math.nan
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Behavior(ABC):
         return state
 
     def scale(self, t: int) -> float:
-        """The factor for remainders at step t inside a model, which makes steps comparable."""
+        """The factor by which a model scales remainders at step t, so that steps are comparable."""
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:

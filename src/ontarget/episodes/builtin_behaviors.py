@@ -236,8 +236,9 @@ class FirstStep(_Conditional):
     comparison, bound
         The condition: ``"<"``, ``"<="``, ``">"`` or ``">="``, and a number.
     never
-        The outcome of a run in which it never holds, or only later. It should lie above every step
-        that a target may name, so that "by step 50" does not count such a run as a success.
+        The outcome of a run in which the condition never holds, or holds only after this step.
+        Choose a number above every step that a target may name, so that "by step 50" does not count
+        such a run as a success.
     """
 
     never: float
@@ -315,11 +316,11 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
     ----------
     spec
         ``"sum"``, ``"last"``, ``"max"``, ``"min"``, ``"mean"``, ``"discounted:0.99"``, a column's
-        name, ``"column:NAME"`` for a column named like one of these, ``"total:NAME"`` for a column
-        that adds up from 0, ``"first:<0.3:200"`` for the first step with a reward below 0.3 (200
-        if there is none), or ``"share:<0.3"`` for the share of such steps.
+        name, ``"column:NAME"`` for a column whose name is one of these words, ``"total:NAME"`` for
+        a column that adds up from 0, ``"first:<0.3:200"`` for the first step with a reward below
+        0.3 (200 if there is none), or ``"share:<0.3"`` for the share of such steps.
     columns
-        The columns of the table.
+        The columns of the table, if ``spec`` may be a column's name.
 
     Examples
     --------
@@ -348,8 +349,8 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
         return Column(spec)
     if kind == "own" and rest:
         raise EpisodesError(
-            f"behavior {spec!r} is a class of your own, which its name cannot bring back; pass "
-            f"behavior={rest}"
+            f"behavior {spec!r} is a class that you wrote, and its name is not enough to load it; "
+            f"pass behavior={rest}"
         )
     known = ", ".join([*_NAMED, *_FURTHER])
     at_hand = f" or a column ({', '.join(columns)})" if columns else ""
@@ -381,7 +382,7 @@ def _ends(bounds: Bounds) -> tuple[float, float]:
 
 
 def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
-    """The range of a weighted sum of at least the first reward and at most all of them."""
+    """The range of a weighted sum of rewards, of which at least the first is earned."""
     low, high = _ends(bounds)
     # The weights of late steps may vanish, and 0 times an infinite bound is NaN.
     lower = first * low if low >= 0.0 else whole * low if math.isfinite(low) else low

@@ -39,9 +39,9 @@ Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 
 
 class Split(NamedTuple):
-    """Some episodes divided in two: those a monitor learns from, and those its promises rest on.
+    """Episodes divided in two: ``learn``, to learn from, and ``assure``, to support promises.
 
-    A part that was asked to be empty is None.
+    A part of size 0 is None. ``rest`` holds the episodes that are in no part.
     """
 
     learn: Episodes
@@ -50,9 +50,9 @@ class Split(NamedTuple):
 
 
 class PaperSplit(NamedTuple):
-    """Some episodes divided as in the paper, with calibration episodes that no model has seen.
+    """Episodes divided in three as in the paper: ``train``, ``calibrate`` and ``assure``.
 
-    A part that was asked to be empty is None.
+    A part of size 0 is None. ``rest`` holds the episodes that are in no part.
     """
 
     train: Episodes
@@ -104,21 +104,22 @@ class Episodes(Recorded):
         states
             (n, H, d), or a list of (T_i, d): the features known before acting at each step.
         rewards
-            (n, H), or a list of (T_i,): the reward received at each step. Several signals come as
-            a mapping from their names to such arrays.
+            (n, H), or a list of (T_i,): the reward received at each step. To pass several signals,
+            use a mapping from their names to such arrays.
         ids
-            One per episode; the episode's number by default.
+            One id per episode; by default the episodes are numbered from 0.
         truncated
             One flag per episode: whether it was cut off before it ended.
         groups
-            One per episode, known at its start.
+            One group per episode, such as the weather, which must be known at its start.
         horizon
-            The number of steps H after which an episode is complete; the longest one by default.
+            The number of steps H after which an episode is complete; by default the length of the
+            longest episode.
         behavior
-            What an episode is judged by; see `ontarget.episodes.behavior_of`. A behavior may read
-            a signal instead of the reward: ``"min:distance"``, ``"first:distance<0.3:200"``.
-            Several behaviors come as a mapping from their names:
-            ``{"return": "sum", "energy": "sum:energy", "clearance": "min:distance"}``.
+            What an episode is judged by; see `ontarget.episodes.behavior_of`. A behavior may read a
+            signal instead of the reward: ``"min:distance"``, ``"first:distance<0.3:200"``. To judge
+            by several behaviors, pass a mapping from their names: ``{"return": "sum", "energy":
+            "sum:energy", "clearance": "min:distance"}``.
         behavior_values
             The value of the behavior after each step, in the shape of ``rewards``, if it is not
             computed from rewards.
@@ -127,19 +128,20 @@ class Episodes(Recorded):
         categorical
             Features whose numbers stand for categories.
         censored
-            What to do with episodes that were cut off before the horizon, whose outcome is unknown
-            (M24). ``"refuse"`` them. ``"drop"`` them: what remains is a selection. ``"worst-case"``
-            keeps them, and a monitor promises what holds whatever became of them. ``"weights"``
-            draws from the others, so that these are like runs that nobody stops. ``"horizon"``
-            follows runs up to the horizon alone, if they were not to be cut off earlier.
+            What to do with episodes that were cut off before the horizon, so that their outcome is
+            unknown (M24). ``"refuse"`` raises an error. ``"drop"`` leaves them out; the remaining
+            episodes are then a selection. ``"worst-case"`` keeps them, and promises hold whatever
+            their outcome would have been. ``"weights"`` draws some of the other episodes at random,
+            so that these are like runs that nobody stops. ``"horizon"`` keeps the episodes whose
+            ``cutoff`` is not before the horizon, and follows each up to the horizon only.
         stop_probability, stop_bound
-            For ``"weights"``: the probability, given what was recorded by then, that the run was
-            stopped at each step, in the shape of ``rewards``; and a bound on the product of
-            1/(1 − stop_probability) over a run, known beforehand. A run is drawn with the
-            probability product / bound.
+            For ``"weights"``: the probability that the run was stopped at each step, given what was
+            recorded by then, in the shape of ``rewards``; and an upper bound on the product of 1/(1
+            − stop_probability) over a run, chosen before you look at the runs. A run is drawn with
+            the probability product / bound.
         cutoff
-            For ``"horizon"``: after how many steps each run was to be cut off, also for those that
-            ended before. It must not depend on how a run went.
+            For ``"horizon"``: after how many steps each run would have been cut off, also for runs
+            that ended earlier. It must not depend on how a run went.
         """
         from ontarget.episodes.reading._arrays import record_arrays
 
@@ -177,7 +179,7 @@ class Episodes(Recorded):
             The feature columns; by default all columns without another role. Text becomes
             categories.
         drop
-            Columns to leave out; they are read for nothing.
+            Columns to ignore.
         times
             Columns of dates or times to make features of: the hours since the run's first row
             (``NAME_elapsed_h``), the hour of the day (``NAME_hour``) and the weekday
@@ -187,38 +189,37 @@ class Episodes(Recorded):
             run's first row. A step's state is the last row up to its tick, and its reward all that
             is earned until the next tick. The step must be a column of times.
         outcome
-            A column that holds a run's result, the same in all of its rows or in the last one
-            alone. It is earned in the last step and is no feature.
+            A column that holds a run's result, the same in all of its rows or in the last row only.
+            It counts as the reward of the last step and is not a feature.
         behavior
             What an episode is judged by: the name of a behavior, or of a column that holds its
-            value after each row. Signals and several behaviors are as for `from_arrays`, where a
-            signal is a column.
+            value after each row. For several behaviors, and behaviors that read a signal, see
+            `from_arrays`; here a signal is a column.
         truncated, terminated, group
             The names of the columns that flag a cut-off or an end, and of the group column. By
-            default they are found by their names, if they exist. None means that there is no such
-            column.
+            default they are found by their names, if they exist. Pass None for "no such column".
         horizon, categorical, censored, stop_bound
             As for `from_arrays`.
         stop_probability, cutoff
-            The names of the columns with what `from_arrays` takes by these names.
+            The names of the columns that hold these values; see `from_arrays`.
         intervened
-            The name of a column that is true where somebody acted in the policy's place; None for
-            no column. By default it is a column of that very name, if there is one. Such runs are
-            left out, so the others are a selection, and `remarks` says so. With
-            ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off where that
-            began (M24).
+            The name of a column that is true in rows where somebody acted in place of the policy;
+            None for no column. By default it is the column named ``intervened``, if there is one.
+            Runs with such rows are left out, so the other runs are a selection; `remarks` says so.
+            With ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off at the
+            first such row (M24).
         target
             The name of a column with each run's own target, such as ``60:``; see `aimed`.
         first_step
-            The number of the first step; by default the smallest in the table.
+            The number of the first step; by default the smallest number in the table.
         like
-            Other episodes, or a fitted monitor. These episodes must have the same features,
-            dictionaries, behavior and horizon, and the same column names are tried first.
+            Other episodes, or a fitted monitor. The new episodes must have the same features,
+            categories, behavior and horizon; columns with the same names are tried first.
 
         Notes
         -----
-        `remarks` tells what was guessed, and `describe` shows it. If several columns fit one role,
-        an error names them.
+        `remarks` says what was guessed, and `describe` shows it. If several columns could have the
+        same role, an error names them.
 
         Examples
         --------
@@ -240,14 +241,14 @@ class Episodes(Recorded):
     def read(cls, path: str | PathLike[str] | Any, **options: Unpack[FrameOptions]) -> Episodes:
         """Episodes from a Parquet or CSV file, or the folder of a Minari or LeRobot dataset.
 
-        A `minari.MinariDataset` will do too: its folder is read, and of that its episodes.
+        A `minari.MinariDataset` works too: its episodes are read from its folder.
 
         The options are those of `from_frame`, and columns are found in the same way. A Parquet file
         that `write` made needs no options, because it stores the role of each column. A Minari
         dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and
-        ``like``; its runs are complete at the environment's time limit. Of a LeRobot dataset, the
-        observed numbers are the state; the reward is ``next.reward``, or ``next.success`` with the
-        behavior ``"max"``. Prepared episodes (`prepare`) stay on disk, and take no options but
+        ``like``; its runs are complete at the environment's time limit. In a LeRobot dataset, the
+        observed numbers are the state; the reward is ``next.reward``, or else ``next.success`` with
+        the behavior ``"max"``. Prepared episodes (`prepare`) stay on disk; their only option is
         ``like``.
         """
         from ontarget.episodes.prepared._manifest import is_prepared
@@ -288,9 +289,9 @@ class Episodes(Recorded):
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
         """All episodes of several recordings of one policy, in the order given.
 
-        They need the same features, behavior, groups and horizon, and ids that all differ. A text
-        feature gets the categories of all recordings together. Each recording may be a part of
-        another one (`take`, `split`).
+        The recordings need the same features, behavior, groups and horizon, and all ids must
+        differ. A text feature gets the categories of all recordings together. Each recording may be
+        a part of another one (`take`, `split`).
 
         Examples
         --------
@@ -308,7 +309,7 @@ class Episodes(Recorded):
         return cls(store, grid=grids.pop() if len(grids) == 1 else None)
 
     def write(self, path: str | Path) -> None:
-        """Write the episodes as Parquet or CSV, by the path's ending, whole or not at all.
+        """Write the episodes as Parquet or CSV, by the path's ending, completely or not at all.
 
         Parquet keeps everything. A CSV file holds only the rows: if you declared a behavior or a
         horizon, pass it again when you read the file (an `EpisodesWarning` says so).
@@ -348,7 +349,7 @@ class Episodes(Recorded):
         return Episodes(self._store, index, grid=self._kept_grid)
 
     def sample(self, most: int, *, seed: int = 0) -> Episodes:
-        """At most so many of the episodes, chosen by seed and id; nothing is copied.
+        """At most ``most`` of the episodes, chosen by seed and id; nothing is copied.
 
         Examples
         --------
@@ -389,9 +390,9 @@ class Episodes(Recorded):
     def with_history(self, history: int) -> Episodes:
         """The same episodes, whose states also hold the last ``history`` steps; nothing is copied.
 
-        This is what a ``GoalMonitor(history=…)`` reads of them. A step's state then has further
-        columns (`state_schema`): the features and rewards of that many steps before, and the mean
-        of each over the run so far. They are NaN where a run has not gone on for so long.
+        A ``GoalMonitor(history=…)`` reads episodes in this form. A state then has further columns
+        (`state_schema`): the features and rewards of that many earlier steps, and the mean of each
+        over the run so far. They are NaN where the run has no such earlier step.
 
         Parameters
         ----------
@@ -429,17 +430,19 @@ class Episodes(Recorded):
         return Episodes(replace(self._store, several=several), self._index)
 
     def weighted(self, weights: ArrayLike) -> Episodes:
-        """The same episodes, each with a weight: how much more likely such a run is now (M25).
+        """The same episodes, each with a weight: how much more likely its start is now (M25).
 
-        Fitted on these, a monitor promises for runs whose starts are distributed otherwise than the
-        recorded ones.
+        Use weights if new runs start in other states than the recorded runs did, or in the same
+        states with other frequencies. The promises of a monitor fitted on weighted episodes hold
+        for the new runs.
 
         Parameters
         ----------
         weights
-            One number above 0 per episode, a function of what is known at its start: how likely
-            such a start is now, over how likely it was in the recording. A common factor makes no
-            difference, but must be the same for new runs (`Watch.reset`).
+            One number above 0 per episode, computed from what is known at its start: the
+            probability of such a start now, divided by its probability in the recording.
+            Multiplying all weights by the same factor makes no difference, if new runs get that
+            factor too (`Watch.reset`).
 
         Examples
         --------
@@ -466,16 +469,16 @@ class Episodes(Recorded):
         return Episodes(replace(store, weights=given), grid=self._kept_grid)
 
     def aimed(self, targets: Sequence[Target | None]) -> Episodes:
-        """The same episodes, each with a target of its own (M21).
+        """The same episodes, each with its own target (M21).
 
-        A monitor that is fitted on these sets alarms for runs whose targets differ; see
+        A monitor that is fitted on them can watch runs that each have their own target; see
         `GoalMonitor.watch_own`.
 
         Parameters
         ----------
         targets
-            One per episode, None for an episode without. A target must have been fixed before its
-            run began, not chosen by looking at the run. If the policy reacts to it, make it a
+            One target per episode; None for an episode without a target. A target must have been
+            fixed before its run began. If the policy reacts to its target, make the target a
             feature too.
 
         Examples
@@ -500,24 +503,25 @@ class Episodes(Recorded):
     def thinned(
         self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
     ) -> Episodes:
-        """Episodes drawn by lot so that they are like runs of another policy (M25).
+        """A random choice of the episodes that looks like runs of another policy (M25).
 
         Parameters
         ----------
         ratios
-            How much more likely each action of a run was under the new policy than under the
-            recorded one: (n, H), or a list of (T_i,). Or one number per episode, their product.
+            For each action of a run, its probability under the new policy divided by that under the
+            recorded policy: (n, H), or a list of (T_i,). Or one number per episode: the product of
+            its ratios.
         bound
-            A bound on that product, known beforehand. An episode is drawn with the probability
-            product / bound; a product above the bound is refused.
+            An upper bound on the product, chosen before you look at the runs. An episode is drawn
+            with the probability product / bound; a product above the bound is refused.
         seed
             With the id, it determines which episodes are drawn.
 
         Notes
         -----
-        The drawn episodes follow the law of the new policy, so everything that holds for recorded
-        runs holds for its runs. About one in ``bound`` is drawn; a policy that differs much
-        leaves few.
+        The drawn episodes are distributed like runs of the new policy, so everything that holds for
+        recorded runs holds for its runs. About one in ``bound`` episodes is drawn, so a policy that
+        differs much leaves few.
 
         Examples
         --------
@@ -562,14 +566,14 @@ class Episodes(Recorded):
         return np.array([own.prod() for own in rows])
 
     def recoded(self, schema: Schema) -> Episodes:
-        """The same episodes, with text features coded by another schema's dictionaries."""
+        """The same episodes, with text features coded by the categories of another schema."""
         if same_dictionaries(self.schema, schema):
             return self
         return Episodes(recoded_store(self._alone, schema), grid=self._kept_grid)
 
     @property
     def _alone(self) -> Store:
-        """A store of these episodes only, which may be on disk if they are all of it."""
+        """A store of these episodes only; it may be on disk if these are all its episodes."""
         return self._store if self._index is None else self._store.part(self._index)
 
     def compact(self) -> Episodes:
@@ -610,27 +614,27 @@ class Episodes(Recorded):
         seed: int = 0,
         by_group: ByGroup | None = None,
     ) -> Split | PaperSplit:
-        """Whole episodes divided by seed and id, whatever the order of the rows.
+        """The episodes, divided into parts by seed and id; the order of rows does not matter.
 
         Parameters
         ----------
         learn, assure
-            Fractions (floats up to 1) or counts (whole numbers); by default 0.8 and 0.2. All that
-            is estimated comes from learn, all that is promised from assure (M16). With
-            ``assure=0`` every episode is learned from, and nothing is promised. What is left is
+            Fractions (floats up to 1) or counts (whole numbers); by default 0.8 and 0.2. Everything
+            estimated comes from learn, everything promised from assure (M16). With ``assure=0`` all
+            episodes are in learn, and nothing is promised. Episodes in neither part are the
             ``rest``.
         train, calibrate, assure
-            The paper's three parts instead, by default 0.4, 0.4 and 0.2; they cannot be mixed with
+            The paper's three parts, by default 0.4, 0.4 and 0.2. They cannot be combined with
             ``learn``.
         seed
             A different seed divides the episodes differently.
         by_group
             ``"stratify"`` divides each group in the same way; promises then hold for new runs of
             these groups. ``"whole"`` keeps each group in one part, so that the model is measured on
-            groups it has not seen. Since runs of one group resemble each other, promises for a run
-            of a new group then hold only roughly. ``"cluster"`` makes them exact for a run of a new
-            group: sizes count groups, and assure (and calibrate) keep one run of each group, drawn
-            by seed and id; the other runs of those groups are left out.
+            groups it has not seen; promises for a run of a new group then hold only roughly,
+            because runs of one group resemble each other. ``"cluster"`` makes these promises exact:
+            sizes count groups, and assure (and calibrate) keep one run of each group, drawn by seed
+            and id; the other runs of those groups are left out.
 
         Examples
         --------
@@ -661,19 +665,19 @@ class Episodes(Recorded):
         return found
 
     def describe(self) -> str:
-        """A short summary as text: the episodes' number, length and outcomes, what was left out."""
+        """A short summary as text: number, lengths and outcomes of episodes, what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)
 
     def look(self, target: Target | None = None) -> Look:
-        """What these episodes hold and what to clear up before a fit; print the result.
+        """A look at the episodes and what to clear up before a fit; print the result.
 
         It shows lengths, outcomes, gaps, constant columns, rare categories and the order of the
-        file. Above all it looks for leaks: features that hold what is not known yet, such as the
-        outcome, the steps left, or the reward of their own row. Each caution says what was found,
-        where, why it matters and what to do. It can miss a weak
-        leak, or one that shows only when several columns are combined.
+        file. Above all it looks for leaks: features that hold what is not known yet at their step,
+        such as the outcome, the number of steps left, or the reward of the same row. Each caution
+        says what was found, where, why it matters and what to do. A weak leak, or one that shows
+        only when several columns are combined, can be missed.
 
         Parameters
         ----------
@@ -711,7 +715,7 @@ def _prepared(folder: Path, options: FrameOptions) -> Episodes:
     stray = sorted(set(options) - {"like"})
     if stray:
         raise EpisodesError(
-            f"{folder} holds prepared episodes, whose columns are settled; leave out ",
+            f"{folder} holds prepared episodes, whose columns are fixed; leave out ",
             Argument(stray[0]),
             ", or prepare them again with it",
         )

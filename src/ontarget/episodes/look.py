@@ -1,4 +1,4 @@
-"""`Look`: what recorded episodes hold, and what to clear up before a fit."""
+"""`Look`: an overview of recorded episodes, and what to clear up before a fit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Look:
     episodes
         The episodes looked at.
     columns
-        Facts about each feature: gaps, constants, categories that only one episode has.
+        Facts about each feature: missing values, constants, categories that only one episode has.
     order
         The order of the episodes in their file: sorted by their outcomes, for example.
     cautions
@@ -66,7 +66,7 @@ class Look:
         return self.told()
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole look as lines of a label and a text, with arguments as the function spells."""
+        """The whole look as text, with the name of each argument as ``spell`` returns it."""
         lines = [describe(self.episodes), _beside("picture", str(self.outcomes))]
         if self.met is not None:
             n = len(self.episodes)
@@ -79,7 +79,7 @@ class Look:
         return "\n".join([*lines, *self._noted(), *self.cautioned(spell), *self._cleared()])
 
     def head(self, spell: Callable[[Argument], str] = str) -> str:
-        """Only what stands out, for the head of a fit's output; empty if nothing does."""
+        """Only what stands out, to show at the beginning of a fit; empty if nothing does."""
         return "\n".join([*self._noted(), *self.cautioned(spell)])
 
     def cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:

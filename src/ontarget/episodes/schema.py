@@ -1,4 +1,4 @@
-"""The features of a state: their names, types and dictionaries."""
+"""The features of a state: their names, types and categories."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ class Feature:
         The type in the user's data, which is restored when episodes are written: a NumPy name, or
         ``"text"``.
     categories
-        The dictionary of a text feature, in order: its codes are the positions.
+        The categories of a text feature (its dictionary); a category's position is its code.
     categorical
         Whether the numbers stand for categories.
     unseen
-        How to treat a category that is not in the dictionary: as an error, or as a missing value.
+        How to treat a category that is not in the dictionary: as an ``"error"``, or as
+        ``"missing"``.
     """
 
     name: str
@@ -54,14 +55,15 @@ class Feature:
     def __post_init__(self) -> None:
         if (self.dtype == "text") != (self.categories is not None):
             raise EpisodesError(
-                f"feature {self.name!r}: text needs a dictionary, numbers have none"
+                f"feature {self.name!r}: a text feature needs categories, and a feature of "
+                f"numbers has none"
             )
         if self.categories is not None:
             object.__setattr__(self, "categorical", True)
             self._codes.update({name: code for code, name in enumerate(self.categories)})
 
     def code(self, value: object) -> float:
-        """The number that a value is coded as; NaN if it is missing."""
+        """The number that stands for a value in models; NaN if it is missing."""
         if self.categories is None:
             try:
                 return number_of(value)
@@ -145,7 +147,7 @@ class Schema:
 
         A mapping, or anything else with names (a pandas Series, a named tuple, a structured array),
         is read by name; other states are read in the order of the features. A masked entry counts
-        as missing. If there is only one feature, a single value will do.
+        as missing. If there is only one feature, a single value is enough.
         """
         try:
             named = _by_name(state, self.names)
@@ -172,7 +174,7 @@ class Schema:
         )
 
     def unseen_in(self, state: Any) -> dict[str, str]:
-        """The categories in a state that no dictionary holds and that are taken as missing.
+        """The unknown categories in a state that count as missing values, by feature.
 
         Examples
         --------
@@ -201,7 +203,7 @@ class Schema:
         return tuple(j for j, one in features if one.categories and one.unseen == "missing")
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
-        """States as rows of numbers, and reasons for those that cannot be read, whose rows are NaN.
+        """States as rows of numbers, and why some cannot be read; the rows of these are NaN.
 
         Pass a matrix, a dataframe (read by name), or a sequence of what `encode` takes.
         """
@@ -269,7 +271,7 @@ def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
 
 
 def _matrix_of(ones: Any) -> FloatArray | None:
-    """The states as a matrix, if they are rows of numbers without names of their own."""
+    """The states as a matrix, if they are rows of numbers without names."""
     if not (isinstance(ones, np.ndarray) or _UNNAMED.issuperset(map(type, ones))):
         return None
     try:

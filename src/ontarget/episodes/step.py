@@ -22,8 +22,8 @@ class Step:
     behavior
         Their behavior so far, b_t.
     remaining
-        What was still to come: the rest of a sum; the maximum or minimum of the rewards from here
-        on; otherwise the outcome.
+        The remainder, what was still to come: for a sum, the outcome minus the behavior so far; for
+        a maximum or minimum, that of the rewards from here on; otherwise the outcome.
     outcomes
         Their outcomes.
     ids, groups
@@ -49,5 +49,5 @@ class Step:
 
     @property
     def response(self) -> FloatArray:
-        """What a model learns: what was still to come (M18)."""
+        """What a model learns: the remainder (M18)."""
         return self.remaining

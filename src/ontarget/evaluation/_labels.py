@@ -1,4 +1,4 @@
-"""The values of a column, by which episodes or forecasts are told apart."""
+"""The values of a column, by which episodes or forecasts are divided."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 100
 
 
 def labelled(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
-    """The values or ranges in order, and the number of each row's."""
+    """The values or ranges in order, and which of them each row has."""
     column = pl.Series(values=values.tolist(), strict=False)
     if column.dtype.is_float():
         column = column.fill_nan(None)

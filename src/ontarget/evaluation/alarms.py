@@ -50,8 +50,8 @@ class AlarmQuality:
     lead_steps
         For each detected failure, how many steps before its end the first alarm came; ascending.
     lead_to_decision
-        The same, up to the step at which the outcome was settled, which may be long before the end:
-        0 for an alarm that came only once the target was already lost.
+        The same, counted to the step at which the outcome was decided, which may be long before the
+        end: 0 for an alarm that came only after the target was lost.
 
     Examples
     --------
@@ -123,9 +123,10 @@ class AlarmCurve:
 
     ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
     (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
-    (thresholds, 3), NaN where there are none; ``lead_to_decision`` those of the time to the step at
-    which the outcome was settled. ``in_time_rate`` is the share of failures whose alarm came before
-    that step, with its interval, and ``lead_in_time`` holds the quartiles over those alone.
+    (thresholds, 3), NaN where there are none; ``lead_to_decision`` holds those of the time to the
+    step at which the outcome was decided. ``in_time_rate`` is the share of failures whose alarm
+    came before that step, with its interval, and ``lead_in_time`` holds the quartiles over these
+    failures.
     """
 
     threshold: FloatArray
@@ -153,7 +154,7 @@ class AlarmCurve:
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
 
     def at(self, false_alarm_rate: float) -> AlarmPoint:
-        """The highest threshold whose false-alarm rate on these episodes was at most this.
+        """The highest threshold with at most this false-alarm rate on these episodes.
 
         The threshold is chosen on these episodes, so on others its false-alarm rate may be higher.
         For a promised rate, use a threshold from assure episodes instead (M8).
@@ -172,7 +173,7 @@ class AlarmCurve:
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
-    """The largest p of the last ``for_steps`` known steps: an alarm that waits compares this.
+    """The largest p of the last ``for_steps`` known steps, to compare if an alarm waits that long.
 
     Parameters
     ----------
@@ -247,7 +248,7 @@ def alarm_quality(
     end
         The number of steps of each episode: its outcome is known at this step.
     decided
-        The step at which each outcome was settled, by default its end.
+        The step at which each outcome was decided; by default the episode's end.
     level
         Confidence level of the exact intervals.
 

@@ -71,7 +71,7 @@ class Reliability:
         return float(self.count @ gap / self.n)
 
     def at(self, p: float) -> Bin:
-        """The bin of a forecast p, which tells how often such forecasts came true."""
+        """The bin of a forecast p, which says how often such forecasts came true."""
         i = int(bin_of(check_probabilities("p", [p]), self.count.size)[0])
         numbers = (self.mean_p[i], self.rate_met[i], self.low[i], self.high[i])
         return Bin(int(self.count[i]), *(float(number) for number in numbers))
@@ -142,7 +142,7 @@ def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
     Notes
     -----
     It is never exactly 0, even for perfect forecasts: chance leaves a gap in every bin.
-    `pooled_ece` tells how large that part is.
+    `pooled_ece` says how large that part is.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """How far the interval reaches from the value, to either side."""
+        """How far the interval reaches from the value to each side."""
         return self.high - self.value
 
     @property
@@ -42,9 +42,9 @@ def corrected_difference(
     Parameters
     ----------
     differences
-        One number per split: a measure of one method less that of the other.
+        One number per split: a measure of one method minus that of the other.
     n_past, n_new
-        How many episodes of a split were learned from, and how many were asked about.
+        How many episodes of a split were learned from, and how many were forecast.
     level
         The confidence level of the interval.
 
@@ -83,7 +83,7 @@ def paired_difference(
     """The mean difference of two methods' losses on the same episodes, with its interval.
 
     Both are (steps, episodes), NaN where there is no forecast. Whole episodes are resampled, so the
-    interval covers the luck of these episodes, not that of the episodes the methods learned from.
+    interval covers chance in these episodes, but not in the episodes that the methods learned from.
 
     Examples
     --------

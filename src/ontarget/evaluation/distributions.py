@@ -1,7 +1,8 @@
 """The continuous ranked probability score (CRPS) of a whole predicted distribution (M12).
 
 CRPS(F, y) = ∫ (F(x) − 1[x ≥ y])² dx, in the unit of the outcome. Use it for the model's F̃. For the
-calibrated distribution it is infinite, because that never reaches 0 or 1 at a finite value.
+calibrated distribution the score is infinite, because its CDF never reaches 0 or 1 at a finite
+value.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ __all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
 
 @dataclass(frozen=True, slots=True)
 class PitHistogram:
-    """Counts of PIT values in bins of [0, 1], with the range that calibrated counts keep to.
+    """Counts of PIT values in bins of [0, 1], with the range expected of calibrated forecasts.
 
     If the predictions are calibrated, all counts lie between ``low`` and ``high`` at once with
     probability at least ``band``.

@@ -1,4 +1,4 @@
-"""What a fit leaves behind: the law of each step, its ranks, and the episodes that assure it."""
+"""The result of a fit: the predicted distribution (law) of each step, ranks, assure episodes."""
 
 from typing import TYPE_CHECKING
 

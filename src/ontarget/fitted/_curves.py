@@ -1,4 +1,4 @@
-"""p, the best estimate: the map of every step, learned from out-of-bag ranks (M17)."""
+"""The curve of every step that calibrates p, learned from out-of-bag ranks (M17)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
 def learned_curves(ranks: RankTable) -> CurveTable:
     """The curve of each step from the out-of-bag ranks of the learning episodes.
 
-    A step's ranks and those of its neighbours, weighted by how near they are, are averaged; the
+    The ranks of a step and its neighbours are averaged, with larger weights for nearer steps. The
     fewer episodes the step has, the nearer its curve stays to the law itself.
     """
     horizon, n_groups = ranks.counts.shape
@@ -113,9 +113,9 @@ def learned_curves(ranks: RankTable) -> CurveTable:
 def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> FloatArray:
     """The curve at a, without the episode whose rank is ``own`` among the n that taught it (M17).
 
-    Taking a rank out of the distribution G of n ranks leaves ((n + 1) G − 1[own < a])/n: exact but
-    between the rank's two neighbours. The ranks that the episode has at neighbouring steps count as
-    its own here.
+    Taking a rank out of the distribution G of n ranks leaves ((n + 1) G − 1[own < a])/n. This is
+    exact except between the rank's two neighbours. The episode's ranks at neighbouring steps are
+    taken to be the same as its own.
 
     Examples
     --------
@@ -132,10 +132,10 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
 
 
 def _trust(mean: FloatArray, n: int) -> float:
-    """How far the ranks of n episodes are believed against the law itself, 0 to 1.
+    """How much the ranks of n episodes count against the law itself, from 0 to 1.
 
-    Few episodes are hardly believed, unless they say more than chance could: a group whose outcomes
-    the law does not know about is corrected at once.
+    The ranks of few episodes count little, unless they differ from the law by more than chance
+    explains. So a group whose outcomes the law gets wrong is corrected at once.
     """
     apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
@@ -143,9 +143,10 @@ def _trust(mean: FloatArray, n: int) -> float:
 
 
 def _trust_in(curve: FloatArray, n: int) -> float:
-    """How far the ranks of n episodes were believed when this curve was learned.
+    """How much the ranks of n episodes counted when this curve was learned.
 
-    A curve lies the trust times as far from the law as the ranks do; `_trust`, solved for that.
+    A curve's distance from the law is the trust times that of the ranks; this solves `_trust` for
+    it.
     """
     apart = _apart(curve)
     if n * apart == 0.0:

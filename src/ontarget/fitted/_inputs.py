@@ -1,4 +1,4 @@
-"""What a model reads of a run, and which readings no model may be asked about."""
+"""What a model reads of a run, and which readings are bad."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["bad_readings", "inputs_of"]
 
 
 def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
-    """Which states hold something infinite, or miss what was never missing in training."""
+    """Which states have an infinite value, or lack one that was never missing in training."""
     bad: BoolArray = np.any(np.isinf(states) | (np.isnan(states) & ~may_miss), axis=1)
     return bad
 

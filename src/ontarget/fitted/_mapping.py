@@ -1,8 +1,9 @@
-"""A target's own map from c_t's p to a better one: candidates, weighed by what they foretell (M17).
+"""Learns the map of one target, which improves p: a weighted mean of several candidates (M17).
 
-Everything comes from p of learning episodes, each answered by what never saw it, and from how these
-episodes ended. The candidates are the identity, logistic maps and mixtures with Venn–Abers. Each
-rises with p, and so does their weighted mean: a step's map is one table over `KNOTS`.
+It is learned from p of learning episodes, each given by models that did not learn from that
+episode, and from how these episodes ended. The candidates are the identity, logistic maps and
+mixtures with Venn–Abers; their weights depend on how well they predict held-out episodes. Each
+rises with p, and so does their weighted mean. A step's map is one table over `KNOTS`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BESIDE: Final = 0.5  # how much the steps beside one count, compared with the s
 
 
 class StepAnswers(NamedTuple):
-    """p of some episodes at one step, as if each were a new run; those that are decided are not in.
+    """p of some episodes at one step, as if each were a new run, without those already decided.
 
     ``episodes`` are positions among all of them.
     """
@@ -109,7 +110,7 @@ def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> Fl
 
 
 def _near(n_steps: int, place: int) -> list[tuple[int, float]]:
-    """The step and those beside it, each with its share in what is learned for the step."""
+    """The step and its neighbours, each with its weight in what is learned for the step."""
     around = [(place, 1.0), (place - 1, _BESIDE), (place + 1, _BESIDE)]
     return [(at, share) for at, share in around if 0 <= at < n_steps]
 
@@ -150,7 +151,7 @@ class _Window:
         return 0.5 / (self.n + 1)
 
     def judge(self, answers: FloatArray) -> FloatArray:
-        """The candidates' log losses, each fold foretold by the others; and all their answers."""
+        """The candidates' cross-validated log losses, and all their answers."""
         slopes = self._slopes()
         answers[FOLDS] = self._answers(slopes[FOLDS], slice(0, self.n), KNOTS)
         foretold = np.empty((_N_CANDIDATES, self.n))
@@ -171,7 +172,7 @@ class _Window:
     def _slopes(self) -> FloatArray:
         """(folds + 1, logistic candidates, 3): coefficients without each fold, and last from all.
 
-        Rows whose logits are nearly equal are taken together, which saves most of the time.
+        Rows with nearly equal logits are merged, which saves most of the time.
         """
         logits, place = np.unique(
             np.rint(logit(self._clipped(self.p)) * _PER_UNIT) / _PER_UNIT, return_inverse=True
@@ -205,7 +206,7 @@ class _Window:
 
 
 class _Design(NamedTuple):
-    """What two slopes of a logistic map belong to, and how far from 1 and 0 costs how much.
+    """The design of a logistic map: what its slopes multiply, and the penalty on its parameters.
 
     With θ of M17 the slopes are 1 + (θ₁ ∓ θ₂)/2 below and above ½, so that |θ|² is
     a² + 2(b − 1)² + 2(c − 1)²; with one slope for both sides it is a² + 4(b − 1)².

@@ -19,7 +19,7 @@ __all__ = ["AskedStep", "RehearsedStep", "rehearsed_laws", "rehearsed_steps"]
 
 
 class RehearsedStep(NamedTuple):
-    """What the monitor says of some episodes of one group at one step.
+    """The monitor's answers about some episodes of one group at one step.
 
     ``episodes`` are positions in the rehearsal, and ``numbers`` are (episodes, numbers). There are
     no bounds and no plausibility. p is interpolated between the values of the ladder.
@@ -34,7 +34,8 @@ class RehearsedStep(NamedTuple):
 class AskedStep(NamedTuple):
     """The law of one step for some rehearsed episodes of one group.
 
-    Its only feature is the number of the episode among these; ``before`` is their behavior so far.
+    The law's only feature is the number of the episode among these; ``before`` is the behavior so
+    far of each.
     """
 
     step: StepLaw
@@ -48,8 +49,8 @@ def rehearsed_laws(
 ) -> Iterator[AskedStep]:
     """The laws of the rehearsed episodes at these places among the rehearsed steps.
 
-    They are the calibrated laws, with each episode's own rank left out of the curve; for a target
-    with a calibration of its own they are not calibrated.
+    These are the calibrated laws, with each episode's own rank left out of the curve. For a target
+    with its own calibration the laws are not calibrated.
     """
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
@@ -79,7 +80,7 @@ def rehearsed_steps(
 ) -> Iterator[RehearsedStep]:
     """Outlooks on the rehearsed episodes at these places among the rehearsed steps.
 
-    p is c_t's, with each episode's own rank left out of the curve, or Venn–Abers'.
+    p comes from the step's curve, with each episode's own rank left out, or from Venn–Abers.
     """
     for step, group, episodes, before in rehearsed_laws(fitted, places, calibration=calibration):
         who = np.arange(episodes.size, dtype=np.float64)[:, None]

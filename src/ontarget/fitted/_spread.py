@@ -1,4 +1,4 @@
-"""The spread of p: how far the calibrated share itself is uncertain (M20)."""
+"""The spread of p: how uncertain it is because of the finite number of assure episodes (M20)."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Block:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """What seeds its model apart from other blocks', which may start at the same step."""
+        """A seed for the block's model that differs from those of other blocks."""
         return (self.start,) if len(self.steps) == 1 else (self.start, self.stop)
 
     @property
@@ -143,14 +143,14 @@ def plan_blocks(
     horizon
         The number of steps.
     steps_per_model
-        ``"auto"``: long blocks that overlap, and a step's law is the mixture of the two around it,
-        so that nothing jumps from one step to the next (M16). A whole number: blocks of so many
-        steps that do not overlap, one for each step.
+        ``"auto"``: long blocks that overlap; a step's law is the mixture of the two blocks around
+        it, so that nothing jumps from one step to the next (M16). A whole number: blocks of that
+        many steps that do not overlap; each step belongs to one block.
     window
-        How many further steps each side train a block that does not overlap.
+        From how many further steps on each side a block that does not overlap also learns.
     spacing
-        How far the centres of overlapping blocks lie apart, at most; a quarter of the horizon
-        unless a fit has chosen another.
+        The largest distance between the centres of overlapping blocks; by default a quarter of the
+        horizon.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def plan_blocks(
 
 
 def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTable]:
-    """Overlapping blocks whose centres are at most so many steps apart, and each step's mixture.
+    """Overlapping blocks, with centres at most ``spacing`` steps apart, and each step's mixture.
 
     A block reaches up to its neighbours' centres, and its weight falls evenly towards them.
     """
@@ -201,7 +201,7 @@ def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTa
 
 
 def opened(law: LawTable, share: float) -> LawTable:
-    """The law with this share of the first step's on a further block, that step's own.
+    """The law in which a further block, for the first step only, has this share of that step's law.
 
     The block has the next free number.
 

@@ -1,4 +1,4 @@
-"""Calibrating one target for itself at every step: exactly (M7), or as well as possible (M17)."""
+"""Calibrates one target at every step: exactly (M7), or as accurately as possible (M17)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
 
 
 def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
-    """The target's own map, from the learning episodes; None in the paper's way (M17)."""
+    """The map of this target, from the learning episodes; None with ``preset="paper"`` (M17)."""
     rehearsal = fitted.rehearsal
     if rehearsal is None:
         return None
@@ -71,7 +71,7 @@ def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
 
 
 def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
-    """The goal's own map, learned as a target's is, from joint answers on learning episodes."""
+    """The map of this goal, learned like that of a target, from answers about learning episodes."""
     n, first = joint.n_rehearsed, joint.parts[question.names[0]]
     outcomes = {name: joint.rehearsal(name).outcomes[:n] for name in question.names}
     met = question.goal.contains(outcomes, joint.grids)
@@ -87,7 +87,7 @@ def _rehearsal(fitted: Fitted) -> Rehearsal:
 
 
 def _map_places(n: int) -> list[int]:
-    """Where, among n rehearsed steps, a map is learned."""
+    """At which of n rehearsed steps a map is learned."""
     found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
     return found
 

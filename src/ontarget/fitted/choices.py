@@ -1,4 +1,4 @@
-"""What a fit chose by its learning episodes alone, and why: kept to be told (M16)."""
+"""What a fit chose on its learning episodes, and why; `ontarget inspect` shows it (M16)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SURELY = 2.0  # standard errors; a smaller gain may be chance
 
 
 class Trial(NamedTuple):
-    """Blocks of steps centred so far apart, tried on learning episodes that they have not seen.
+    """A spacing of blocks, tried on learning episodes that its models have not seen.
 
     ``gain`` is how much lower their CRPS is than that of the trial before, in units of the
     outcomes' own spread, and ``error`` its standard error; NaN for the first.
@@ -53,10 +53,10 @@ class ModelTrial(NamedTuple):
 class Choices:
     """What a fit chose: the spacing of blocks, the model, and how much each expert counts.
 
-    Without trials the spacing was given, or too few episodes could tell. ``opening`` is the
-    share of the first step's law that a model of that step alone makes up. ``experts`` are means
-    over the blocks, by name; a model of one kind has none. ``models`` were tried where the fit
-    chose one, the best first.
+    Without trials, the spacing was given, or there were too few episodes to choose it. ``opening``
+    is the share of the first step's law that comes from a model of that step alone. ``experts`` are
+    mean weights over the blocks, by name; a model without experts has none. ``models`` holds the
+    trials if the fit chose the model, the best first.
     """
 
     spacing: int | None = None

@@ -1,4 +1,4 @@
-"""What a fit leaves behind: the law of every step, its ranks, and the episodes that assure it."""
+"""The result of a fit: the law of every step, its ranks, and the assure episodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["Fitted", "Models", "Trained"]
 
 
 class Models(Protocol):
-    """The fitted model of each block, None where no episode trains one; opened when asked for."""
+    """The fitted model of each block, None where there is none; opened when it is first used."""
 
     def __getitem__(self, index: int) -> Any:
         """The model of a block."""
@@ -44,13 +44,12 @@ class Models(Protocol):
 
 @dataclass(frozen=True)
 class Trained:
-    """How the monitor was made, so that a loaded one can be fitted anew in the same way.
+    """How the monitor was made, so that a loaded monitor can be fitted again in the same way.
 
-    ``parameters`` are the constructor's, with the model's as kind and parameters of its own.
-    ``seed`` keyed every draw of the fit, ``sizes`` are the parts of the split in order, ``roles``
-    the columns of the log, and ``fingerprints`` stand for the episodes that it was fitted on (of
-    very many, for a part of them), part after part. ``chosen`` is what the learning episodes
-    decided.
+    ``parameters`` are the constructor's arguments, with the model as its kind and parameters.
+    ``seed`` is that of the fit, ``sizes`` are the sizes of the split's parts in order, ``roles``
+    the columns of the log. ``fingerprints`` are hashes of the episodes that it was fitted on (of
+    very many, only some), part after part. ``chosen`` is what was chosen on the learning episodes.
     """
 
     parameters: Mapping[str, Any]
@@ -82,7 +81,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted monitor's contents: never changed, shared by whatever asks it."""
+    """A fitted monitor's contents; they never change, so they can be shared."""
 
     schema: Schema
     behavior: Behavior
@@ -134,12 +133,12 @@ class Fitted:
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns that the models read: the features, and those that recall earlier steps."""
+        """The columns that the models read: the features, and what a history adds."""
         return state_schema(self.schema, self.history)
 
     @property
     def state_width(self) -> int:
-        """How many these are."""
+        """The number of columns of a state."""
         return state_width(self.schema, self.history)
 
     @property
@@ -170,11 +169,11 @@ class Fitted:
 
     @cached_property
     def amounts(self) -> FloatArray:
-        """What the kernels know of amounts: the grid's spacing, its scale or 0, reward bounds."""
+        """Numbers for the kernels: the grid's spacing, its scale or 0, and the reward bounds."""
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
     def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
-        """The law of step t in a group; for one target if it has a calibration of its own."""
+        """The law of step t in a group, with the calibration of one target if it is given."""
         try:
             known = 0 <= index(t) < self.horizon
         except TypeError:  # not even a whole number
@@ -202,7 +201,7 @@ class Fitted:
 
     @property
     def only_measures(self) -> bool:
-        """Whether no episode assures an alarm, so that the learning episodes set it (M16)."""
+        """Whether there are no assure episodes, so that alarms rest on learning episodes (M16)."""
         return self.assure is None and self.rehearsal is not None
 
     @cached_property
@@ -217,7 +216,7 @@ class Fitted:
 
     @property
     def calibrated_by(self) -> str:
-        """Which episodes calibrate p, in a word."""
+        """The name of the part that calibrates p."""
         return "calibration" if self.curves is None else "learning"
 
     def is_trained(self, t: int) -> bool:
@@ -233,7 +232,7 @@ class Fitted:
         return found
 
     def unknown(self, t: int, group: int = 0) -> str:
-        """Why a step is UNKNOWN by structure; empty if it is not."""
+        """Why a step is UNKNOWN for every run; empty if it is not."""
         if not self.is_trained(t):
             return "no model was fitted for this step"
         n = int(self.learned[t, group])
@@ -301,7 +300,7 @@ class Fitted:
     def alike(
         self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
     ) -> Episodes:
-        """The episodes in the monitor's dictionaries; refused if they differ in kind from its own.
+        """The episodes coded by the monitor's dictionaries; refused if they do not fit the monitor.
 
         A category that no training episode had is a missing value, or refused (M18). Episodes of
         unknown outcome are refused, unless some may be ``cut_off``.
@@ -344,7 +343,7 @@ class Fitted:
         return episodes.recoded(self.schema).with_history(self.history)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
-        """Which states no probability may be given for: infinite, or missing what never was."""
+        """Which states are bad readings: infinite, or lacking what was never missing before."""
         return bad_readings(states, self.may_miss)
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
@@ -359,7 +358,7 @@ class Fitted:
         """What is wrong with a feature of a bad reading."""
         name = self.state_schema.names[feature]
         if math.isnan(value):
-            return f"feature {name!r} is missing, and it never was in training"
+            return f"feature {name!r} is missing, and it was never missing in training"
         return f"feature {name!r} needs a number, got {value}"
 
     def check_readings(self, states: FloatArray, so_far: FloatArray) -> None:
@@ -413,12 +412,12 @@ class Fitted:
 
     @property
     def n_eff(self) -> float | None:
-        """How many equally weighted assure episodes the weighted ones are worth: (Σw)²/Σw²."""
+        """How many unweighted assure episodes the weighted ones are worth: (Σw)²/Σw²."""
         w = self.weights
         return None if w is None else float(w.sum() ** 2 / (w**2).sum())
 
     def checked_weights(self, weights: Any, n: int) -> FloatArray:
-        """The weights of n new runs; refused where the assure episodes have none, or need some."""
+        """The weights of n new runs; refused if they are missing or not needed."""
         if not self.is_weighted:
             if weights is not None:
                 raise InputError(
@@ -431,8 +430,8 @@ class Fitted:
             raise InputError(
                 "this monitor's assure episodes have weights, so a new run needs one too; pass ",
                 Argument("weight"),
-                ": how likely its start is now, over how likely it was in the recording, with the "
-                "same factor as theirs",
+                ": the probability of its start now, divided by that in the recording, times the "
+                "same factor as the episodes' weights",
             )
         try:
             found = np.asarray(weights, dtype=np.float64)
@@ -446,7 +445,7 @@ class Fitted:
         return np.array(np.broadcast_to(found, (n,)))
 
     def refuse_weights(self, what: str, remedy: str) -> None:
-        """Refuse, with an `InputError`, what does not hold for weighted assure episodes."""
+        """Raise an `InputError` for something that weighted assure episodes do not allow."""
         if self.is_weighted:
             raise InputError(
                 f"this monitor's assure episodes have weights, so there is no {what}; {remedy}"
@@ -454,7 +453,7 @@ class Fitted:
 
     @cached_property
     def excess_weights(self) -> tuple[FloatArray, ...]:
-        """For each group the weight of each excess and all below it, as `sorted_excess` stands."""
+        """For each group, the total weight up to each excess, in the order of `sorted_excess`."""
         if self.weights is None:
             return (NO_WEIGHTS,) * self.n_groups
         found = []

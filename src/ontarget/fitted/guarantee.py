@@ -42,14 +42,17 @@ __all__ = [
 class Threshold:
     """An alarm threshold with a promised false-alarm rate, or a measured one (`Trigger.measured`).
 
-    Over assure sets like this one, a run that meets its target raises any alarm with probability at
-    most ``rate``. Given this very set, the rate is Beta(k, m + 1 − k) at most: `spread` shows it.
-    With a ``confidence``, it is at most ``rate`` for this share of the sets, not on average (M20).
-    The m episodes are those that met the target and those that were ``stopped``, each of which
-    counts as one that met it and would have raised an alarm (M24). Where they have weights, the
-    threshold is for a run of this ``weight``, and they are worth ``n_eff`` equal ones (M25).
-    ``others`` is where another assure set of this size would put the threshold in nine of ten
-    cases, as far as these episodes tell; None where they have weights.
+    A run that meets its target raises any alarm with probability at most ``rate``, on average over
+    the sets of assure episodes that might have been recorded. For this very set, the rate is
+    distributed at most as Beta(k, m + 1 − k); `spread` shows its range. With a ``confidence``, the
+    rate is at most ``rate`` for that share of the sets, and not only on average (M20).
+
+    The m episodes are the assure episodes that met the target and those that were ``stopped`` (cut
+    off); each of the latter counts as one that met the target and raised an alarm (M24). If
+    episodes have weights, the threshold is for a run of this ``weight``, and the episodes are worth
+    ``n_eff`` unweighted ones (M25). ``others`` is an estimate of the range in which the threshold
+    would lie with another assure set of this size, in nine of ten cases; None if episodes have
+    weights.
     """
 
     value: float
@@ -63,11 +66,11 @@ class Threshold:
     others: tuple[float, float] | None = None
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
-        """The central range of the false-alarm rate given this assure set."""
+        """The range in which the false-alarm rate lies, given this very set of assure episodes."""
         if self.n_eff is not None:
             raise CalibrationError(
-                "the spread of a rate is not known for assure episodes with weights; they say as "
-                f"much as {self.n_eff:.1f} without"
+                f"the spread of a rate is not known for assure episodes with weights; they are "
+                f"worth {self.n_eff:.1f} episodes without weights"
             )
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         low, high = betaincinv(self.k, self.m + 1 - self.k, tails)
@@ -77,11 +80,11 @@ class Threshold:
 def alarm_scores(
     p: FloatArray, for_steps: int = 1, *, resets: BoolArray | None = None
 ) -> FloatArray:
-    """Each episode's score: a threshold above it would have raised an alarm (M8).
+    """Each episode's score: the alarm is raised by every threshold above the score (M8).
 
-    ``p`` is (steps, episodes), NaN where a step is left out: dead, or UNKNOWN by structure. +inf
-    where an episode never has so many known steps. ``resets`` says where a bad reading starts the
-    count anew.
+    ``p`` is (steps, episodes), NaN where the episode is over or the step is UNKNOWN. The score is
+    +inf if an episode never has ``for_steps`` known steps in a row. ``resets`` marks where a bad
+    reading starts the count again.
 
     Examples
     --------
@@ -95,11 +98,11 @@ def alarm_scores(
 
 
 def check_known(p: FloatArray) -> None:
-    """Refuse, with a `FewEpisodesError`, to set an alarm by episodes of which nothing is known."""
+    """Raise a `FewEpisodesError` if no episode has a known step to compute a threshold from."""
     if np.isnan(p).all():
         raise FewEpisodesError(
-            "a rate of false alarms needs episodes with known steps, there are none; record more "
-            "episodes, or lower min_calibration"
+            "a rate of false alarms needs episodes with known steps, and there are none; record "
+            "more episodes, or lower min_calibration"
         )
 
 
@@ -116,9 +119,10 @@ def promised_threshold(
 ) -> Threshold:
     """The highest threshold whose false-alarm rate is at most the promised one (M8, M20).
 
-    ``part`` is what the episodes are called. Beside them, ``stopped`` others were cut off: in the
-    worst case each would have met the target and raised an alarm (M24). Scores of learning episodes
-    promise nothing: the threshold is set by the same rule, and its rate is only measured (M16).
+    ``part`` is the name of the episodes' part. ``stopped`` further episodes were cut off: in the
+    worst case each would have met the target and raised an alarm (M24). With scores of learning
+    episodes the threshold is computed in the same way, but its rate is only measured, not promised
+    (M16).
     """
     exact = exact_rate(rate)
     if weights is not None:
@@ -157,8 +161,8 @@ def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, floa
 def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
     """ε(W + w) − w: the weight that may lie at or below a new run of weight w (M25).
 
-    A run that is so heavy that it could never be judged is refused. Without a weight, the mean one
-    is taken.
+    A weight that is too large to promise anything is refused. Without a weight, the mean weight is
+    used.
     """
     exact = exact_level(rate)
     own = float(weights.mean()) if weight is None and weights.size else weight or 1.0
@@ -220,10 +224,10 @@ def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
 
 
 def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolArray:
-    """Whether each row's outcome is in its band, by the law at that outcome: no quantile is sought.
+    """Whether each row's outcome is in its band, computed from the law at that outcome.
 
-    y is at or above the quantile of a level where F(y) reaches it, and at or below the other where
-    F(y−) does not pass it.
+    y is at or above the lower quantile if F(y) reaches its level, and at or below the upper
+    quantile if F(y−) does not exceed its level.
     """
     low, high = _band_levels(step, depth)
     below, up_to = step.cdf_limits(X, y)

@@ -1,4 +1,4 @@
-"""The law of what a run still earns at one step: a mixture of models, and the step's ranks."""
+"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ NO_CURVE: FloatArray = read_only(np.empty(0))
 class StepLaw:
     """The law of the remainder at one step and in one group, with its curve and ranks.
 
-    It answers like a model, in the units of outcomes: a discounted remainder is scaled to the
-    step's own size for the models alone (M18).
+    It has the methods of a model, in the units of outcomes; only inside the models is a discounted
+    remainder scaled to the step (M18).
 
     Attributes
     ----------
@@ -48,10 +48,10 @@ class StepLaw:
     parts
         The weighted models whose mixture is the law.
     ranks
-        The ranks of episodes that no model has seen: low and high rest on them.
+        The ranks of episodes that no model has seen; low and high come from them.
     curve
-        The step's calibrating curve, from which p comes; none in the paper's way, where p comes
-        from the ranks.
+        The step's calibrating curve, from which p comes; none with ``preset="paper"``, where p
+        comes from the ranks.
     behavior
         What a run is judged by.
     reads_step
@@ -61,15 +61,15 @@ class StepLaw:
     ahead
         The least and most that may remain (M18).
     moved
-        By how much a remainder is moved where the models see it: by what nearly every step earns,
-        times t, so that the same outcome is the same number at all steps that share a model.
+        How much is added to a remainder before models see it: t times what nearly every step earns,
+        so that the same outcome is the same number at all steps that share a model.
     impossible
-        Outcomes that carry no mass, ascending. What the models read then ends with the behavior so
-        far, which tells the remainders that would lead there.
+        Outcomes that get no probability, ascending. If there are any, the inputs end with the
+        behavior so far, from which the remainders that lead to them follow.
     envelopes
-        The target's own calibration, if it has one (M7).
+        The exact calibration of the target, if it has one (M7).
     own_map
-        The target's own map at the knots of a curve, if it has one (M17).
+        The map of the target at the knots of a curve, if it has one (M17).
     stopped
         How many further episodes were cut off, so that they have no rank (M24).
     rank_weights, excess_weights
@@ -95,11 +95,11 @@ class StepLaw:
 
     @property
     def scale(self) -> float:
-        """What a remainder is multiplied by where the models see it."""
+        """The factor by which a remainder is multiplied for the models."""
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """What the law reads for these runs: what its models do, and what tells the impossible."""
+        """What the law reads for these runs: its models' inputs and maybe the behavior so far."""
         X = inputs_of(
             states,
             so_far if self.behavior.reads_so_far else None,
@@ -160,7 +160,7 @@ class StepLaw:
         return self._outlook(states, so_far, question, excess, heavy)
 
     def translated(self, question: Question, so_far: float) -> Question:
-        """The question about the remainder, for a behavior with a translation of its own (M18)."""
+        """The question about the remainder, for a behavior with its own `translate` (M18)."""
         grid, translate = float(self.amounts[0]), self.behavior.translate
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
 
@@ -172,7 +172,7 @@ class StepLaw:
         excess: FloatArray,
         weights: FloatArray,
     ) -> FloatArray:
-        """The same, with a question of its own for each value of the behavior so far."""
+        """The same, with a separate question for each value of the behavior so far."""
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
@@ -230,9 +230,9 @@ class StepLaw:
         )
 
     def level_of(self, share: float) -> float:
-        """The law's level below which this share of outcomes falls, as far as calibration knows.
+        """The level of the law below which this share of outcomes falls, after calibration.
 
-        Never 0 or 1, so that the quantile there is no infinite end, unlike a promise.
+        It is never 0 or 1, so that the quantile there is finite.
         """
         if self.curve.size:
             return float(np.interp(share, self.curve, KNOTS))
@@ -240,9 +240,9 @@ class StepLaw:
         return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
 
     def likely(self, states: FloatArray, so_far: FloatArray, shares: Sequence[float]) -> FloatArray:
-        """(rows, shares): the outcomes below which these shares of runs like each one end.
+        """(rows, shares): for each run, the outcomes below which these shares of similar runs end.
 
-        They are estimates, as p is; `pcqr` has the promises.
+        These are estimates, like p; `pcqr` gives promises.
         """
         levels = [self.level_of(share) for share in shares]
         remainders = self.quantile(self.inputs(states, so_far), levels)

@@ -1,4 +1,4 @@
-"""Targets as the kernels read them: each finite end once, and the place of every component."""
+"""Targets as the kernels read them: each finite bound once, and which ones a component uses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["Question"]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One or more targets and their complements, so that one descent serves all of them.
+    """One or more targets and their complements, in the form that the kernels read.
 
     Attributes
     ----------
     targets
         The targets, on the grid.
     values
-        Their finite ends, each once, ascending.
+        Their finite bounds, each once, ascending.
     columns
         (2, components): where each component finds its lower and its upper limit in
         ``[left | right | -inf | +inf]``.

@@ -1,4 +1,4 @@
-"""The runs that the models learned from: what the training rows behind a law lead back to (M28)."""
+"""The recorded runs that the models learned from, to name precedents and follow paths (M28)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PER_STEP = 64
 
 @dataclass(frozen=True, eq=False)
 class RecordedRuns:
-    """The learning episodes, as far as a fit keeps them; a forest's rows name them by position.
+    """What a fit keeps of the learning episodes; training rows refer to them by position.
 
     Attributes
     ----------
@@ -57,15 +57,15 @@ class RecordedRuns:
         )
 
     def check_ids(self) -> None:
-        """Refuse, with an `InputError`, to name runs where the fit left them out."""
+        """Raise an `InputError` if the fit did not keep the ids of its runs."""
         if self.ids is None:
             raise InputError(
-                "this monitor does not keep which runs it learned from, so it cannot name "
-                "precedents; fit it with precedents=True"
+                "this monitor does not keep the ids of the runs it learned from, so it cannot "
+                "name precedents; fit it with precedents=True"
             )
 
     def check_paths(self) -> None:
-        """Refuse, with an `InputError`, to follow runs where the fit left their paths out."""
+        """Raise an `InputError` if the fit did not keep the paths of its runs."""
         if self.before is None:
             raise InputError(
                 "this monitor does not keep the paths of the runs it learned from; fit it with "
@@ -109,7 +109,7 @@ class RecordedRuns:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], *, n: int, horizon: int) -> RecordedRuns:
-        """The runs that `to_arrays` wrote, so many of at most so many steps, checked."""
+        """The runs that `to_arrays` wrote, after checking their number and lengths."""
         ids, outcomes, lengths, before = _ids(arrays, n), None, None, None
         if "outcomes" in arrays:
             outcomes = flat_array(arrays, "outcomes", np.float64)
@@ -137,7 +137,7 @@ def _plain_ids(ids: AnyArray) -> AnyArray:
 
 
 def _texts(found: list[str]) -> AnyArray:
-    """An array in which a long text does not make room for all others to be as long."""
+    """An array of texts that does not reserve the length of the longest text for each."""
     return read_only(np.array(found, dtype=np.dtypes.StringDType()))
 
 
@@ -162,7 +162,7 @@ def _require(rule: bool, what: str) -> None:
 
 
 def check_room(lengths: Any, steps: int) -> None:
-    """Refuse a table of these runs by so many steps if nearly all of it would be empty.
+    """Refuse a table of these runs by this many steps if nearly all of it would be empty.
 
     A file may name one run of a million steps beside many of a single one. A table that gives each
     of them a million cells would take far more memory than the file.

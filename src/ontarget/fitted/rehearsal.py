@@ -1,4 +1,4 @@
-"""Learning episodes as if each were a new run: what models that never saw it say (M16, M17)."""
+"""The rehearsal: answers about learning episodes, each as if it were a new run (M16, M17)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WHOLE = 65_535  # limits are kept in two bytes each
 class RehearsedLaw:
     """The law of one step for some learning episodes, known at a ladder of values.
 
-    It answers like a model whose only feature is the number of the episode among these. Between two
-    values of the ladder the law rises evenly; at them it may jump.
+    It has the methods of a model whose only feature is the number of the episode among these.
+    Between two values of the ladder the law rises evenly; at the values it may jump.
 
     Attributes
     ----------
     ladder
-        The values, ascending; those at the end may be equal.
+        The values at which the law is known, ascending; the last ones may be equal.
     left, right
         (episodes, values): both limits of the law there.
     ranks
@@ -72,11 +72,11 @@ class RehearsedLaw:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """Learning episodes and what models that never saw them say of each, at some steps or at all.
+    """Learning episodes, and their laws by models that did not learn from them.
 
-    For any target it gives the p that each of them would have had as a new run. A target's own map
-    is learned from these p (M17). Where there are no assure episodes they also set alarms, which
-    are then measured, not promised (M16).
+    For any target it gives the p that each learning episode would have had as a new run. The map of
+    a target is learned from these p (M17). If there are no assure episodes, alarm thresholds come
+    from them too; their rates are then measured, not promised (M16).
 
     Attributes
     ----------
@@ -86,10 +86,10 @@ class Rehearsal:
     steps
         The steps that were rehearsed, ascending.
     before
-        The behavior before each row's step. Rows are those of the first of the steps in the order
-        of the episodes, then those of the second that are alive, and so on.
+        The behavior before each row's step. The rows of the first step come first, in the order of
+        the episodes; then those of the second step for the episodes still alive, and so on.
     ranks
-        Where the row's own outcome lies in its law; NaN where nothing can be said of the row.
+        Where the row's own outcome lies in its law; NaN if the row has no answer.
     ladder
         (steps, values): the remainders, as the models see them, at which the law is known.
     left, right
@@ -141,7 +141,7 @@ class Rehearsal:
     def from_arrays(
         cls, arrays: Mapping[str, AnyArray], *, horizon: int, n_groups: int, most: int
     ) -> Rehearsal:
-        """The rehearsal that `to_arrays` wrote, of at most so many episodes, checked."""
+        """The rehearsal that `to_arrays` wrote, after checking it."""
         lengths, groups, steps = (
             flat_array(arrays, name, np.int64) for name in ("lengths", "groups", "steps")
         )

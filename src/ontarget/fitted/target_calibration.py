@@ -1,4 +1,4 @@
-"""A calibration for one target at every step: Venn–Abers on the law's probability of it (M7)."""
+"""The exact calibration of one target at every step, by Venn–Abers (M7)."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ __all__ = ["OfOneTarget", "TargetCalibration"]
 
 @dataclass(frozen=True, eq=False)
 class OfOneTarget:
-    """What is made for one target, and must not be used for another."""
+    """A calibration that is made for one target and must not be used for another."""
 
     target: Target | Goal
 
     def check(self, target: object, grid: float) -> None:
-        """Refuse, with an `InputError`, another target than this one."""
+        """Raise an `InputError` if the target is another one."""
         if not isinstance(target, Target) or target.shift(0.0, grid) != self.target:
             raise InputError(
-                f"this calibration is for the target {self.target} alone, got {target}; make one "
-                "with calibrate_target for each target"
+                f"this calibration is only for the target {self.target}, got {target}; call "
+                f"calibrate_target for each target"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class TargetCalibration(OfOneTarget):
-    """One target calibrated for itself at every step; see `GoalMonitor.calibrate_target`.
+    """An exact calibration of p for one target; see `GoalMonitor.calibrate_target`.
 
-    Passed on as ``calibration=``, it makes an outlook's ``low`` and ``high`` the Venn–Abers pair
-    (p0, p1), and ``p`` the one number between them, p1/(1 − p0 + p1). Plausibility and assurance
-    stay what they are.
+    If you pass it as ``calibration=``, an outlook's ``low`` and ``high`` are the Venn–Abers pair
+    (p0, p1), and ``p`` is a single number between them, p1/(1 − p0 + p1). Plausibility and
+    assurance do not change.
 
     Attributes
     ----------
     target
         The target.
     table
-        (3, entries): for each step and group the distinct calibration scores in order and +inf,
-        then what `Envelopes` gives if the new run fails, and if it succeeds.
+        (3, entries), for each step and group: the distinct calibration scores in order, then +inf;
+        the values of `Envelopes` if the new run fails; and those if it succeeds.
     spans
-        (steps, groups, 2): where each step and group finds its part of the table.
+        (steps, groups, 2): where the part of each step and group begins and ends in the table.
 
     Notes
     -----
@@ -58,6 +58,6 @@ class TargetCalibration(OfOneTarget):
     spans: IndexArray
 
     def at(self, step: StepLaw, group: int) -> StepLaw:
-        """The step with its part of this calibration."""
+        """The law of a step, with this calibration."""
         start, stop = self.spans[step.t, group].tolist()
         return replace(step, envelopes=read_only(self.table[:, start:stop]))

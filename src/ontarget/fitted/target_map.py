@@ -1,4 +1,4 @@
-"""A target's own map: p of one fixed target, learned from the learning episodes (M17)."""
+"""The map that improves p for one fixed target, learned from the learning episodes (M17)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Calibrated", "TargetMap"]
 
 @dataclass(frozen=True, eq=False)
 class TargetMap(OfOneTarget):
-    """The map of one target: c_t's p goes in, and the p of a watch with this target comes out.
+    """The map of one target: from the common p to the p of a watch with this target.
 
-    It rises with p at every step, comes from the learning episodes alone, and leaves what is
-    decided by arithmetic as it is. `map_target` makes it.
+    It rises with p at every step, is learned from the learning episodes alone, and leaves p
+    unchanged where arithmetic decides the outcome. `map_target` makes it.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class TargetMap(OfOneTarget):
     def spans(self) -> IndexArray:
         """(steps of a run, groups, 2): where each map lies in the flat `values`.
 
-        Empty where the map is the identity alone, which leaves p as it is, to the last bit.
+        A span is empty if the map is the identity, which leaves p unchanged to the last bit.
         """
         shape = self.values.shape[:2]
         ends = np.arange(1, shape[0] * shape[1] + 1).reshape(shape) * KNOTS.size
@@ -90,7 +90,7 @@ class TargetMap(OfOneTarget):
 
     @property
     def in_words(self) -> str:
-        """What p is, and how much of the map is the identity."""
+        """How p is calibrated, in words, and how much of the map is the identity."""
         first, middle, last = (
             percent(float(self.identity[at].mean())) for at in (0, self.steps.size // 2, -1)
         )
@@ -100,7 +100,7 @@ class TargetMap(OfOneTarget):
         )
 
     def _between(self, learned: FloatArray, at: IndexArray | None = None) -> FloatArray:
-        """What was learned at some steps, for every step of a run, or for those asked."""
+        """Values learned at some steps, interpolated for every step of a run or the given ones."""
         at = np.arange(self.horizon) if at is None else at
         place = np.interp(at, self.steps, np.arange(self.steps.size))
         below = np.minimum(place.astype(np.intp), max(self.steps.size - 2, 0))

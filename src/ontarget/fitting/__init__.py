@@ -1,4 +1,4 @@
-"""From episodes to a fitted monitor: blocks of steps, the engines that fit them, checkpoints."""
+"""Fits a monitor to episodes: blocks of steps, engines that fit them, checkpoints."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""What the fitted models say of episodes that none of them learned from, one step at a time.
+"""Answers of the fitted models about episodes that none of them learned from, step by step.
 
-Every step is a task of its own. It needs the few models of its law and one step of the episodes, so
-the episodes may be more than fit in memory.
+Every step is a separate task. It needs the few models of its law and one step of the episodes, so
+the episodes need not fit in memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FEWEST_KEPT = 2_000
 
 @dataclass(frozen=True)
 class Answerer:
-    """All that settles the law of every step: the fitted models, and how they read episodes."""
+    """All that determines the law of every step: the fitted models, and how they read episodes."""
 
     models: tuple[Any, ...]
     law: LawTable
@@ -59,7 +59,7 @@ class Answerer:
         return StepAnswerer(self, t, parts)
 
     def limits(self, episodes: Episodes) -> LawLimits:
-        """Both limits of each step's law at the outcomes of these episodes, when asked for."""
+        """Both limits of each step's law at these episodes' outcomes, computed when needed."""
         return LawLimits(self, episodes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class StepAnswerer:
 
 @dataclass(frozen=True)
 class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """Both limits of the law at the outcomes of some episodes, by step; each is made when asked."""
+    """Both limits of the law at the outcomes of some episodes, by step, computed when needed."""
 
     answerer: Answerer
     episodes: Episodes
@@ -141,7 +141,8 @@ def ranks_in_tasks(
 ) -> RankTable:
     """The ranks of a part at every step, each step a task.
 
-    Episodes that are in memory are answered here, and only prepared ones wherever the engine runs.
+    Episodes in memory are answered in this process; only prepared ones are answered where the
+    engine runs.
     """
     sets = run_tasks(
         ranks_of_step,
@@ -176,12 +177,12 @@ def limits_in_tasks(
 
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:
-    """Those that a model file keeps: all, or of very many a part, chosen by a hash of their ids."""
+    """The episodes that a model file keeps: all, or of very many a part, by a hash of their ids."""
     most = kept_count(float(assure.lengths.mean()), len(assure.schema))
     return assure.sample(most, seed=seed)
 
 
 def kept_count(steps: float, features: int) -> int:
-    """How many assure episodes of so many steps and features a model file keeps at most."""
+    """How many assure episodes a model file keeps at most, by numbers of steps and features."""
     numbers = steps * (features + 1)
     return min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))

@@ -1,4 +1,4 @@
-"""Which model a fit takes where the user leaves it open: chosen on the learning episodes alone."""
+"""Chooses the model of a fit (``model="auto"``), on the learning episodes alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def model_named(kind: str) -> Any:
 
 
 def candidates() -> dict[str, Any]:
-    """The unfitted models that are tried, by kind; the network only where PyTorch is installed."""
+    """The unfitted models to try, by kind; the network only if PyTorch is installed."""
     here = [one for one in _TRIED if one != "quantile_network" or find_spec("torch") is not None]
     return {kind: model_named(kind) for kind in here}
 
@@ -51,10 +51,10 @@ def best_model(
     seed: int,
     progress: bool,
 ) -> tuple[Any, tuple[ModelTrial, ...]]:
-    """The candidate whose law tells held-out outcomes best, and how good each was, best first.
+    """The candidate that predicts held-out outcomes best, and how good each was, best first.
 
-    ``losses`` gives the CRPS of a model at each episode and step, answered by what has not seen the
-    episode, in units of the outcomes' own spread. Few episodes keep the default.
+    ``losses`` returns the CRPS of a model at each episode and step, from fits that have not seen
+    the episode, in units of the outcomes' spread. With few episodes the default model is used.
     """
     if len(learn) < _FEWEST_EPISODES:
         return model_named(_TRIED[0]), ()

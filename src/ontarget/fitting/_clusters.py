@@ -1,4 +1,4 @@
-"""Clusters of other libraries with the shape of an executor: Dask and Ray."""
+"""Clusters of other libraries, used like an executor: Dask and Ray."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_lost(error: BaseException) -> bool:
 
 @contextmanager
 def cluster_of(name: str, address: str | None = None) -> Iterator[Cluster]:
-    """The cluster at an address; without one that which is in use, or else one on this machine."""
+    """The cluster at an address; without an address the one in use, or else a new one here."""
     with _on_dask(address) if name == "dask" else _on_ray(address) as found:
         yield found
 

@@ -1,7 +1,7 @@
 """What a fit of a large log costs: time, memory, disk and the model file, by arithmetic.
 
-The rates were fitted to what ``bench/scale.py`` measured of the default model at 250,000 to 100
-million rows on one machine, when `MEASURED` says; another differs by a factor.
+The rates were fitted to measurements of ``bench/scale.py``: the default model with 250,000 to 100
+million rows, on one machine, at the time in `MEASURED`. Other machines differ by a factor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REST = 8e6  # what else a model file holds
 
 @dataclass(frozen=True)
 class Costs:
-    """What it takes, each as a number and as the arithmetic that led to it."""
+    """The costs, each as a number and as the arithmetic behind it."""
 
     episodes: int
     learn: int
@@ -46,14 +46,14 @@ class Costs:
 
     @property
     def core_hours(self) -> float:
-        """All of it, on one core."""
+        """The hours of all phases on one core."""
         return self.prepare_hours + self.learn_hours + self.assure_hours
 
 
 def costs_of(
     rows: float, steps: int, features: int, *, trees: int = _TREES, max_learn: int = 20_000
 ) -> Costs:
-    """The costs of preparing a log of so many rows and fitting the default monitor to it.
+    """The costs of preparing a log of this many rows and fitting the default monitor to it.
 
     Examples
     --------

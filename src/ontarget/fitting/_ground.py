@@ -1,4 +1,4 @@
-"""What a fit stands on: the checked parts of a split, and what they say by themselves."""
+"""What a fit starts from: the checked parts of a split, and facts about them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ["Ground", "ground_of"]
 
 @dataclass(frozen=True)
 class Ground:
-    """The parts of a split, checked against each other, and how their episodes are told apart.
+    """The parts of a split, checked against each other, and the groups of their episodes.
 
-    Models learn from the first part. ``own`` names it if it is asked about itself, as in every way
-    but the paper's, and ``ranked`` names the part whose ranks are kept. ``may_miss`` marks the
-    columns of states that miss a value now and then.
+    Models learn from the first part. ``own`` names it if it is also used to calibrate p, as always
+    except with ``preset="paper"``. ``ranked`` names the part whose ranks are kept. ``may_miss``
+    marks the columns of states that may have missing values.
     """
 
     named: Mapping[str, Episodes]
@@ -62,16 +62,16 @@ class Ground:
         return self.part_of(name, self.named[name])
 
     def part_of(self, name: str, episodes: Episodes) -> Part:
-        """The same of some of its episodes."""
+        """Some episodes of a part, with their groups."""
         return Part(name, episodes, self.codes(episodes), self.may_miss)
 
     def codes(self, episodes: Episodes) -> IndexArray:
-        """The number of each episode's group; one that was not calibrated has none, -1."""
+        """The number of each episode's group; -1 for a group that was not calibrated."""
         return _codes(episodes, self.groups)
 
 
 def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
-    """The ground of a fit, or an error that says what is wrong with the episodes or the model."""
+    """What a fit starts from, or an error that says what is wrong with the episodes or model."""
     check_model(recipe.model)
     named = _named(split)
     train = next(iter(named.values()))
@@ -92,7 +92,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
 
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
-    """The parts of a split that have episodes, by name; the first is what models are fitted on."""
+    """The parts of a split that have episodes, by name; models are fitted on the first."""
     named = {
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
@@ -117,7 +117,7 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
 
 
 def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
-    """Refuse weights where they are not provided for (M25)."""
+    """Refuse weights where they are not supported (M25)."""
     if all(part.weights is None for part in named.values()):
         return
     if "calibrate" in named or "assure" not in named or named["assure"].weights is None:
@@ -133,7 +133,7 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
 
 
 def _counts_others(assure: Episodes) -> bool:
-    """Whether ranks stand beside cut-off episodes or weights, so that they cannot be thinned."""
+    """Whether there are cut-off episodes or weights, so that ranks cannot be thinned."""
     return assure.weights is not None or bool(assure.cut_off.any())
 
 
@@ -158,13 +158,13 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
 
 
 def _check_successors(model: Any, behavior: Behavior) -> None:
-    """Refuse to imagine outcomes that are not what was earned in between and what follows (M23)."""
+    """Refuse ``successors`` for a behavior that is not a plain sum (M23)."""
     extreme = behavior.translation in (Translation.FLOOR, Translation.CEILING)
     if getattr(model, "successors", False) and (extreme or behavior.scale(1) != 1.0):
         raise InputError(
             Argument("successors"),
-            f" needs a behavior that adds up without a discount, or none that does, got "
-            f"{behavior.spec}; fit with successors=False",
+            f" needs a plain sum, or a behavior that does not add up at all, got {behavior.spec}; "
+            f"fit with successors=False",
         )
 
 
@@ -185,7 +185,7 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
 
 
 def _check_disjoint(named: Mapping[str, Episodes]) -> None:
-    """No episode may be in two parts: that would void every guarantee."""
+    """Refuse an episode that is in two parts, which would break every guarantee."""
     for (name, one), (other_name, other) in combinations(named.items(), 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
         # Recordings may number their episodes alike: one and the same is the same throughout.
@@ -219,7 +219,7 @@ def _texts(episodes: Episodes) -> list[bool]:
 
 
 def _unseen(recipe: Recipe) -> Unseen:
-    """What an unseen category is: missing only where the model takes missing values (M18)."""
+    """How to treat an unseen category: as missing only if the model takes missing values (M18)."""
     return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 
@@ -243,7 +243,7 @@ def _groups(recipe: Recipe, calibrating: Episodes) -> tuple[Any, ...] | None:
 
 
 def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
-    """The number of each episode's group; one that was not calibrated has none, -1."""
+    """The number of each episode's group; -1 for a group that was not calibrated."""
     if groups is None or episodes.groups is None:
         return np.zeros(len(episodes), dtype=np.intp)
     place = {name: number for number, name in enumerate(groups)}
@@ -251,9 +251,9 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
 
 
 def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
-    """The columns of states that ever miss a value in training, where one is no surprise.
+    """The columns of states that have missing values in training, and may have them later.
 
-    And those of which an unseen category is a missing value.
+    Also the columns whose unseen categories count as missing values.
     """
     columns = state_schema(schema, train.history).features
     found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)

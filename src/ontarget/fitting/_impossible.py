@@ -1,8 +1,8 @@
-"""Outcomes that the law would expect and that never happen, such as a tie where none may end (M16).
+"""Outcomes that the law would expect but that never happen, such as a tie in some games (M16).
 
-A run's remainder may lead to any sum, so a law of remainders also puts mass where no run ever ends.
-An outcome carries none if no learning episode ended there although the law, at one and the same
-step, expected ten or more.
+A run's remainder may lead to any sum, so a law of remainders also gives probability to outcomes in
+which no run ever ends. An outcome gets none if no learning episode ended there although the law, at
+some step, expected ten or more.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def _near(by_place: FloatArray, place: int) -> float:
 
 
 def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
-    """Those of the doubted outcomes that the learning episodes should have ended in, and did not.
+    """The doubted outcomes in which some episodes should have ended by the law, but none did.
 
-    The limits are those of the learning episodes, by models that have not seen each; a row was
-    asked at its own remainder first and then at the doubted outcomes.
+    The limits are those of the learning episodes, by models that did not learn from the episode.
+    Each row was asked first at its own remainder, then at the doubted outcomes.
     """
     expected = np.zeros(doubted.size)
     for left, right in limits.values():

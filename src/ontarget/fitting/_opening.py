@@ -1,8 +1,8 @@
-"""The first step's own model: runs often begin in states that they never see again (M16).
+"""A model for the first step alone, because runs often begin in states that never recur (M16).
 
-Blocks of steps pool what is alike. The states that runs begin in may be drawn by other rules than
-those that a policy leads to, and then a model of the first step alone tells more than one that
-later steps have smoothed. How much of the first step's law it makes up is estimated.
+Blocks pool similar steps. But the states in which runs begin may be distributed quite differently
+from later ones; a model of the first step alone is then better than one that also learned from
+later steps. Its share in the first step's law is estimated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where learning episodes' own paths lie in laws that did not learn from them (M22)."""
+"""Where the paths of learning episodes lie in laws that did not learn from them (M22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted monitor on new episodes: its models kept, everything that is promised made anew."""
+"""Recalibrates a fitted monitor on new episodes: its models stay, its promises are renewed."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ __all__ = ["recalibrated"]
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
     """The same models, with ranks, excesses and assure episodes from these new episodes.
 
-    If ``renew_p``, half of them, chosen by a hash of their ids, teach the maps of targets in place
-    of the learning episodes, and the others are assure episodes. In the paper's way one half are
-    calibration episodes: there p comes from ranks.
+    If ``renew_p``, half of them, chosen by a hash of their ids, replace the learning episodes from
+    which the maps of targets are learned; the other half are assure episodes. With
+    ``preset="paper"`` one half are calibrate episodes, because p comes from ranks.
     """
     new = _admitted(fitted, episodes)
     in_halves = renew_p or fitted.curves is None
     first, second = _halves(new, seed) if in_halves else (None, new)
     if second is None or second.cut_off.all() or (in_halves and first is None):
         raise FewEpisodesError(
-            "the new episodes need some that ended, in each half of them if they are divided, got "
-            f"{len(new)} episodes, {np.count_nonzero(new.cut_off)} of them cut off; record more"
+            f"the new episodes need some that were not cut off (in each half, if they are "
+            f"divided), got {len(new)} episodes, {np.count_nonzero(new.cut_off)} of them cut off; "
+            f"record more"
         )
     if second.weights is not None or second.cut_off.any():
         second = kept_episodes(second, seed)  # such ranks cannot be thinned
@@ -80,14 +81,14 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
     if longest > fitted.horizon:
         raise EpisodesError(
             f"the new episodes need at most the monitor's {fitted.horizon} steps, got one of "
-            f"{longest}; fit anew, on old and new episodes together"
+            f"{longest}; fit again, on old and new episodes together"
         )
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
         raise CalibrationError(
             f"recalibrate needs new episodes, and {seen.size:,} of these {len(new):,} are among "
             f"those that the monitor was fitted on (first: episode {new.ids[seen[0]]!s}); leave "
-            "them out, or recalibrate the monitor as it was before it saw them"
+            f"them out, or recalibrate an earlier monitor that has not seen them"
         )
     if new.weights is not None and new.cut_off.any():
         raise EpisodesError(
@@ -102,7 +103,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
-    """What is estimated from, and what is promised on; estimates need known outcomes (M24)."""
+    """The half to estimate from, which needs known outcomes, and that for promises (M24)."""
     if len(new) < 2:
         return None, None
     parts = new.split(0.5, 0.5, seed=seed, by_group=None if new.groups is None else "stratify")
@@ -111,13 +112,13 @@ def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]
 
 
 def _check_groups(fitted: Fitted, assure: Episodes) -> None:
-    """Refuse to leave a group without any episode that assures it."""
+    """Refuse new episodes that leave a group without assure episodes."""
     counts = np.bincount(fitted.groups_in(assure), minlength=fitted.n_groups)
     if fitted.groups is not None and not counts.all():
         lacking = fitted.groups[int(np.argmin(counts))]
         raise GroupError(
-            f"recalibrate needs new episodes of every group, got none of {lacking!r}; record some, "
-            "or fit anew without that group"
+            f"recalibrate needs new episodes of every group, got none of {lacking!r}; record "
+            f"some, or fit again without that group"
         )
 
 
@@ -126,7 +127,7 @@ def _seen(
 ) -> tuple[dict[str, int], KeyArray]:
     """How many episodes each part now has, and the fingerprints of all of them.
 
-    The former assure episodes are in no part any more: nothing depends on them.
+    The former assure episodes are no longer in any part, because nothing depends on them.
     """
     trained = fitted.trained
     sizes = dict(trained.sizes)
@@ -174,7 +175,7 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
-    """The episodes in the place of learning episodes: every model is honest about them."""
+    """A rehearsal of the new episodes, which no model has seen."""
     stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
     limits: Limits = {}
     asked = stage.asking(

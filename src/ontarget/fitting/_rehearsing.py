@@ -1,4 +1,4 @@
-"""The rehearsal of a fit: which learning episodes are asked what, as if new (M16, M17)."""
+"""The rehearsal of a fit: asks models about learning episodes as if they were new (M16, M17)."""
 
 from __future__ import annotations
 
@@ -110,15 +110,15 @@ def rehearsed(
 
 
 def _evenly(n: int, most: int) -> list[int]:
-    """At most so many of n places, from the first to the last."""
+    """At most ``most`` of n places, evenly spaced, from the first to the last."""
     found: list[int] = np.unique(np.linspace(0, n - 1, most).round().astype(int)).tolist()
     return found
 
 
 def _thinned(values: FloatArray, most: int) -> tuple[FloatArray, bool]:
-    """The distinct values, or at most so many at even ranks; and whether any value repeats.
+    """The distinct values, or at most ``most`` of them at even ranks; whether any value repeats.
 
-    The least, the greatest and those that come often are always among them.
+    The least, the greatest and the frequent values are always included.
     """
     distinct = np.unique(values)
     repeats = distinct.size < values.size

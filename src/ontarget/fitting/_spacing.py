@@ -1,4 +1,4 @@
-"""How far apart blocks of steps are centred: chosen on the learning episodes alone (M16)."""
+"""Chooses how far apart blocks of steps are centred, on the learning episodes alone (M16)."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Pilot:
 
 
 def choose_spacing(pilot: Pilot) -> Choices:
-    """The blocks whose law tells held-out outcomes best, by CRPS out of bag, with all trials.
+    """The blocks that predict held-out outcomes best, by out-of-bag CRPS, and all trials.
 
-    Spacings are halved from a quarter of the horizon on, as long as that surely gains. Models
-    without out-of-bag answers, and few episodes, keep the first.
+    Spacings are halved from a quarter of the horizon on, as long as that clearly helps. Models
+    without out-of-bag answers, and fits with few episodes, keep the first spacing.
     """
     horizon = pilot.learn.horizon
     spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
@@ -80,7 +80,7 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 
 
 def _few(pilot: Pilot) -> Pilot:
-    """The pilot with a small forest, and with at most so many episodes."""
+    """The pilot with a small forest and a limited number of episodes."""
     own = pilot.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}

@@ -1,4 +1,4 @@
-"""What survives a killed fit: one file per fitted block, named by what it was fitted from."""
+"""Checkpoints, from which an interrupted fit resumes: one file per fitted block."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Checkpoint:
     Parameters
     ----------
     folder
-        Where the files stand; made if it is not there.
+        Where the files are; it is made if it does not exist.
     key
         The digest of data, parameters and seed; see `digest_of`.
     asked
-        The rows of each part that a block has to answer for, by the block's number: a file that
-        answers for others is damaged.
+        The rows of each part that a block must answer for, by the block's number; a file that does
+        not match is damaged.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Checkpoint:
             return _result(container, self._name(index), self._asked(index))
         except (ArithmeticError, LookupError, ModelFileError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"the checkpoint {path} is damaged: {error}; delete it and fit again, "
-                "which computes this block anew"
+                f"the checkpoint {path} is damaged: {error}; delete it and fit again, which "
+                f"computes this block again"
             ) from error
 
     def save(self, index: int, result: BlockResult) -> None:
-        """Keep a fitted block; the file appears whole or not at all."""
+        """Write a fitted block, completely or not at all."""
         model = result.model
         sections = {} if model is None else {"model": model_arrays(model)}
         for part, steps in result.limits.items():
@@ -97,7 +97,7 @@ class Checkpoint:
 def _result(
     container: Container, name: str, asked: Mapping[str, Sequence[StepRows]]
 ) -> BlockResult:
-    """The fitted block that a checkpoint holds; raises if it can be none of this name."""
+    """The fitted block in a checkpoint; raises an error if it does not fit its name."""
     if container.header["block"] != name:  # a file that was renamed
         raise ModelFileError(f"it holds block {container.header['block']!r}")
     kind, model = container.header["kind"], None
@@ -116,7 +116,7 @@ def _result(
 def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
     """Both limits at one step: numbers from 0 to 1, in order, one pair for each that was asked.
 
-    NaN is an episode that every tree has seen, which has no honest answer.
+    NaN means that every tree has seen the episode, so that there is no out-of-bag answer.
     """
     arrays = container.section(f"{part}-{asked.step:05d}")
     left, right = arrays["left"], arrays["right"]

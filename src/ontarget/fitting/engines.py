@@ -1,4 +1,4 @@
-"""Where the tasks of a fit run: here, on a cluster, or on whatever a user brings."""
+"""Engines, which run the tasks of a fit: this process, a cluster, or the user's executor."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class _Future(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    """What can run tasks: ``concurrent.futures`` executors, Dask clients, and your own."""
+    """Anything that can run tasks: ``concurrent.futures`` executors, Dask clients, your own."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Future:
-        """Begin a call somewhere; what comes back gives its result when asked."""
+        """Start a call; return a future with its result."""
         ...
 
 
 class Keeps(Protocol[Result]):
-    """What keeps finished results, so that a killed run resumes."""
+    """Stores finished results, so that an interrupted run can resume."""
 
     def load(self, index: int) -> Result | None:
-        """The result kept earlier, if there is one."""
+        """The stored result, if there is one."""
         ...
 
     def save(self, index: int, result: Result) -> None:
@@ -60,14 +60,14 @@ def run_tasks(
     side_by_side: bool = False,
     doing: tuple[str, str] = ("fitting", "blocks of steps"),
 ) -> list[Result]:
-    """The function's result for each task, in order. Only this process writes.
+    """The function's result for each task, in order; only this process writes files.
 
     Parameters
     ----------
     function
         A pure function of one task.
     make
-        Makes a task by its number, when it is about to run.
+        A function that makes a task by its number, just before it runs.
     n_tasks
         How many tasks there are.
     engine
@@ -80,7 +80,7 @@ def run_tasks(
     side_by_side
         Whether tasks in this process may run in several threads at a time.
     doing
-        What the progress bar says is done, and to what.
+        What the progress bar says: the activity and the unit.
     """
     run = _runner(engine, side_by_side)
     done: dict[int, Result] = {}
@@ -156,7 +156,7 @@ def _in_turn(
 def _on_threads(
     function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
 ) -> Iterator[tuple[int, Any]]:
-    """Tasks in threads, so that what is not shared between threads within one is between two."""
+    """Run tasks in threads, so that parts of a task that use one thread run at the same time."""
     executor = ThreadPoolExecutor(n_threads(), thread_name_prefix="ontarget-fit")
     try:
         yield from _submitting(executor, in_flight=n_threads())(function, make, waiting)
@@ -175,7 +175,7 @@ def _on_cluster(name: str) -> _Run:
 
 
 def _in_batches(parallel: Callable[..., Any]) -> _Run:
-    """Tasks by the batch, so that only some of them take memory at a time."""
+    """Run tasks in batches, so that only some of them take memory at a time."""
     from joblib import delayed
 
     def run(
@@ -191,7 +191,7 @@ def _in_batches(parallel: Callable[..., Any]) -> _Run:
 
 
 def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
-    """A few tasks in flight at a time, their results in order; one whose worker is lost again."""
+    """Run a few tasks at a time, with results in order; repeat a task whose worker was lost."""
     most = 2 * n_threads() if in_flight is None else in_flight
 
     def run(
@@ -203,8 +203,8 @@ def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
             except Exception as error:
                 if is_lost(error):
                     error.add_note(
-                        "this executor takes no more tasks once it has lost a worker: make another "
-                        "one, and resume with the same checkpoint="
+                        "this executor takes no more tasks because it has lost a worker; make a "
+                        "new executor, and resume with the same checkpoint="
                     )
                 raise
 
@@ -217,8 +217,8 @@ def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
                         raise
                     if attempt == _ATTEMPTS:
                         error.add_note(
-                            f"the workers of task {index} were lost {attempt} times: look for one "
-                            "that runs out of memory, and resume with the same checkpoint="
+                            f"the workers of task {index} were lost {attempt} times; check "
+                            f"whether they run out of memory, and resume with the same checkpoint="
                         )
                         raise
                     future = begun(index)

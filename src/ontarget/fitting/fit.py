@@ -58,8 +58,8 @@ _MOST_PATH_STEPS = 5_000_000
 def preset_model(preset: Preset) -> Any:
     """The preset's unfitted model.
 
-    The paper gives no leaf size; its forest has our forest's own, as in `ontarget paper`. The
-    default is a stack of experts with the settings that it has by itself (M16).
+    The paper gives no leaf size, so its forest uses the default of `QuantileForest`, as in
+    `ontarget paper`. The default preset is a `StackedForest` with its own defaults (M16).
     """
     if preset == "paper":
         from ontarget.models.forest.estimator import QuantileForest
@@ -80,10 +80,11 @@ def fit_monitor(
 ) -> Fitted:
     """The fitted monitor's contents; the same whatever the engine.
 
-    Phase one fits the blocks, wherever the engine runs them. Phase two blends what they say of the
-    episodes, and forms curves, ranks and excesses here: curves from the learning episodes, each
-    answered by models that have not seen it, ranks and excesses from the assure episodes (M16). In
-    the paper's way there are no curves, and the ranks are those of the calibration episodes.
+    Phase one fits the blocks, wherever the engine runs them. Phase two runs here: it blends the
+    blocks' answers about the episodes and computes curves, ranks and excesses. Curves come from the
+    learning episodes, each answered by models that have not seen it; ranks and excesses come from
+    the assure episodes (M16). With ``preset="paper"`` there are no curves, and the ranks are those
+    of the calibrate episodes.
     """
     ground = ground_of(recipe, split)
     recipe, chosen = _settled(recipe, ground, progress=progress)
@@ -149,7 +150,7 @@ def _assured(
     *,
     progress: bool,
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks that are kept, the assure episodes that are, and how far out each of these lay."""
+    """The ranks to keep, the assure episodes to keep, and the excess of each of these."""
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon
     ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
@@ -177,7 +178,7 @@ def _assured(
 
 
 def _settled(recipe: Recipe, ground: Ground, *, progress: bool) -> tuple[Recipe, Choices]:
-    """The recipe with all that is left to the learning episodes settled, and why."""
+    """The recipe with everything chosen that depends on the learning episodes, and the reasons."""
     train, chosen = ground.train, Choices()
     if recipe.paths is None:
         recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
@@ -205,7 +206,7 @@ def _blended(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> _Blended:
-    """Every block fitted, the first step's own model among them if it earns its place."""
+    """All fitted blocks, with a model of the first step alone if it helps."""
     train, own, pooled = ground.train, ground.own, recipe
     if chosen.trials and train.horizon > 1:
         blocks, law = with_opening(recipe.blocks, recipe.law)
@@ -240,7 +241,7 @@ def _blended(
 
 
 def _learned_curves(blended: _Blended, ground: Ground) -> CurveTable | None:
-    """What is estimated of each step from learning episodes; None in the paper's way (M17)."""
+    """The curves of each step, from learning episodes; None with ``preset="paper"`` (M17)."""
     if ground.own is None:
         return None
     learned = rank_table(
@@ -295,9 +296,9 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
 
 
 def _losses_of(recipe: Recipe, model: Any, learn: Episodes) -> FloatArray:
-    """(episodes, steps): how well a model tells outcomes of learning episodes that it has not seen.
+    """(episodes, steps): a model's loss on learning episodes that it has not seen.
 
-    Its blocks are those that it would have, but for shorter ones that the episodes may suggest.
+    Its blocks are those that it would have in a fit, before shorter ones are tried.
     """
     own = replace(recipe, model=model, steps=None)
     if recipe.chooses_spacing and serves_whole_run(model):

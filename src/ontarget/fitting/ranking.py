@@ -67,9 +67,9 @@ def rank_table(
     seed: int,
     thin: bool = True,
 ) -> RankTable:
-    """The ranks of every step and group; only good readings count, as only those are answered.
+    """The ranks of every step and group; bad readings are left out, because they have no answer.
 
-    Very many are thinned (M3), unless they are not to be or have weights.
+    Very many ranks are thinned (M3), unless that is not allowed or they have weights.
     """
     none = RankSet(np.empty(0), np.empty(0))
     sets = [none] * (horizon * n_groups)
@@ -126,7 +126,7 @@ def whole_run_excess(
 ) -> FloatArray:
     """M_i: the farthest that each episode's outcome ever lay from the middle of its law (M9).
 
-    +inf for an episode that was cut off: in the worst case it ends as far out as can be (M24).
+    It is +inf for an episode that was cut off, which is the worst case (M24).
     """
     excess = np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():

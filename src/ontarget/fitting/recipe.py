@@ -1,4 +1,4 @@
-"""What to fit, and the task of each block of steps that follows from it."""
+"""`Recipe`, what to fit, and the task of each block of steps that follows from it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MOST_ROWS_OF_RUN = 131_072
 class Recipe:
     """What to fit: an unfitted model, the blocks and the law of each step, and how to calibrate.
 
-    ``parameters`` are the monitor's own, kept so that a loaded one can be fitted anew alike.
-    ``steps`` are those that must be answered: a block without any of them is not fitted. If it
-    ``chooses_spacing``, overlapping blocks take the place of those given, as far apart as the
-    learning episodes suggest, or one block for a model that serves the whole run. If it
-    ``chooses_model``, they suggest that too; the model given is for when they are too few. The
-    leaves of all forests hold about ``leaf_entries`` at most. ``precedents`` and ``paths`` say what
-    is kept of the episodes that models learn from; by default their paths, too, unless these are
-    very long together.
+    ``parameters`` are the monitor's arguments, kept so that a loaded monitor can be fitted again.
+    ``steps`` are the steps that need an answer; a block without any of them is not fitted. With
+    ``chooses_spacing``, the given blocks are replaced by overlapping blocks whose spacing is chosen
+    on the learning episodes, or by one block for a model that serves the whole run. With
+    ``chooses_model``, the model is chosen on them too; the given model is used if there are too few
+    episodes. The leaves of all forests hold at most about ``leaf_entries`` entries. ``precedents``
+    and ``paths`` say what is kept of the learning episodes; paths are kept by default unless they
+    are very long.
     """
 
     model: Any
@@ -79,10 +79,11 @@ class Reading(TypedDict):
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe and the episodes that models learn from: all that determines each block's task.
+    """A recipe and the episodes to learn from: all that determines each block's task.
 
-    ``own`` names the learning episodes if they are asked about themselves, as in every way but the
-    paper's. Sent elsewhere, a plan of prepared episodes is small: it names their folder.
+    ``own`` names the learning episodes if they are also used to calibrate p, as always except with
+    ``preset="paper"``. A pickled plan of prepared episodes is small, because it only names their
+    folder.
     """
 
     recipe: Recipe
@@ -113,7 +114,7 @@ class Plan:
         return PathStage.of(self.train, recipe.seed) if self.own and wanted else None
 
     def task(self, index: int) -> BlockTask:
-        """The task of a block; the same whenever and wherever it is asked for."""
+        """The task of a block; it is always the same, wherever it is made."""
         recipe, block, stage = self.recipe, self.recipe.blocks[index], self.stage
         made = block_task(recipe, self.train, block, rows=rows_per_block(recipe))
         answers = recipe.law.steps_of(block.index)
@@ -147,7 +148,7 @@ def fit_numbered(numbered: tuple[Plan, int]) -> BlockResult:
 
 
 def rows_per_block(recipe: Recipe) -> int:
-    """How many rows a block learns from at most, so that the leaves keep to their budget."""
+    """How many rows a block learns from at most, so that leaves stay within their budget."""
     if serves_whole_run(recipe.model):
         return _MOST_ROWS_OF_RUN
     n_trees = trees_of(recipe.model)
@@ -156,7 +157,7 @@ def rows_per_block(recipe: Recipe) -> int:
 
 
 def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> BlockTask:
-    """The task of one block: at most about so many rows to learn from; nothing is asked yet."""
+    """The task of one block, with at most about this many rows to learn from; no questions yet."""
     answers, steps = recipe.law.steps_of(block.index), block.train_steps
     wanted: Sequence[int] = steps if recipe.steps is None or recipe.steps & set(answers) else ()
     learned = step_rows(

@@ -67,9 +67,10 @@ class StepRows:
 class BlockTask:
     """Everything that fitting one block needs, and nothing else.
 
-    ``asked`` are the rows of each part that the block's model must answer for, by the part's name.
-    Those of the parts in ``own`` belong to the very episodes that train it: each is answered by
-    what the model learned from the others. So are those of `PATHS`, by the ``gains`` of all.
+    ``asked`` holds the rows that the block's model must answer for, by the name of their part. Rows
+    of the parts in ``own`` belong to training episodes; each is answered by what the model learned
+    from the other episodes. The same holds for the rows of `PATHS`, with the ``gains`` of all
+    episodes.
     """
 
     index: int
@@ -92,7 +93,7 @@ class StepLimits:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A fitted block: its model, None without a training episode, and what it says of each part."""
+    """A fitted block: its model, None without a training episode, and its answers for each part."""
 
     model: Any
     limits: dict[str, tuple[StepLimits, ...]]
@@ -150,9 +151,10 @@ def _limits(model: Any, rows: StepRows) -> StepLimits:
 def _own_limits(
     task: BlockTask, steps: Sequence[StepRows], unfitted: Any, model: Any
 ) -> list[StepLimits]:
-    """Answers for the training episodes themselves, none by what has learned from it (M16).
+    """Answers about training episodes, each by parts of the model that did not learn from it (M16).
 
-    A forest has trees that never saw an episode; any other model is fitted again without each fold.
+    A forest uses the trees that did not see the episode; any other model is fitted again without
+    each fold.
     """
     if hasattr(model, "out_of_bag_limits"):
         return _out_of_bag(model, steps, episodes_of(task.train))
@@ -210,8 +212,9 @@ def honest_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """Both limits at y from trees that never saw the row's episode.
 
-    ``keys`` are those of the rows' episodes, and ``learned`` of the episodes that the model was
-    fitted on. One that `thinned` left no row of is not among them: every tree may answer for it.
+    ``keys`` are the keys of the rows' episodes, ``learned`` those of the episodes that the model
+    was fitted on. If `thinned` left no row of an episode, the model was not fitted on it, and every
+    tree may answer for it.
     """
     own = np.isin(keys, learned)
     if own.all():
@@ -247,7 +250,7 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
 
 
 def fold_of(keys: KeyArray) -> IndexArray:
-    """The fold that each episode is held out in; a hash of its key decides, not its place."""
+    """The fold in which each episode is held out, by a hash of its key."""
     return (keyed_hash(keys, 0, "fold") % np.uint64(_FOLDS)).astype(np.intp)
 
 
@@ -256,9 +259,9 @@ def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
 
 
 def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
-    """Of each episode only every so-many-th step, beginning at a step of its own.
+    """Only every n-th step of each episode, beginning at a random one.
 
-    Steps of one run say much the same, and all episodes remain but those that are over too soon.
+    Steps of one run are similar, and this keeps all episodes except those that end too soon.
     """
     if every == 1:
         return tuple(steps)
@@ -310,9 +313,9 @@ def step_rows(
 def pace_of(episodes: Episodes) -> float:
     """What nearly every step of these episodes earns, on the grid; 0 if there is no such amount.
 
-    Where a step earns 1 as long as a run survives, the remainder of every survivor differs from
-    step to step, and a model that several steps share would smear it. Moved by the pace times t it
-    is the same number at all of them.
+    For example, if a step earns 1 as long as a run survives, the remainder of every survivor
+    differs from step to step, and a model that several steps share would smear it. After adding the
+    pace times t it is the same number at all steps.
     """
     if episodes.behavior.translation is not Translation.SHIFT or episodes.behavior.scale(1) != 1.0:
         return 0.0

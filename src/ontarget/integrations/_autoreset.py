@@ -20,7 +20,7 @@ __all__ = ["Autoreset", "Rows"]
 
 
 class Rows(NamedTuple):
-    """For each row of a step: whether a run moved, whether it ended, whether one began."""
+    """For each row of a step: whether its run took a step, ended, or began."""
 
     moved: BoolArray
     ended: BoolArray
@@ -65,7 +65,7 @@ class Autoreset:
         return mask
 
     def step(self, terminated: BoolArray, truncated: BoolArray) -> Rows:
-        """What each row of this step is."""
+        """What happened in each row of this step."""
         over = np.logical_or(terminated, truncated)
         if self.same_step:
             return Rows(np.ones_like(over), over, over)

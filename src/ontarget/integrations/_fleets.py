@@ -38,7 +38,7 @@ class FleetRuns:
     target
         The target of every run, or its goal.
     slots
-        How many runs go on at the same time.
+        How many runs there are at the same time.
     limit
         The environment's time limit; None if it is not known.
     **options

@@ -42,21 +42,21 @@ def time_limit(env: Any) -> int | None:
 def cut_off(t: int, horizon: int) -> str:
     """The reason why a run that was cut off before its end is UNKNOWN (M1)."""
     early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
-    return f"the run was cut off after {t} steps{early}: nobody knows how it would have ended"
+    return f"the run was cut off after {t} steps{early}, so its outcome is unknown"
 
 
 def gone_past(horizon: int) -> str:
     """The reason why a run is UNKNOWN after the monitor's declared horizon."""
     return (
-        f"the run goes on past the monitor's horizon of {horizon} steps, at which it was judged; "
-        "record longer runs to watch further"
+        f"the run continues after the monitor's horizon of {horizon} steps, where it was judged; "
+        f"to watch longer runs, record some and fit again"
     )
 
 
 def too_short(limit: int | None, horizon: int) -> str:
     """The reason why every run is UNKNOWN if the time limit is below the horizon; empty if not.
 
-    The monitor's probability is about runs that may last to the horizon, and these may not.
+    The monitor's probability is about runs that may last up to the horizon, and these runs may not.
     """
     if limit is None or limit >= horizon:
         return ""
@@ -67,9 +67,9 @@ def too_short(limit: int | None, horizon: int) -> str:
 
 
 def warn_of_limit(limit: int | None, horizon: int, *, declared: bool, stacklevel: int) -> None:
-    """Warn if runs of the environment may end before, or go on after, the monitor's horizon.
+    """Warn if the environment's time limit is before or after the monitor's horizon.
 
-    An inferred horizon is only the longest run recorded, so a run may go on after it.
+    An inferred horizon is only the length of the longest recorded run, so a run may be longer.
     """
     trouble = too_short(limit, horizon)
     if declared and limit is not None and limit > horizon:

@@ -13,9 +13,9 @@ __all__ = ["infos_of_rows"]
 def infos_of_rows(
     infos: Mapping[str, Any], names: Sequence[str], ended: BoolArray
 ) -> list[dict[str, Any]]:
-    """The signals that each environment reported; one that it did not report is left out.
+    """The signals that each environment reported; missing ones are left out.
 
-    ``ended`` marks the runs whose last ``info`` stands in ``final_info``, as in SAME_STEP mode.
+    ``ended`` marks the runs whose last ``info`` is in ``final_info``, as in SAME_STEP mode.
     """
     found: list[dict[str, Any]] = []
     for i, is_last in enumerate(ended.tolist()):

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class RecorderOptions(TypedDict, total=False):
-    """What every recorder may be told."""
+    """The options of every recorder."""
 
     horizon: int | None
     max_steps: int | None
@@ -39,13 +39,13 @@ class RecorderOptions(TypedDict, total=False):
 
 
 def kept_options(options: RecorderOptions) -> RecorderOptions:
-    """The options as they are now, whatever becomes of the lists that were passed."""
+    """A copy of the options, which does not change if the caller's lists do."""
     lists = {name: tuple(one) for name, one in options.items() if isinstance(one, list)}
     return {**options, **lists}  # type: ignore[typeddict-item]  # the same names
 
 
 def limited(options: RecorderOptions, env: Any) -> RecorderOptions:
-    """The options, with the environment's time limit for a horizon that was not passed."""
+    """The options, with the environment's time limit as the horizon if none was passed."""
     given = options.get("horizon")
     return {**options, "horizon": time_limit(env) if given is None else given}
 
@@ -77,22 +77,22 @@ class _Run:
 
 
 class Recorder:
-    """Collects runs that go on at the same time, one in each slot.
+    """Collects several runs at the same time, one in each slot.
 
     Parameters
     ----------
     layout
         How an observation becomes a row of features.
     slots
-        How many runs go on at the same time.
+        How many runs there are at the same time.
     horizon
         The number of steps after which a run is complete; later steps are not kept.
     max_steps
-        The number of steps after which a run that goes on is cut off.
+        The number of steps after which a run is cut off.
     features
-        Your own names for the features.
+        Names for the features, if you do not want those of the layout.
     categorical
-        Features whose numbers are only names, besides those that the layout knows.
+        Features whose numbers stand for categories, besides those that the layout marks.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Recorder:
         return len(self._finished)
 
     def begin(self, slot: int, row: AnyArray) -> None:
-        """Begin a run in this state; a run that was not finished in the slot counts as cut off."""
+        """Begin a run in this state; an unfinished run in this slot counts as cut off."""
         self._close(slot, truncated=True)
         self._runs[slot] = _Run(self._started, row)
         self._started += 1
@@ -172,9 +172,9 @@ class Recorder:
         return False
 
     def intervene(self, slot: int) -> None:
-        """Let the slot's run end here, because somebody takes it over; nothing if none goes on.
+        """End the slot's run here, because somebody takes it over; do nothing if there is none.
 
-        One that was taken over at once keeps its first step, so that it counts as stopped.
+        A run that was taken over at its start keeps its first step, so that it counts as stopped.
         """
         run = self._runs[slot]
         if run is not None:
@@ -226,9 +226,10 @@ class Recorder:
         return Episodes(replace(found._store, remarks=(note,))) if note else found
 
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
-        """The horizon; without one, beyond the steps after which runs were cut off.
+        """The horizon; without one, a number of steps beyond every cut-off.
 
-        Otherwise the longest run would be the horizon, and those that were cut off complete.
+        Otherwise the longest run would set the horizon, and runs cut off there would count as
+        complete.
         """
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
@@ -253,7 +254,7 @@ class Recorder:
 
 
 def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Finished], str]:
-    """The runs without those that were taken over, unless they count as cut off; what to say."""
+    """The runs without those that were taken over, unless these count as cut off; and a remark."""
     n, kept = len(runs), [run for run in runs if not run.intervened]
     if censored != "refuse" or len(kept) == n:
         return list(runs), ""
@@ -263,20 +264,20 @@ def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Fi
 
 
 def is_told(behavior: JudgedBy) -> bool:
-    """Whether a behavior is not computed from rewards, so that its value must be told."""
+    """Whether a behavior is not computed from rewards, so that its value must be passed."""
     return not isinstance(behavior, Mapping) and reading_of(behavior).behavior.told
 
 
 def unread_value(behavior: JudgedBy) -> InputError:
-    """The error that a behavior's value is told, which nothing reads."""
+    """The error for a behavior_value that no behavior reads."""
     return InputError(
-        f"behavior_value needs a behavior that it is the value of, got behavior {behavior!r}, "
-        "which is computed from rewards; pass behavior='column:NAME' with a name for that value"
+        f"behavior_value needs a behavior that reads it, got behavior {behavior!r}, which is "
+        f"computed from rewards; pass behavior='column:NAME' with a name for that value"
     )
 
 
 def shares(count: int, n: int) -> IndexArray:
-    """How many of so many runs each of n environments plays: equal numbers, as far as possible."""
+    """How many of the runs each of n environments plays: equal numbers, as far as possible."""
     found: IndexArray = np.full(n, count // n) + (np.arange(n) < count % n)
     return found
 

@@ -1,4 +1,4 @@
-"""Passing on that somebody took over: every wrapper around an environment needs to know."""
+"""Tells the wrappers inside a wrapper that somebody took a run over."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["tell_inside"]
 
 
 def tell_inside(env: Any, environments: Sequence[int] | None = None) -> None:
-    """Call ``intervene`` of the nearest wrapper inside that has one; it tells the next.
+    """Call ``intervene`` of the nearest inner wrapper that has it, which tells the next one.
 
-    ``environments`` are the numbers of those that were taken over, in a vector of them.
+    ``environments`` are the numbers of the environments that were taken over, in a vector.
     """
     while env is not None:
         if hasattr(type(env), "intervene"):

@@ -16,7 +16,7 @@ __all__ = ["is_vec_env", "play_vec_env"]
 
 
 def is_vec_env(env: Any) -> bool:
-    """Whether this is a ``VecEnv`` of Stable-Baselines3, by what it can do."""
+    """Whether this is a ``VecEnv`` of Stable-Baselines3, judged by its methods."""
     return all(callable(getattr(env, name, None)) for name in ("step_async", "step_wait", "seed"))
 
 
@@ -29,7 +29,7 @@ def play_vec_env(
     progress: bool,
     **options: Unpack[RecorderOptions],
 ) -> Recorder:
-    """What was recorded, after each environment has played its share of runs.
+    """The recorder, after each environment has played its share of runs.
 
     Such a vector begins an environment's next run by itself, in the step that ended the last one.
     """

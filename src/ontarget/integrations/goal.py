@@ -1,4 +1,4 @@
-"""`GoalWrapper`: an environment whose ``info`` tells how likely the run is to meet its target."""
+"""`GoalWrapper`: an environment whose ``info`` holds the outlook of the run."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class WatchOptions(AlarmOptions, total=False):
 class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment whose ``info["goal"]`` is the run's `Outlook`, after ``reset`` and each step.
 
-    Observations, rewards and ends pass through unchanged. When a run terminates, its status is
-    DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
-    because nobody knows how it would have ended. So is a run that goes on past the horizon: at a
-    declared horizon it has been judged already, and past an inferred one (the longest run
-    recorded) nothing is known until it ends. If the environment's time limit does not fit the
-    monitor's horizon, a `HorizonWarning` says so when the wrapper is made.
+    Observations, rewards and ends pass through unchanged. When a run terminates, its status is DONE
+    and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN, because
+    its outcome is unknown. So is a run that continues after the horizon: at a declared horizon it
+    has been judged already, and after an inferred horizon (the longest recorded run) nothing is
+    known until the run ends. If the environment's time limit does not fit the monitor's horizon, a
+    `HorizonWarning` says so when the wrapper is made.
 
     Parameters
     ----------
@@ -69,18 +69,18 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         The outcomes that a run should end in; for a monitor of several behaviors a goal, whose
         signals are taken from the ``info`` of each step.
     on_alarm
-        A function that is called with the outlook and this environment when an alarm is raised;
-        then not again until the alarm has cleared. It may call `intervene`.
+        A function that is called with the outlook and this environment when an alarm is raised, and
+        again only after the alarm has cleared. It may call `intervene`.
     behavior_value
-        For a monitor whose behavior is not computed from rewards: a function that gives its value
-        after each step, from the observation and ``info``.
+        For a monitor whose behavior is not computed from rewards: a function that returns the
+        behavior's value after each step, from the observation and ``info``.
     key
         The key of the outlook in ``info``.
     client
-        A client of ``ontarget serve``, to which every step is reported too. The outlooks are still
-        this monitor's own, so the environment does not depend on the answers.
+        A client of ``ontarget serve``, to report every step to the service too. The outlooks still
+        come from ``monitor``, so the environment does not depend on the service's answers.
     agent
-        What the service calls this environment; several environments need names of their own.
+        The name of this environment in the service; several environments need different names.
     **watch
         Options of `GoalMonitor.watch`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
@@ -186,8 +186,8 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def intervene(self) -> Outlook:
         """The outlook after somebody took the run over: an operator, or a safe policy.
 
-        What that means is said at `Watch.intervene`. A recorder inside this wrapper is told, too,
-        and so is the service of ``client``, at the next step.
+        See `Watch.intervene` for what this means. A recorder inside this wrapper is told too, and
+        so is the service of ``client``, at the next step.
         """
         found = self.watch.intervene()
         tell_inside(self.env)

@@ -14,7 +14,7 @@ __all__ = ["Actor", "ModelPolicy", "actor_of"]
 
 
 class Actor(Protocol):
-    """A policy as `record` uses it: it learns which runs begin, and returns actions."""
+    """A policy in the form that `record` uses: it is told which runs begin, and returns actions."""
 
     def begin(self, starts: BoolArray) -> None:
         """Note which of the runs begin with the next observation."""

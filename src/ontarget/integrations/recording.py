@@ -59,18 +59,18 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         The number of steps after which a run is complete; by default the environment's time
         limit, and without one the longest run.
     max_steps
-        The number of steps after which a run that goes on counts as cut off: for environments that
-        may never end.
+        The number of steps after which a run counts as cut off, for environments whose runs may
+        never end.
     features
-        Your own names for the numbers in an observation.
+        Names for the numbers in an observation; ``x0, x1, …`` by default.
     categorical
-        Features whose numbers are only names, such as a type. Those of ``Discrete`` spaces are
-        known.
+        Features whose numbers stand for categories, such as a type. Numbers of ``Discrete`` spaces
+        always do.
     behavior_value
-        For a behavior that is not computed from rewards: a function that gives its value after each
-        step, from the observation and ``info``.
+        For a behavior that is not computed from rewards: a function that returns the behavior's
+        value after each step, from the observation and ``info``.
     signals
-        Keys of ``info`` to record at each step, beside the reward: what several behaviors read.
+        Keys of ``info`` to record at each step beside the reward, for behaviors that read them.
 
     Examples
     --------
@@ -132,17 +132,17 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, reward, terminated, truncated, info
 
     def intervene(self) -> None:
-        """Say that somebody takes the run over now, so that it is recorded up to here.
+        """Note that somebody takes the run over now; it is recorded up to here.
 
-        Such runs are left out of `episodes`, or count as cut off: see there. Wrappers inside this
-        one are told, too.
+        Such runs are left out of `episodes`, or count as cut off; see `episodes`. Wrappers inside
+        this one are told too.
         """
         self._recorder.intervene(0)
         tell_inside(self.env)
 
     @property
     def recorder(self) -> Recorder:
-        """What collects the runs."""
+        """The object that collects the runs."""
         return self._recorder
 
     @property
@@ -167,7 +167,8 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         behavior, censored
             As for `Episodes.from_arrays`.
         label
-            Put before each run's number in its id, so that recordings can be told apart.
+            A text to put before each run's number in its id, so that ids of several recordings
+            differ.
         """
         return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
 
@@ -185,7 +186,7 @@ def record(
     progress: bool = True,
     **options: Unpack[RecorderOptions],
 ) -> Episodes:
-    """Recorded episodes of a fixed policy, played in an environment.
+    """Play a fixed policy in an environment and return the recorded episodes.
 
     The id of a run is ``SEED-NUMBER``, such as ``0-17``; without a seed, its number alone.
 
@@ -197,18 +198,18 @@ def record(
         was trained on, and the original observations and rewards are recorded.
     policy
         A function from observation to action, or a model with Stable-Baselines3's ``predict``; for
-        a vector of environments, from a batch of observations to a batch of actions. A function
-        with a ``reset`` method has it called at the start of each run.
+        a vector of environments, from a batch of observations to a batch of actions. If a function
+        has a ``reset`` method, it is called at the start of each run.
     episodes
-        How many to record. Each environment of a vector plays an equal share of them to the end:
-        to stop as soon as enough runs are over would favour short ones.
+        How many episodes to record. Each environment of a vector plays an equal share of them to
+        the end, because stopping as soon as enough runs are over would favour short runs.
     seed
         The seed of the environment, and the first part of every run's id. Run i depends only on
-        this seed, on i and on the policy, whose own random numbers you must seed yourself. Take
+        this seed, on i and on the policy, whose own random numbers you must seed yourself. Use
         another seed for each recording. None leaves the environment's random state as it is.
     like
-        A fitted monitor or earlier episodes: features, categorical, behavior and a declared horizon
-        are taken from there, unless you pass others, so that both recordings can be compared.
+        A fitted monitor or earlier episodes. Features, categorical, behavior and a declared horizon
+        are taken from it, unless you pass others, so that both recordings can be compared.
     behavior, censored
         As for `Episodes.from_arrays`; the behavior is the sum of rewards by default. A signal that
         a behavior reads, as in ``"sum:energy"``, is taken from the ``info`` of each step.
@@ -257,8 +258,8 @@ def record(
         signals = _signals_of(judged)
         if behavior_value is not None:
             raise InputError(
-                "behavior_value needs a single environment, got a vector of them; of a vector, a "
-                "key of its infos can be read: behavior={'NAME': 'last:KEY'}"
+                "behavior_value needs a single environment, got a vector; for a vector, read a "
+                "key of its infos: behavior={'NAME': 'last:KEY'}"
             )
         if sb3 and signals:
             raise InputError(
@@ -272,7 +273,7 @@ def record(
 
 
 def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
-    """What a recording takes over from a monitor or from earlier episodes."""
+    """The options that a recording takes from a monitor or from earlier episodes."""
     schema = like.schema
     return {
         "horizon": like.horizon if like.horizon_declared else None,
@@ -282,7 +283,7 @@ def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
 
 
 def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
-    """The keys of ``info`` that behaviors read; one by itself may be told by a function instead."""
+    """The keys of ``info`` that behaviors read; a single one may use behavior_value instead."""
     return Judged.of(behavior, ()).columns if isinstance(behavior, Mapping) else ()
 
 

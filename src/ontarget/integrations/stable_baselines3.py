@@ -56,9 +56,9 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
 
     Notes
     -----
-    The probability is calibrated for the policy that was recorded. While another policy learns, it
-    tells how likely *the recorded one* would be to succeed from here. To get promises for the
-    trained policy, record it and fit again.
+    The probability is calibrated for the recorded policy. While another policy learns, it says how
+    likely *the recorded policy* would be to succeed from here. To get promises for the trained
+    policy, record it and fit again.
 
     Examples
     --------

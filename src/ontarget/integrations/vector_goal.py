@@ -35,10 +35,10 @@ OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
 
-    Each environment gets the outlooks that a `GoalWrapper` of its own would give, in every
-    autoreset mode. In SAME_STEP mode, ``infos["goal"]`` belongs to the observations: where a run
-    has just ended, it is about the new run. How the old run ended is in ``infos["final_goal"]``,
-    for the environments marked in ``infos["_final_goal"]``.
+    Each environment gets the outlooks that its own `GoalWrapper` would give, in every autoreset
+    mode. In SAME_STEP mode, ``infos["goal"]`` belongs to the observations: if a run has just ended,
+    it is about the new run. The last outlook of the old run is in ``infos["final_goal"]``, for the
+    environments marked in ``infos["_final_goal"]``.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         return observations, rewards, terminated, truncated, told
 
     def intervene(self, environments: Iterable[int]) -> None:
-        """Say that somebody takes over the runs of these environments, by their numbers.
+        """Note that somebody takes over the runs of these environments, given by their numbers.
 
-        What that means is said at `Watch.intervene`. Recorders inside this wrapper are told, too.
+        See `Watch.intervene` for what this means. Recorders inside this wrapper are told too.
         """
         chosen = list(environments)
         self._runs.intervene(chosen)

@@ -39,9 +39,9 @@ __all__ = ["RecordVectorEpisodes", "play_vector"]
 class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     """A vector of environments that records its runs; `episodes` returns them.
 
-    It works in every autoreset mode. Runs that are still going on are left out. So if you stop as
-    soon as enough runs are over, you favour short ones. To avoid that, use `record`, or pass a
-    ``share`` and play until `complete`.
+    It works in every autoreset mode. Runs that have not ended are left out. So if you stop as soon
+    as enough runs are over, you favour short runs. To avoid that, use `record`, or pass a ``share``
+    and play until `complete`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         return observations, rewards, terminated, truncated, infos
 
     def intervene(self, environments: Iterable[int]) -> None:
-        """Say that somebody takes over the runs of these environments; see `RecordEpisodes`."""
+        """Note that somebody takes over the runs of these environments; see `RecordEpisodes`."""
         chosen = list(environments)
         for i in chosen:
             self._recorder.intervene(i)
@@ -122,7 +122,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
 
     @property
     def recorder(self) -> Recorder:
-        """What collects the runs."""
+        """The object that collects the runs."""
         return self._recorder
 
     @property
@@ -173,7 +173,7 @@ def play_vector(
     signals: Sequence[str] = (),
     **options: Unpack[RecorderOptions],
 ) -> Recorder:
-    """What was recorded, after each environment has played its share of runs."""
+    """The recorder, after each environment has played its share of runs."""
     share = shares(count, env.num_envs)
     recorder = RecordVectorEpisodes(env, share=share, signals=signals, **options)
     waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED

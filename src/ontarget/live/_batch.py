@@ -1,4 +1,4 @@
-"""Recorded episodes asked as if live, and the outlooks of many runs at one step (M16)."""
+"""Answers about recorded episodes as if they were live, and about many runs at one step (M16)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def answer_episodes(
     reached: Reached | None = None,
     since: int = 0,
 ) -> Answers:
-    """What the monitor says of the episodes at every step, or since one; nothing before."""
+    """The monitor's answers about the episodes at every step from ``since`` on."""
     episodes = fitted.alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
@@ -83,10 +83,10 @@ def answer_episodes(
 def rehearsed_answers(
     fitted: Fitted, target: Target, *, calibration: Calibrated | None = None
 ) -> Answers:
-    """What the monitor would say of its own learning episodes, had it not learned from each.
+    """The answers about each learning episode that the monitor would give if it had not seen it.
 
-    They were asked at a ladder of values, so p is interpolated between those. There are no bounds,
-    and no plausibility.
+    These answers are stored for a ladder of values, and p is interpolated between them. They have
+    no bounds and no plausibility.
     """
     rehearsal = fitted.rehearsal
     if rehearsal is None:

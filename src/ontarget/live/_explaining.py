@@ -1,4 +1,4 @@
-"""Working out an explanation: hybrid rows of two steps, and the weights of recorded runs (M28)."""
+"""Computes an explanation, from rows that mix two steps and the weights of recorded runs (M28)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Seen(Generic[R]):
         self._latest.append(reading)
 
     def pair(self, since: Any = None) -> tuple[R, R | None]:
-        """The last reading, and that of an earlier step: of the one before, unless one is named."""
+        """The last reading and an earlier one: of step ``since``, or by default the one before."""
         if not self._latest:
             raise InputError("explain needs a step that had an outlook; call step first")
         *earlier, now = self._latest
@@ -97,7 +97,7 @@ def _in_words(steps: list[int]) -> str:
 
 
 class _Asking(NamedTuple):
-    """What makes p of a row: the monitor, the target, and the run's group and weight."""
+    """What p of a row depends on: the monitor, the target, and the run's group and weight."""
 
     fitted: Fitted
     question: Question
@@ -172,7 +172,7 @@ def _contributions(
 ) -> tuple[tuple[Contribution, ...], float, float]:
     """What each cause added to p, the largest first; p before, and p now.
 
-    A feature that did not change adds nothing, and is no cause.
+    A feature that did not change adds nothing and is left out.
     """
     if before.t >= now.t:
         raise InputError(f"before needs a step before {now.t}, got {before.t}")
@@ -227,7 +227,7 @@ def value_of(schema: Schema, feature: int, value: float) -> float | str:
 def _precedents(
     fitted: Fitted, law: StepLaw, now: Reading, target: Target, most: int
 ) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The recorded runs behind the law, the share of them that misses, and their share of it."""
+    """The recorded runs behind the law, the share of them that miss the target, their weight."""
     so_far = np.array([now.so_far])
     X = law.inputs(now.state[None], so_far)[:, : fitted.width]
     found, share = [], 0.0

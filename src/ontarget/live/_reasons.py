@@ -1,4 +1,4 @@
-"""Why a run is in its status: codes that the run machine writes, put into words when read."""
+"""The reasons for a run's status: codes that the run machine writes, and their words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OVER = "the run is over; reset begins another"
 
 
 class Reason(IntEnum):
-    """What the run machine can say; two numbers beside it hold the details."""
+    """The codes of reasons; two numbers stored beside a code hold its details."""
 
     NONE = 0
     WAITING = 1
@@ -36,7 +36,7 @@ class Reason(IntEnum):
 
 
 def past(longest: int) -> str:
-    """Why nothing is known of a run that outlasts every recorded one (M18)."""
+    """The reason for a run that is longer than every recorded one (M18)."""
     return (
         f"the run outlasts the longest one recorded ({longest} steps), and no horizon was "
         "declared; say when it ends"
@@ -58,11 +58,11 @@ def in_words(
     code
         A `Reason`.
     details
-        The two numbers beside it.
+        The two numbers stored beside the code.
     fitted
-        The monitor's contents, for the names in it.
+        The monitor's contents, for names of features and behaviors.
     compares
-        What the alarm rule compares, and how.
+        What the alarm rule compares, and how, such as ``("p", "below")``.
     text
         What was wrong with a reading that no code describes.
     """
@@ -101,8 +101,8 @@ def in_words(
         case Reason.OUT_OF_BOUNDS:
             low, high = fitted.reward_bounds
             return (
-                f"reward {one:g} at step {other:.0f} is outside the declared bounds "
-                f"({low:g}, {high:g}), so nothing can be said of this run"
+                f"reward {one:g} at step {other:.0f} is outside the declared bounds ({low:g}, "
+                f"{high:g}), so nothing can be said about this run"
             )
         case Reason.PAST:
             return past(fitted.horizon)

@@ -21,7 +21,7 @@ _SEED = 0
 
 
 class Shares(NamedTuple):
-    """Each cause's contribution and its standard error, 0 where it is exact; and both ends."""
+    """Each cause's contribution and its standard error (0 if exact); the worth of none and all."""
 
     values: FloatArray
     errors: FloatArray
@@ -30,15 +30,15 @@ class Shares(NamedTuple):
 
 
 def shapley(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
-    """The contributions of n causes, which add up to the worth of all less that of none.
+    """The contributions of n causes; they add up to the worth of all causes minus that of none.
 
     Parameters
     ----------
     worth
         The worth of sets of causes, given as flags (sets, causes).
     n
-        How many causes there are: up to eight are weighed in every order; of more, some orders are
-        drawn, each with its reverse, by a fixed seed.
+        How many causes there are. For up to eight, all orders are used. For more, some orders are
+        drawn by a fixed seed, each together with its reverse.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
 
 
 class _Design(NamedTuple):
-    """Orders in which causes come, and the sets of causes that are met on the way."""
+    """Orders of the causes, and the sets of causes that these orders pass through."""
 
     place: IndexArray  # (orders, causes): of each cause in each order
     sets: BoolArray  # (sets, causes), all different

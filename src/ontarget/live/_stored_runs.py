@@ -1,4 +1,4 @@
-"""Stored runs are input: what no run can have is refused before a kernel reads it."""
+"""Checks stored runs, which are untrusted input, before a kernel reads them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAMES: Final = (str, int, float, bool, type(None))
 
 
 def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
-    """Refuse whole numbers that no run has, in the order in which a packed run holds them.
+    """Refuse a packed run whose whole numbers are impossible; they are in the order of the packing.
 
-    ``details`` are the numbers of its last outlook, and then those beside its reason. The run
-    machine indexes by the step and by the group, and trusts both.
+    ``details`` are the numbers of the run's last outlook, then the details of its reason. The check
+    matters because the run machine uses the step and the group as indices without checking them.
     """
     t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
     *numbers, one, _ = details
@@ -31,21 +31,21 @@ def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted
     rules = {
         f"group needs 0 to {fitted.n_groups - 1}, got {group}": 0 <= group < fitted.n_groups,
         f"outlook needs a step up to {t}, got {last_t}": 0 <= last_t <= t,
-        "streak, since and n need numbers from 0 up": min(streak, since, last_n) >= 0,
+        "streak, since and n need whole numbers from 0 up": min(streak, since, last_n) >= 0,
         "alarmed and ended need to be true or false": {alarmed, ended} <= {0, 1},
         f"status needs one of {len(Status)}, got {status}": status in set(Status),
-        "reason needs one that there is": {lost, code} <= set(Reason),
-        "reason needs one of the features": code != Reason.BAD_FEATURE
+        "reason needs a known code": {lost, code} <= set(Reason),
+        "reason needs the number of a feature": code != Reason.BAD_FEATURE
         or one in range(fitted.state_width),
         "outlook needs numbers from -1 to 1": all(-1.0 <= x <= 1.0 or x != x for x in numbers),
     }
     for rule, holds in rules.items():
         if not holds:
-            raise InputError(f"this is no run of this monitor: {rule}")
+            raise InputError(f"the stored run does not belong to this monitor: {rule}")
 
 
 def check_values(state: Any, fitted: Fitted) -> None:
-    """Refuse a run's state whose values are of other kinds than `RunState` describes."""
+    """Refuse a run's state whose values do not have the types that `RunState` describes."""
     kinds = {
         "target, text and regime need texts": all(
             isinstance(one, str) for one in (state.target, state.text, state.regime)
@@ -74,7 +74,7 @@ def check_values(state: Any, fitted: Fitted) -> None:
     }
     for kind, holds in kinds.items():
         if not holds:
-            raise InputError(f"this is no run's state: {kind}")
+            raise InputError(f"the stored state of a run is not valid: {kind}")
 
 
 def _tuple(value: Any, size: int) -> bool:
@@ -86,5 +86,5 @@ def _whole(*values: Any) -> bool:
 
 
 def _numbers(values: Any) -> bool:
-    """Whether all are None or numbers that a float can hold."""
+    """Whether every value is None or a number that a float can hold."""
     return all(one is None or isinstance(one, float) or _whole(one) for one in values)

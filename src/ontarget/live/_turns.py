@@ -1,4 +1,4 @@
-"""One thread at a time: a second one is refused, for kernels let go of the interpreter."""
+"""Lets only one thread at a time use an object; a second one is refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Turn"]
 
 
 class Turn:
-    """A turn that one thread can hold, as a context; a second thread gets an `InputError`.
+    """A lock as a context; a second thread does not wait but gets an `InputError`.
 
-    Entering and leaving a context are two calls too many in every step of a watch. There ``take``,
-    which raises an IndexError if the turn is taken, and ``give`` do it: a list's own ``pop`` and
-    ``append``, which no thread can interrupt, in a tenth of a microsecond.
+    A context would cost two calls in every step of a watch. So ``take`` and ``give`` do the same
+    there: they are the ``pop`` and ``append`` of a list, which no thread can interrupt, and take a
+    tenth of a microsecond. ``take`` raises an IndexError if another thread holds the lock.
     """
 
     __slots__ = ("_what", "give", "take")
@@ -37,6 +37,6 @@ class Turn:
     def refusal(self) -> InputError:
         """The error of a second thread."""
         return InputError(
-            f"this {self._what} is at work in another thread; give each thread one of its own, "
-            "or take turns with a lock"
+            f"this {self._what} is in use by another thread; give each thread its own "
+            f"{self._what}, or use a lock"
         )

@@ -1,4 +1,4 @@
-"""What an alarm buys, measured on the assure episodes: thresholds, detection, lead time (M8)."""
+"""How good alarms are on the assure episodes: thresholds, detections, lead times (M8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HIGHEST = 2.0  # stands for a threshold of +inf: above every p
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PromisedAlarms:
-    """What each promised false-alarm rate buys, measured on the assure episodes; prints as a table.
+    """What each promised false-alarm rate gives on the assure episodes; print it to see a table.
 
     Attributes
     ----------
@@ -41,17 +41,17 @@ class PromisedAlarms:
     threshold
         The threshold that each promise gives; NaN where there are too few successes for it.
     rate_at_most
-        With the confidence, the rate of false alarms given this very assure set is at most this,
-        in all rows at once: it holds for a rate that was chosen after looking (M20). NaN where
-        nothing is promised.
+        With ``confidence``, the rate of false alarms with these assure episodes is at most this
+        number, in all rows at once. So it also holds for a row that you choose after looking (M20).
+        NaN where nothing is promised.
     confidence
-        The confidence of that.
+        The confidence of ``rate_at_most``.
     detection_rate, detection_interval
         The share of failing episodes that raise an alarm, with its exact interval (rates, 2).
     lead_steps
-        (rates, 3): quartiles of how many steps before its end a detected failure raises it.
+        (rates, 3): how many steps before its end a detected failure raises the alarm, as quartiles.
     lead_to_decision
-        (rates, 3): the same to the step at which the outcome was settled by arithmetic.
+        (rates, 3): the same, counted to the step at which arithmetic decided the outcome.
     n_met, n_missed
         How many of the episodes met and missed the target.
     """
@@ -77,7 +77,7 @@ class PromisedAlarms:
         )
 
     def __str__(self) -> str:
-        """A table for people; of many rates, a dozen from the first to the last."""
+        """The table; if there are many rates, a dozen of them."""
         n = self.false_alarm_rate.size
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
         decided = "" if self._ends_decide else ", before it was decided"
@@ -96,7 +96,7 @@ class PromisedAlarms:
 
     @property
     def _ends_decide(self) -> bool:
-        """Whether no outcome was settled before its end."""
+        """Whether no outcome was decided before the end of its run."""
         return bool(np.array_equal(self.lead_steps, self.lead_to_decision, equal_nan=True))
 
     def _row(self, i: int) -> str:
@@ -121,7 +121,7 @@ def promised_alarms(
     for_steps: int = 1,
     confidence: Level = 0.95,
 ) -> PromisedAlarms:
-    """What each promised rate buys; by default every rate that the data can promise."""
+    """What each promised rate gives; by default for every rate that the data can promise."""
     scores, met = assured.scores(for_steps), assured.met
     m = int(np.count_nonzero(met))
     all_met = m + assured.stopped  # in the worst case (M24)
@@ -167,13 +167,13 @@ def promised_alarms(
 
 
 def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
-    """What a threshold on p is compared with, (steps, episodes): 0 once the target is lost."""
+    """What is compared with the threshold, (steps, episodes): p, or 0 after the target is lost."""
     panel = sustained(answers.p, for_steps, resets=answers.broken)
     return np.where(answers.panel(DECIDED) == 0.0, 0.0, panel)
 
 
 def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None:
-    """Warn of a rule that no assure episode would ever have set off, though some failed."""
+    """Warn of a rule that would have raised no alarm on the assure episodes, though some failed."""
     missed = np.flatnonzero(~assured.met)
     if missed.size and not np.any(assured.first_alarms(rule, trigger) >= 0):
         warnings.warn(

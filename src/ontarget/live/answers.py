@@ -1,4 +1,4 @@
-"""What a monitor says of recorded episodes: a row for each step that an episode has."""
+"""A monitor's answers about recorded episodes, one row for each step of each episode."""
 
 from __future__ import annotations
 
@@ -36,30 +36,31 @@ _CELLS = 250_000
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """A monitor's answers on recorded episodes at every step, and how they ended.
+    """A monitor's answers about recorded episodes at every step, and how the episodes ended.
 
-    They are kept as one row for each step that an episode has: all steps of the first episode, then
-    those of the second, and so on. Tables of steps by episodes are made when they are asked for,
+    The answers are kept as one row per step of an episode: all steps of the first episode, then
+    those of the second, and so on. Tables (steps, episodes) are made only when you ask for them,
     because one long run among many short ones would leave most of a table empty.
 
     Attributes
     ----------
     said
-        (rows, numbers): NaN where nothing is known.
+        (rows, numbers): the numbers of each answer; NaN where nothing is known.
     bad
         Per row: whether a bad reading made the step unknown.
     counts
-        Per row: how many episodes the bounds of the answer rest on; 1 where none does.
+        Per row: how many episodes the bounds of the answer rest on; 1 if they rest on none.
     met
         Which episodes met the target.
     lengths
-        How many steps each has.
+        How many steps each episode has.
     steps
-        How many steps the monitor answers for, and a table has.
+        How many steps the monitor has answers for; a table has as many rows.
     promises
-        Whether nothing was learned from them, so that what they say of an alarm is a promise.
+        Whether the monitor learned nothing from these episodes, so that they can promise a rate of
+        false alarms.
     stopped
-        How many further episodes were cut off: there is nothing to say about these (M24).
+        How many further episodes were cut off, so that there are no answers about them (M24).
     weights, weight
         The weight of each episode, and that of the run for which an alarm is set; None where
         episodes have no weights (M25).
@@ -78,7 +79,7 @@ class Answers:
 
     @property
     def part(self) -> str:
-        """What to call the episodes of a fitted monitor that these are answers on."""
+        """The part of the episodes that these answers are about: "assure" or "learning"."""
         return "assure" if self.promises else "learning"
 
     @cached_property
@@ -88,12 +89,12 @@ class Answers:
 
     @cached_property
     def low(self) -> FloatArray:
-        """Their lower bounds."""
+        """(steps, episodes): the lower bounds of p."""
         return self.panel(LOW)
 
     @cached_property
     def high(self) -> FloatArray:
-        """Their upper bounds."""
+        """(steps, episodes): the upper bounds of p."""
         return self.panel(HIGH)
 
     @cached_property
@@ -103,7 +104,7 @@ class Answers:
 
     @cached_property
     def raw(self) -> FloatArray:
-        """The law's own probabilities, before calibration."""
+        """(steps, episodes): the model's own probabilities, before calibration."""
         return self.panel(RAW)
 
     @cached_property
@@ -124,7 +125,7 @@ class Answers:
 
     @cached_property
     def n(self) -> IndexArray:
-        """(steps, episodes): how many episodes the bounds rest on; 1 where none does."""
+        """(steps, episodes): how many episodes the bounds rest on; 1 if they rest on none."""
         found: IndexArray = self._table(self.counts, np.ones(self._shape, dtype=np.intp))
         return found
 
@@ -136,13 +137,13 @@ class Answers:
         return found
 
     def panel(self, place: int) -> FloatArray:
-        """(steps, episodes): one of the numbers; NaN where an episode is over or nothing known."""
+        """(steps, episodes): the number at this place of an answer; NaN where it is unknown."""
         found: FloatArray = self._table(self.said[:, place], np.full(self._shape, np.nan))
         return found
 
     @cached_property
     def decided_at(self) -> IndexArray:
-        """The step at which arithmetic settled each outcome: its end, if not before (M18)."""
+        """The step at which arithmetic decided each outcome; at the latest, the run's end (M18)."""
         found = self.lengths.astype(np.intp)
         settled = self.said[:, DECIDED] >= 0.0
         episode, step = (one[settled] for one in self._places)
@@ -150,7 +151,7 @@ class Answers:
         return found
 
     def scores(self, for_steps: int) -> FloatArray:
-        """Each episode's score: a threshold above it would have raised an alarm (M8)."""
+        """Each episode's score: the alarm is raised by every threshold above the score (M8)."""
         check_known(self.said[:, P])
         found = np.full(self.met.size, np.inf)
         for own, some in self._few_at_a_time():
@@ -193,7 +194,7 @@ class Answers:
         return first
 
     def _own_first_alarms(self, rule: AlarmRule, first: IndexArray) -> IndexArray:
-        """The same for a rule of the user's own, judged in Python."""
+        """The same for a rule that the user wrote in Python."""
         for row in np.flatnonzero(~np.isnan(self.said[:, P])).tolist():
             i, t = (int(one[row]) for one in self._places)
             if first[i] >= 0:
@@ -205,7 +206,7 @@ class Answers:
         return first
 
     def _few_at_a_time(self) -> Iterator[tuple[IndexArray, Answers]]:
-        """The episodes, those of like length together, a small table at a time."""
+        """The episodes in small tables, each of episodes of similar length."""
         lived = np.minimum(self.lengths, self.steps)
         order, start = np.argsort(lived, kind="stable"), 0
         while start < order.size:
@@ -240,14 +241,14 @@ class Answers:
 
 
 class Sheet:
-    """Room for what a monitor says of episodes, filled step by step.
+    """A sheet for a monitor's answers about episodes, filled step by step.
 
     Parameters
     ----------
     lengths
         How many steps each episode has.
     steps
-        How many steps the monitor answers for; what an episode has beyond is left out.
+        How many steps the monitor has answers for; later steps of an episode are left out.
     """
 
     def __init__(self, lengths: IndexArray, steps: int) -> None:
@@ -259,7 +260,7 @@ class Sheet:
         self._bad, self._counts = np.zeros(rows, dtype=np.bool_), np.ones(rows, dtype=np.intp)
 
     def put(self, t: int, episodes: IndexArray, numbers: FloatArray, n: int) -> None:
-        """Write what is said of these episodes at step t, (episodes, numbers)."""
+        """Write the answers about these episodes at step t, (episodes, numbers)."""
         rows = self._starts[episodes] + t
         self._said[rows], self._counts[rows] = numbers, n
 
@@ -268,18 +269,18 @@ class Sheet:
         self._bad[self._starts[episodes] + t] = True
 
     def put_all(self, episodes: IndexArray, found: Answers) -> None:
-        """Write all that is said of these episodes."""
+        """Write the answers about these episodes at all steps."""
         rows = _ranges(self._starts[episodes], np.minimum(found.lengths, self._steps))
         self._said[rows], self._bad[rows], self._counts[rows] = found.said, found.bad, found.counts
 
     def forget(self, place: int) -> None:
-        """Leave one of the numbers out everywhere."""
+        """Set one of the numbers to NaN in all answers."""
         self._said[:, place] = np.nan
 
     def answers(
         self, met: BoolArray, *, promises: bool = True, weights: FloatArray | None = None
     ) -> Answers:
-        """What was written, with how the episodes ended."""
+        """The answers written so far, together with how the episodes ended."""
         written = self._said, self._bad, self._counts
         return Answers(
             *written, met, self._lengths, self._steps, promises=promises, weights=weights
@@ -287,7 +288,7 @@ class Sheet:
 
 
 def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:
-    """All numbers of ranges that begin here and have these sizes, one range after the other."""
+    """The numbers of several ranges, given by their starts and sizes, one range after the other."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 

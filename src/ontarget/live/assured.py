@@ -1,4 +1,4 @@
-"""Contracts made and kept: what the assure episodes say of a target, asked once per target."""
+"""Makes contracts and keeps them; answers about assure episodes are computed once per target."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STEP_COST = 100
 
 
 class Contracts:
-    """The contracts of one fitted monitor, the last few kept; any thread may ask.
+    """Makes the contracts of one fitted monitor and keeps the last few; safe for threads.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Contracts:
         self._maps: OrderedDict[Hashable, Any] = OrderedDict()
 
     def map_of(self, target: Target) -> TargetMap | None:
-        """The target's own map, learned once; None in the paper's way (M17)."""
+        """The calibration map of this target, learned once; None with ``preset="paper"`` (M17)."""
         return self._kept(
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
         )
@@ -61,7 +61,7 @@ class Contracts:
     def of(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> Contract:
-        """The contract over a target with an alarm rule; making it again costs microseconds."""
+        """The contract for a target with an alarm rule; asking for it again costs microseconds."""
         return self._kept(
             self._contracts,
             (target, rule, calibration),
@@ -72,9 +72,10 @@ class Contracts:
     def assured(
         self, target: Target, calibration: Calibrated | None = None, group: int = 0
     ) -> Answers:
-        """What the monitor says of the group's assure episodes at every step.
+        """The monitor's answers about the group's assure episodes at every step.
 
-        Without any, what it would say of its learning episodes, had it not learned from them.
+        If there are no assure episodes: its answers about each learning episode, as if it had not
+        learned from that episode.
         """
         fitted = self.fitted
 
@@ -97,7 +98,7 @@ class Contracts:
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> tuple[Trigger, ...]:
-        """The rule as data, for each group."""
+        """The trigger of the rule (its threshold and promise) for each group."""
         if not rule.needs_assure or not self._has_episodes:
             return (rule.trigger(None),) * self.fitted.n_groups
         return tuple(
@@ -119,11 +120,11 @@ class Contracts:
 
     @property
     def _has_episodes(self) -> bool:
-        """Whether any episodes were kept that can set an alarm."""
+        """Whether the monitor keeps episodes from which an alarm threshold can be computed."""
         return self.fitted.assure is not None or self.fitted.rehearsal is not None
 
     def _listen(self, contract: Contract) -> None:
-        """Warn of a rule that stays silent on all assure episodes; a few failed ones come first."""
+        """Warn of a rule that raises no alarm on any assure episode; try some failed ones first."""
         if not self._has_episodes or self._is_heard(contract):
             return
         for g, trigger in enumerate(contract.triggers):
@@ -131,7 +132,7 @@ class Contracts:
             warn_of_silence(contract.rule, trigger, said)
 
     def _is_heard(self, contract: Contract) -> bool:
-        """Whether a few failed assure episodes set the rule off, or none failed at all."""
+        """Whether the rule raises an alarm on a few failed assure episodes, or none failed."""
         fitted, target = self.fitted, contract.target
         if fitted.observed is None:
             return False

@@ -1,7 +1,7 @@
-"""A contract: a monitor, a target and an alarm rule, opened, checked and compiled once.
+"""`Contract`: a monitor, a target and an alarm rule, prepared once for all watches.
 
-Watches, fleets and sessions are faces over a contract; making one more costs microseconds. The
-batch runs the same kernels, so that all of them give the same bits.
+Watches, fleets and sessions share a contract, so making one more costs microseconds. Recorded
+episodes are answered by the same kernels, so all of them give the same bits.
 """
 
 from __future__ import annotations
@@ -45,25 +45,26 @@ _BLOCK = 64
 
 
 class Contract:
-    """What a run is held to: a fitted monitor, a target, and when to be told.
+    """What a run is watched for: a fitted monitor, a target and an alarm rule.
 
     Parameters
     ----------
     fitted
         The monitor's contents.
     target
-        What a run should end in.
+        The outcomes that a run should end in.
     rule
         When a run is in alarm.
     triggers
-        The rule as data, one per group.
+        The rule as numbers to compare (`Trigger`), one per group.
     calibration
-        The target's own map, or its exact calibration; None if p is the common one.
+        The calibration map of this target, or its exact calibration; None if p uses the common map.
     backing
-        What the assure episodes of each group say of the target, where they have weights: every run
-        then has a threshold of its own (M25).
+        If assure episodes have weights: the answers about those of each group. Every run then has
+        its own threshold (M25).
     beside
-        Further targets at whose ends the law is asked too, as a goal over several behaviors needs.
+        Further targets at whose bounds the model is also asked, as a goal over several behaviors
+        needs.
     """
 
     def __init__(
@@ -140,14 +141,14 @@ class Contract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew where it arrives, so that all is compiled there before the first step."""
+        """Unpickling makes the contract again, so all code is compiled before the first step."""
         made_for = (self.fitted, self.target, self.rule, self.triggers)
         return Contract, (*made_for, self.calibration, self.backing, self.beside)
 
     def trigger_of(self, group: int, weight: float) -> Trigger:
-        """The rule as data for a run of this weight; it is the group's where runs have none.
+        """The trigger for a run of this weight; without weights, that of its group.
 
-        A weight that is too large for what was promised is refused (M25).
+        A weight that is too large for the promised rate is refused (M25).
         """
         if self.rule.moves:
             return self.rule.trigger(None)
@@ -156,16 +157,16 @@ class Contract:
         return self.rule.trigger(replace(self.backing[group], weight=weight))
 
     def table(self, n: int) -> RunTable:
-        """Room for so many runs."""
+        """A table for this many runs."""
         return RunTable(self.behavior, n, self.memory)
 
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Complete states by what the runs remember of earlier steps, and remember the states.
+        """Add what the runs remember of earlier steps to the states, and remember these states.
 
-        ``brought`` is what came with each: the reward of the last action, or the behavior as told;
-        nothing at the first step.
+        ``brought`` is what came with each state: the reward of the last action, or the behavior if
+        it is read from a column; nothing at the first step.
         """
         if self.memory[0]:
             recall_rows(
@@ -177,7 +178,7 @@ class Contract:
             )
 
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
-        """(rows, numbers): what the models read of runs, each at a step of its own."""
+        """(rows, numbers): what the models read of runs, each run at its own step."""
         columns = [states]
         if self.reads_so_far:
             columns.append(so_far[:, None])
@@ -186,7 +187,7 @@ class Contract:
         return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
 
     def admit(self, state: RunState) -> int:
-        """The number of a stored run's group; a state that is not of this contract is refused."""
+        """The number of a stored run's group; a state of another contract is refused."""
         return admitted(state, self.fitted, self.target, self.memory)
 
     def advancing(
@@ -196,10 +197,10 @@ class Contract:
         brought: tuple[FloatArray, FloatArray],
         found: tuple[FloatArray, IndexArray],
     ) -> tuple[Any, ...]:
-        """What `advance_rows` takes to bring runs up to their next step.
+        """The arguments of `advance_rows`, which brings runs to their next step.
 
-        ``brought`` are the news and the states of a call, ``found`` is room for the ends to ask at
-        and for what became of each run.
+        ``brought`` are the rewards or behaviors and the states of a call. ``found`` are output
+        arrays: the values to ask the model at, and the result for each run.
         """
         question = self.question
         return (
@@ -225,9 +226,9 @@ class Contract:
         question: Question | None = None,
         numbers: FloatArray | None = None,
     ) -> tuple[Any, ...]:
-        """What `look_rows` takes to write the outlook of runs whose law is known.
+        """The arguments of `look_rows`, which writes the outlook of runs whose law is known.
 
-        ``numbers`` are those of the triggers, if they are not the groups' own.
+        ``numbers`` are those of the triggers, if they differ from the groups' triggers.
         """
         return (
             (table.whole, table.real),
@@ -245,7 +246,7 @@ class Contract:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Write both limits of step t's law at each row's ends; trusts what it is given."""
+        """Write both limits of step t's law at each row's values to ask at; nothing is checked."""
         if not ends.shape[1]:
             return
         if not self.fitted.impossible.size:
@@ -317,7 +318,7 @@ class Contract:
         run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=block)
 
     def _warm_up(self) -> None:
-        """Compile every kernel that a step runs, on a run that is thrown away."""
+        """Compile every kernel that a step needs, by a trial run."""
         table, at = self.table(1), np.zeros(1, dtype=np.intp)
         news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
         became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
@@ -338,7 +339,7 @@ class Contract:
 
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
-    """The weighted live models of each step; empty where no episode trained one."""
+    """The live models of each step with their weights; empty where no model was fitted."""
     live: list[LiveModel | None] = []
     for block in fitted.blocks:
         model = fitted.models[block.index]

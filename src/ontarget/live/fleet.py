@@ -1,4 +1,4 @@
-"""Many runs, live, in one call: a watch over a fleet."""
+"""`FleetWatch`: many live runs in one call."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _T = TypeVar("_T")
 class FleetWatch:
     """A watch over many runs, each at its own step; see `GoalMonitor.fleet`.
 
-    Each agent is judged exactly as a `Watch` of its own would judge it, to the last bit. Agents
-    have names, whatever can be a dictionary's key: the numbers from 0 up unless you name them. They
-    may `join` and `leave` at any time. A fleet is for one thread at a time, and refuses a second.
+    Each agent gets exactly the answers that its own `Watch` would give. An agent's name may be
+    anything that can be a dictionary key; by default agents are numbered from 0. Agents may `join`
+    and `leave` at any time. Only one thread at a time may use a fleet; a second one gets an error.
 
     Parameters
     ----------
     contract
-        What every run is held to.
+        The monitor, target and alarm rule for every run.
     agents
         How many agents there are, or their names.
     groups
@@ -50,8 +50,8 @@ class FleetWatch:
     ) -> None:
         if contract.rule.moves:
             raise InputError(
-                f"{type(contract.rule).__name__} changes from run to run, and a fleet has one "
-                "alarm for all; make a watch for each run"
+                f"{type(contract.rule).__name__} changes from run to run, but all runs of a fleet "
+                f"share one alarm; make a watch for each run"
             )
         self._contract = contract
         self._table = contract.table(0)
@@ -78,38 +78,38 @@ class FleetWatch:
 
     @property
     def target(self) -> Target:
-        """What every run should end in."""
+        """The outcomes that every run should end in."""
         return self._contract.target
 
     @property
     def rule(self) -> AlarmRule:
-        """When a run is in alarm."""
+        """The alarm rule."""
         return self._contract.rule
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The rule as data, one per group."""
+        """The rule as numbers to compare (`Trigger`), one per group."""
         return self._contract.triggers
 
     @property
     def steps(self) -> IndexArray:
-        """The step that each agent's next call is for."""
+        """The step of each agent's next call."""
         found: IndexArray = self._table.whole[self._which(None), k.T]
         return found
 
     @property
     def intervened(self) -> BoolArray:
-        """Which of the agents' runs somebody took over."""
+        """Which agents' runs somebody took over; see `intervene`."""
         return self._are_taken(self._which(None))
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
-        """New agents, each at the beginning of a run."""
+        """Add agents, each at the beginning of a run."""
         names = list(agents)
         for name in names:
             if name in self._rows:
-                raise InputError(f"agents need to differ, {name!r} is here already")
+                raise InputError(f"agents need different names, {name!r} is in the fleet already")
         if len(set(names)) != len(names):
-            raise InputError("agents need to differ, a name comes twice")
+            raise InputError("agents need different names, got the same name twice")
         own = self._contract.fitted.groups_of(groups, len(names))
         with self._turn:
             self._grow(len(names) - len(self._free))
@@ -120,7 +120,7 @@ class FleetWatch:
             self._everyone = None
 
     def leave(self, agents: Iterable[Hashable]) -> None:
-        """Forget these agents."""
+        """Remove these agents from the fleet."""
         with self._turn:
             leaving = {name: self._row(name) for name in agents}
             for name in leaving:
@@ -147,13 +147,15 @@ class FleetWatch:
         ----------
         states
             (agents, features), or a list of states as `Watch.step` takes them, or a dataframe,
-            which is read by name. A state that cannot be read is UNKNOWN with its reason.
+            which is read by column names. If a state cannot be read, that agent's outlook is
+            UNKNOWN, with a reason.
         rewards
-            What each agent's last action earned: 0 at its first call.
+            What each agent's last action earned; 0 at its first call.
         agents
             Which agents these are, by name; all of them by default.
         behavior
-            The behavior so far, where it is read rather than computed from rewards.
+            The behavior so far of each agent, if the monitor's behavior is read from a column
+            rather than computed from rewards.
         """
         with self._turn:
             rows = self._which(agents)
@@ -185,7 +187,7 @@ class FleetWatch:
         agents: Any = None,
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
-        """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
+        """End runs before the horizon: their status is DONE, with p exactly 0 or 1."""
         with self._turn:
             rows = self._which(agents)
             news = self._news(rows, rewards, behavior)
@@ -197,7 +199,7 @@ class FleetWatch:
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
         """The outlooks of these agents after somebody took their runs over; see `Watch.intervene`.
 
-        None of them is marked if any one's run is over.
+        If the run of any of these agents is over, an error is raised and no run is marked.
         """
         names = list(agents)
         with self._turn:
@@ -215,12 +217,12 @@ class FleetWatch:
         return self._outlooks(self._which(agents))
 
     def run_state(self, agent: Hashable) -> RunState:
-        """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
+        """The state of an agent's run, as a value to store and to `resume` elsewhere."""
         self._row(agent)
         return self.run_states([agent])[0]
 
     def run_states(self, agents: Any = None) -> list[RunState]:
-        """Where runs stand, for all agents or for some; far faster than one by one."""
+        """The states of the runs of all agents or some; far faster than one by one."""
         rows, names = self._which(agents), self._contract.fitted.groups
         numbers = self._table.whole[rows, k.GROUP].tolist()
         return self._table.states_of(
@@ -231,7 +233,7 @@ class FleetWatch:
         )
 
     def standings(self, agents: Any = None) -> Standings:
-        """Where runs stand, as arrays, and as bytes to store and to `unpack` elsewhere."""
+        """The states of runs as arrays, and as bytes to store and to `unpack` elsewhere."""
         rows = self._which(agents)
         whole = self._table.whole[rows]
         return Standings(
@@ -245,7 +247,7 @@ class FleetWatch:
         )
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Put agents' runs where they stood elsewhere, in a fleet of the same contract."""
+        """Continue agents' runs from bytes that a fleet of the same contract packed."""
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # each brings its own group
         new = [agent for agent in packed if agent not in self._rows]
@@ -260,7 +262,7 @@ class FleetWatch:
             raise
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
+        """Continue an agent's run from a stored state; an unknown agent joins the fleet."""
         group = self._contract.admit(state)  # checks all of it
         if agent not in self._rows:
             self.join([agent], groups=state.group)
@@ -270,7 +272,7 @@ class FleetWatch:
         self._readings[row] = state.reading(self._readings.shape[1])
 
     def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
-        """The states as numbers, and what is wrong with those that cannot be read."""
+        """The states as numbers, and what is wrong with states that cannot be read."""
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
@@ -298,7 +300,7 @@ class FleetWatch:
         return states
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
-        """What this call brings to each run, as the run machine reads it."""
+        """The rewards or behaviors of this call, as the run machine reads them."""
         earned = _per_agent(rewards, rows.size, "rewards")
         news = np.zeros((rows.size, k.N_NEWS))
         news[:, k.REWARD] = earned
@@ -384,7 +386,7 @@ class FleetWatch:
                 self._row(name)
             raise
         if len(set(names)) != len(names):
-            raise InputError("agents need to differ: each takes one step per call")
+            raise InputError("agents need different names: each takes one step per call")
         return rows
 
     def _row(self, agent: Any) -> int:
@@ -422,14 +424,14 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
 
 
 def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
-    """What is kept of some of these rows, by their place among them."""
+    """The entries for some of these rows, by their new positions."""
     if not kept:
         return {}
     return {i: kept[row] for i, row in enumerate(rows.tolist()) if row in kept}
 
 
 def _by_value(times: IndexArray) -> Iterator[tuple[int, IndexArray]]:
-    """Each distinct step, and where it stands."""
+    """Each distinct step, and the rows that have it."""
     order = np.argsort(times, kind="stable")
     ordered = times[order]
     for a, b in stretches(ordered):

@@ -1,4 +1,4 @@
-"""What a monitor answers with: an outlook, and the status a watched run is in."""
+"""`Outlook`, a monitor's answer about a run, and `Status`, the status of a watched run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Change", "Outlook", "Outlooks", "Status"]
 class Status(IntEnum):
     """The status of a watched run.
 
-    PENDING before its first state; OK; ALARM; UNKNOWN where nothing can be said; DONE at its end.
-    An alarm stays on while nothing is known.
+    PENDING before its first state; OK; ALARM; UNKNOWN where nothing can be said; DONE at its end. A
+    run in alarm stays in ALARM while its numbers are unknown.
     """
 
     PENDING = 0
@@ -42,8 +42,8 @@ class Outlook(NamedTuple):
     p
         The calibrated probability that the run ends inside the target: the best estimate.
     spread
-        A range around p that allows for the finite number of assure episodes behind it (M20): the
-        calibrated share itself lies in it in 9 of 10 cases.
+        A range around p that allows for the finite number of assure episodes (M20): in 9 of 10
+        cases it contains the share that infinitely many assure episodes would give.
     low, high
         The paper's bounds, for programs: exact on average over assure sets. They come from other
         episodes than p does, so p may lie outside them.
@@ -51,13 +51,14 @@ class Outlook(NamedTuple):
         If this is at most δ, you may call the target ruled out. The chance that a run ever gets
         such a call wrongly is at most δ, at all steps and for all targets together.
     assurance
-        If this is at least 1 − δ, you may call the target assured; the same δ covers both calls.
+        If this is at least 1 − δ, you may call the target assured. The probability that a run ever
+        gets either call wrongly, ruled out or assured, is at most δ.
     n
-        How many episodes the bounds and the spread rest on at this step; 0 once the run is over.
+        How many episodes the bounds and the spread rest on at this step; 0 after the run's end.
     status
         PENDING, OK, ALARM, UNKNOWN or DONE.
     reason
-        Why the status is what it is, in words; empty if there is nothing to explain.
+        The reason for the status, in words; empty if there is nothing to explain.
     """
 
     t: int
@@ -91,8 +92,8 @@ class Outlook(NamedTuple):
 class Outlooks:
     """The answers about many runs: one entry per run; with several targets (runs, targets).
 
-    The fields are those of `Outlook`, with ``status`` as numbers. ``reason`` is put into words when
-    you read it. Each run has its own step and reason. Where nothing is known, the numbers are NaN.
+    The fields are arrays with the fields of `Outlook`; ``status`` holds numbers of `Status`. Each
+    run has its own step and reason. Where nothing is known, the numbers are NaN.
 
     Examples
     --------
@@ -153,7 +154,7 @@ class Outlooks:
 
     @property
     def reason(self) -> NDArray[np.object_]:
-        """Why each status is what it is, in words; empty if there is nothing to explain."""
+        """The reason for each status, in words; empty if there is nothing to explain."""
         return np.array([self.words(run) for run in range(len(self))], dtype=np.object_)
 
     @property

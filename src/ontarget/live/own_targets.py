@@ -1,8 +1,8 @@
-"""Runs that each have a target of their own, as each chase has its own distance (M21).
+"""Runs that each have their own target, as each delivery has its own deadline (M21).
 
-A threshold then comes from the assure episodes, each judged by its own target. What is promised
-holds for pairs of a run and its target that are like the recorded pairs: on average over them, not
-for each target by itself.
+The alarm threshold comes from the assure episodes, each judged by its own target. Promises hold on
+average over pairs of a run and its target that are like the recorded pairs, not for each target by
+itself.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _MOST_CONTRACTS = 64
 
 
 class OwnTargets:
-    """What a monitor promises to runs that each have a target of their own.
+    """The alarms and promises of a monitor for runs that each have their own target.
 
     Parameters
     ----------
     fitted
-        The monitor's contents; its assure episodes need targets, `Episodes.aimed`.
+        The monitor's contents; its assure episodes need targets (`Episodes.aimed`).
     rule
-        When a run is in alarm.
+        The alarm rule.
     """
 
     def __init__(self, fitted: Fitted, rule: AlarmRule) -> None:
@@ -57,9 +57,9 @@ class OwnTargets:
         self._contracts: OrderedDict[Target, Contract] = OrderedDict()
 
     def assured(self, group: int) -> Answers:
-        """What the monitor says of the group's assure episodes, each about its own target.
+        """The monitor's answers about the group's assure episodes, each for its own target.
 
-        Those without a target are left out.
+        Episodes without a target are left out.
         """
         fitted, (found, aimed) = self.fitted, self._answers
         groups = fitted.assure_groups[fitted.known_outcomes]
@@ -78,7 +78,7 @@ class OwnTargets:
         return answer_own(self.fitted, observed)
 
     def contract(self, target: Target) -> Contract:
-        """What a run with this target is held to; the last few are kept."""
+        """The contract for runs with this target; the last few are kept."""
         if not isinstance(target, Target):
             raise InputError(
                 f"target needs a Target, got {target!r}; Target.at_least(60) makes one"
@@ -94,7 +94,7 @@ class OwnTargets:
 
 
 def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
-    """What the monitor says of episodes, each about its own target, and which of them have one."""
+    """The monitor's answers about episodes, each for its own target, and which of them have one."""
     n, targets = len(episodes), episodes.targets
     assert targets is not None  # whoever asks has looked
     sheet, met = Sheet(episodes.lengths, fitted.horizon), np.zeros(n, dtype=np.bool_)
@@ -133,12 +133,12 @@ class OwnWatch:
 
     @property
     def target(self) -> Target:
-        """What the present run should end in."""
+        """The outcomes that the present run should end in."""
         return self._running.target
 
     @property
     def trigger(self) -> Trigger:
-        """The rule as data: its threshold, the same for all targets, and the promise behind it."""
+        """The alarm threshold, which is the same for all targets, and the promise behind it."""
         return self._own.triggers[self._group]
 
     @property
@@ -157,7 +157,7 @@ class OwnWatch:
         return self._running.step(state, reward, behavior=behavior)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
-        """Close a run that ended before the horizon; see `Watch.end`."""
+        """End the run before the horizon; see `Watch.end`."""
         return self._running.end(reward, behavior=behavior)
 
     def peek(self) -> Outlook:

@@ -1,4 +1,4 @@
-"""When to be told: alarm rules as values, and what a rule becomes for one group's runs."""
+"""Alarm rules, and the triggers that they become for the runs of one group."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ __all__ = [
 
 NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"
 _NOTHING_RULED_OUT = (
-    "a target is ruled out by assure episodes alone, and this monitor has none; fit with a split "
-    "that has some, or set an alarm by ",
+    "ruling a target out needs assure episodes, and this monitor has none; fit with a split that "
+    "has some, or set an alarm by ",
     Argument("false_alarm_rate"),
 )
 _NOTHING_SURE = (
@@ -64,7 +64,7 @@ class RuleOptions(TypedDict, total=False):
 
 
 class Assured(Protocol):
-    """What the assure episodes of a group say of a target, for a rule that rests on them."""
+    """What an alarm rule may ask about the assure episodes of a group and a target."""
 
     @property
     def met(self) -> BoolArray:
@@ -78,17 +78,17 @@ class Assured(Protocol):
 
     @property
     def part(self) -> str:
-        """What to call them: assure or learning."""
+        """The name of their part: "assure" or "learning"."""
         ...
 
     @property
     def promises(self) -> bool:
-        """Whether they are assure episodes; the learning episodes only measure."""
+        """Whether these are assure episodes, which can promise a rate and not only measure it."""
         ...
 
     @property
     def stopped(self) -> int:
-        """How many further episodes were cut off, so that nobody knows their outcome (M24)."""
+        """How many further episodes were cut off, so that their outcome is unknown (M24)."""
         ...
 
     @property
@@ -98,35 +98,35 @@ class Assured(Protocol):
 
     @property
     def weight(self) -> float | None:
-        """The weight of the run for which the alarm is set; None for a typical one."""
+        """The weight of the run for which the alarm is set; None for a run of typical weight."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
-        """The threshold above which each episode would have raised an alarm (M8)."""
+        """Each episode's score: the alarm is raised by every threshold above the score (M8)."""
         ...
 
 
 class Trigger(NamedTuple):
-    """A rule as data: what the compiled run machine compares.
+    """An alarm rule as numbers: what is compared with which threshold, and the promise behind it.
 
     Attributes
     ----------
     compared
-        Which number of the outlook is compared: 0 is p, 1 low, 2 high, 3 plausibility and
-        4 assurance; −1 for a rule of your own that decides in Python.
+        Which number of the outlook is compared: 0 is p, 1 low, 2 high, 3 plausibility and 4
+        assurance; −1 for a rule that decides in Python (`AlarmRule.alarming`).
     raise_below
-        The alarm is raised where that number lies below this, strictly.
+        The alarm is raised if the compared number is strictly below this.
     clear_at
-        It ends where the number is at least this.
+        The alarm ends when the compared number is at least this.
     for_steps
-        For this many consecutive known steps.
+        How many consecutive steps with known numbers it takes to raise the alarm.
     threshold
-        The threshold to show: `raise_below` without what is taken off for rounding.
+        The threshold to show: ``raise_below`` without the small margin for rounding.
     promised
-        The promise behind it, if there is one.
+        The promised rate of false alarms, if the rule has one.
     measured
-        What the learning episodes say of it, where there are no assure episodes: about this rate of
-        false alarms, measured and not promised.
+        In a monitor without assure episodes: the rate of false alarms as measured on the learning
+        episodes, which is not a promise.
     """
 
     compared: int
@@ -139,15 +139,15 @@ class Trigger(NamedTuple):
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
-        """What the kernels read."""
+        """The numbers that the kernels read."""
         return self.compared, self.raise_below, self.clear_at, self.for_steps
 
 
 class AlarmRule:
-    """When a watched run is in alarm. `Below`, `Promised` and `RuledOut` are rules.
+    """The base class of alarm rules. `Below`, `Promised` and `RuledOut` are such rules.
 
-    To write your own rule, subclass this. Either override `trigger` to say which number is
-    compared with what, which runs at full speed, or override `alarming` to decide in Python.
+    To write your own rule, subclass this. Override `trigger` to say which number is compared with
+    which threshold; such a rule runs at full speed. Or override `alarming` to decide in Python.
 
     Examples
     --------
@@ -164,36 +164,35 @@ class AlarmRule:
     moves: ClassVar[bool] = False  # whether it changes from run to run, so that each run asks anew
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as data, for a group whose assure episodes say this of the target."""
+        """The rule as numbers to compare, for a group with these assure episodes."""
         return Trigger(-1, math.nan, math.nan, 1, math.nan)
 
     def alarming(self, outlook: Outlook) -> bool:
-        """Whether a known outlook raises the alarm; a rule that overrides `trigger` needs none."""
+        """Whether an outlook raises the alarm; not needed if you override `trigger`."""
         raise NotImplementedError(f"{type(self).__name__} needs trigger or alarming")
 
     def clearing(self, outlook: Outlook) -> bool:
-        """Whether an outlook ends the alarm, for a rule of your own that overrides `alarming`.
+        """Whether an outlook ends the alarm, for a rule that overrides `alarming`.
 
-        By default the alarm ends with the first outlook that is not alarming; override this to
-        keep it on for longer. `Below`, `Promised` and `RuledOut` end their alarms by `trigger`
-        instead.
+        By default the alarm ends with the first outlook that does not raise it; override this to
+        keep the alarm on for longer. `Below`, `Promised` and `RuledOut` do not use this method.
         """
         return not self.alarming(outlook)
 
 
 @dataclass(frozen=True)
 class Below(AlarmRule):
-    """Alarm where p stays below a threshold.
+    """Alarm when p stays below a threshold.
 
     Parameters
     ----------
     threshold
-        Alarm below this probability, strictly.
+        The alarm is raised if p is strictly below this.
     for_steps
-        For this many consecutive known steps.
+        How many consecutive steps with known numbers it takes to raise the alarm.
     clear_above
-        The alarm ends where p is at least this: by default 5 percentage points above the
-        threshold, or halfway to 1 if that is less.
+        The alarm ends when p is at least this. By default it is 5 percentage points above the
+        threshold, or halfway between the threshold and 1 if that is lower.
 
     Examples
     --------
@@ -215,32 +214,35 @@ class Below(AlarmRule):
             raise _clears_too_early(self.clear_above, self.threshold)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as data."""
+        """The rule as numbers to compare."""
         clear = clear_at(self.threshold) if self.clear_above is None else self.clear_above
         return Trigger(P, self.threshold, clear, self.for_steps, self.threshold)
 
 
 @dataclass(frozen=True)
 class Promised(AlarmRule):
-    """Alarm with a promised rate: how often a run that meets its target may raise any alarm.
+    """Alarm with a promised rate of false alarms: alarms in runs that meet their target.
 
-    The threshold comes from the assure episodes that met the target (M8). In a monitor without
-    assure episodes it comes from its learning episodes: the rate is then measured, not promised.
+    The threshold for p comes from the assure episodes that met the target (M8). In a monitor
+    without assure episodes it comes from the learning episodes; the rate is then measured, not
+    promised.
 
     Parameters
     ----------
     rate
-        The promised rate of false alarms.
+        The highest probability that a run which meets its target raises any alarm.
     for_steps, clear_above
-        As in `Below`. Both leave the promise intact.
+        As in `Below`. The promise holds with any values of these.
     robust
         Whether the promise holds however often readings fail live. By default a bad reading is
-        passed over, live and on the assure episodes alike, so readings must fail live as they did
-        there. The robust threshold counts an assure episode with any bad reading as one that would
-        have raised an alarm; with many of those little power is left.
+        skipped, both live and in the assure episodes, so the promise assumes that readings fail
+        live as often as in the assure episodes. With True, an assure episode with any bad reading
+        counts as one that would have raised an alarm. If there are many such episodes, the alarm
+        detects few failures.
     confidence
-        By default the rate holds on average over assure sets. With 0.95 it holds for 95 in 100 of
-        them, if their episodes are independent, and the alarm is set lower (M20).
+        By default the rate holds on average over the sets of assure episodes that might have been
+        recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; the
+        threshold is then lower (M20).
     """
 
     rate: Level = 0.05
@@ -256,7 +258,7 @@ class Promised(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as data: the threshold that these episodes promise, or measure."""
+        """The rule as numbers: the threshold that these episodes promise, or measure."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if self.confidence is not None and not assured.promises:
@@ -285,21 +287,21 @@ class Promised(AlarmRule):
 
 @dataclass(frozen=True)
 class RuledOut(AlarmRule):
-    """Alarm where the target is ruled out: its plausibility is at most this rate (M9).
+    """Alarm when the target is ruled out: its plausibility is at most ``rate`` (M9).
 
-    A run that meets its target is ever ruled out with at most this probability, at all steps taken
-    together and whatever the target. What is ruled out stays so: the alarm does not clear.
+    The probability that a run which meets its target ever raises this alarm is at most ``rate``,
+    over all steps together and for any target. The alarm never clears.
 
     Parameters
     ----------
     rate
-        The error rate per run.
+        The highest probability of a false alarm per run.
     for_steps
-        For this many consecutive known steps.
+        How many consecutive steps with known numbers it takes to raise the alarm.
     confidence
-        By default the rate holds on average over assure sets. With 0.95 it holds for 95 in 100 of
-        them, if their episodes are independent: a target is ruled out at a lower plausibility, so
-        that it is for good reason at all steps and for all targets together (M20).
+        By default the rate holds on average over the sets of assure episodes that might have been
+        recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; a
+        target is then ruled out at a lower plausibility (M20).
     """
 
     rate: Level = 0.05
@@ -315,7 +317,7 @@ class RuledOut(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as data; it needs assure episodes, but not what they say of this target."""
+        """The rule as numbers; it needs assure episodes, but not the answers about them."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
@@ -349,7 +351,7 @@ def rule_of(
     for_steps: int | None = None,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The rule that was asked for: one as a value, or by the shorthands of `GoalMonitor.watch`."""
+    """The rule that was asked for, as a rule or by the shorthands of `GoalMonitor.watch`."""
     shorthands = {
         "alarm_below": alarm_below,
         "false_alarm_rate": false_alarm_rate,
@@ -398,7 +400,7 @@ def _clears_too_early(clear_above: float, threshold: float) -> InputError:
 
 
 def clear_at(threshold: float) -> float:
-    """Where an alarm below this threshold ends, unless you choose."""
+    """The p at which an alarm below this threshold ends by default."""
     return threshold + min(_HYSTERESIS, (1.0 - threshold) / 2.0)
 
 

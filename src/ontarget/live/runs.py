@@ -1,4 +1,4 @@
-"""The state of watched runs: one row each, and as a value that can be stored and resumed."""
+"""The state of watched runs: as rows of a table, and as a value to store and resume."""
 
 from __future__ import annotations
 
@@ -46,49 +46,51 @@ _TEXTS: Final = ("group", "target", "text", "regime")
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a watched run stands: a plain value, to be stored, sent, and resumed elsewhere.
+    """The state of a watched run, as a plain value to store, send and resume elsewhere.
 
-    A watch that resumes it goes on bit for bit as the one that gave it would have.
+    A watch that resumes the state continues exactly, bit for bit, as the first watch would have.
 
     Attributes
     ----------
     step
-        The step that the next call is for.
+        The step of the next call.
     group
         The run's group, None without groups.
     target
-        What it should end in, as text.
+        The outcomes that the run should end in, as text.
     behavior
-        The behavior's own state: a number, or a nested tuple of numbers.
+        The behavior's internal state: a number, or a nested tuple of numbers.
     so_far
-        The behavior so far; None where there is none.
+        The behavior so far; None if it has no value yet.
     lost
-        Why the behavior so far is unknown: a code and two details; 0 if it is not.
+        Why the behavior so far is unknown: a code and two details. The code is 0 if it is known.
     streak, alarmed, since
-        Consecutive steps at which the alarm rule was met, whether the run is in alarm, and the step
-        at which that began.
+        At how many consecutive steps the alarm rule was met, whether the run is in alarm, and the
+        step at which the alarm began.
     ended
         Whether the run is over.
     weight
-        How much the run counts; 1 where nothing else is known.
+        The run's weight (`Watch.reset`); 1 if runs have no weights.
     intervened_at
-        The step at which somebody took over; None if nobody did.
+        The step at which somebody took the run over; None if nobody did.
     regime
         What the run's promises rest on.
     row
-        The state that was last read, with all its columns; None before the first.
+        The last state that was read, with all its columns; None before the first.
     outlook
-        What was last said: the step, how many episodes stand behind it, the status, the reason with
-        its details, and the numbers.
+        The last outlook: the step, how many episodes it rests on, the status, the reason with its
+        details, and the numbers.
     text
-        The words of a reason that has no code.
+        The text of a reason that has no code.
     history
-        What a monitor with a history remembers: the last states with what came with each, the
-        latest first, then the sums of all so far and their numbers. Empty for other monitors.
+        What a monitor with ``history`` remembers: the last states and the rewards that came with
+        them, the latest first; then sums over the run so far and how many values each has. Empty
+        for other monitors.
     parts
-        Of a run that is held to a goal: where each of its behaviors stands, by name in order.
+        For a run that is watched for a goal: the state of each behavior, in the order of their
+        names.
     format
-        The version of this form.
+        The version of this format.
     """
 
     step: int
@@ -112,7 +114,7 @@ class RunState:
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
-        """The features that were last read; zeros before the first."""
+        """The last features that were read; zeros before the first state."""
         return [0.0] * width if self.row is None else [_float(one) for one in self.row]
 
     def to_json(self) -> dict[str, Any]:
@@ -122,11 +124,13 @@ class RunState:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
-        """The state that `to_json` gave."""
+        """The state that `to_json` returned."""
         stored: Any = found  # it may be anything
         given = stored.get("format", "none") if isinstance(stored, Mapping) else f"a {stored!r:.80}"
         if given != RUN_FORMAT:
-            raise InputError(f"a run's state needs format {RUN_FORMAT}, got {given!s:.80}")
+            raise InputError(
+                f"the stored state of a run needs format {RUN_FORMAT}, got {given!s:.80}"
+            )
         try:
             parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
             return cls(
@@ -138,17 +142,17 @@ class RunState:
                 parts=parts,
             )
         except (RecursionError, TypeError) as error:
-            raise InputError(f"this is no run's state: {error}") from error
+            raise InputError(f"the stored state of a run is not valid: {error}") from error
 
 
 @dataclass(frozen=True)
 class Standings:
-    """Where many runs stand, one entry each: what a service stores and shows.
+    """The states of many runs, one entry each: what a service stores and shows.
 
     Attributes
     ----------
     packed
-        Each run as bytes, from which it goes on elsewhere bit for bit.
+        Each run as bytes, from which it can be continued elsewhere bit for bit.
     so_far
         The behavior so far.
     group
@@ -169,16 +173,16 @@ class Standings:
 
 
 class RunTable:
-    """Watched runs as the run machine keeps them: two arrays, and what the behavior keeps.
+    """Watched runs as the run machine stores them: two arrays, and the behaviors' states.
 
     Parameters
     ----------
     behavior
-        What the runs are judged by.
+        The behavior that the runs are judged by.
     n
         How many rows.
     memory
-        The shape of what each remembers of earlier steps.
+        The shape of what each run remembers of earlier steps.
     """
 
     __slots__ = ("_initial", "_start", "behaviors", "memory", "real", "taken", "texts", "whole")
@@ -195,7 +199,7 @@ class RunTable:
         self.begin(slice(None))
 
     def begin(self, rows: Any) -> None:
-        """New runs in these rows; each keeps its group."""
+        """Begin new runs in these rows; each keeps its group."""
         groups = self.whole[rows, k.GROUP].copy()
         self.whole[rows] = 0
         self.whole[rows, k.GROUP] = groups
@@ -215,7 +219,7 @@ class RunTable:
     def states_of(
         self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
     ) -> list[RunState]:
-        """Some rows as values; ``groups`` and ``readings`` are theirs, one per row."""
+        """Some rows as values, given the group and the last reading of each."""
         whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
         read, past = numbers_or_none(readings), numbers_or_none(self.memory[rows])
         return [
@@ -249,7 +253,7 @@ class RunTable:
         ]
 
     def pack(self, rows: IndexArray, readings: FloatArray) -> list[bytes]:
-        """Some rows as bytes, many times faster than as values; ``readings`` are theirs."""
+        """Some rows as bytes, many times faster than as values; ``readings`` has one per row."""
         whole = np.ascontiguousarray(self.whole[rows][:, _WHOLE]).view(np.float64)
         past = self.memory[rows].reshape(rows.size, -1)
         numbers = np.concatenate([whole, self.real[rows][:, _REAL], past, readings], axis=1)
@@ -264,11 +268,11 @@ class RunTable:
         return found
 
     def unpack(self, row: int, packed: bytes, fitted: Fitted) -> FloatArray:
-        """Put a packed run into a row; the state that it last read."""
+        """Put a packed run into a row; return the last state that it read."""
         last, past, width = len(_WHOLE) + len(_REAL), self.memory[row].size, fitted.state_width
         n = last + past + width
         if packed[:1] != PACKED or len(packed) < 8 * n + 1:
-            raise InputError(f"these bytes are no run of {width} features")
+            raise InputError(f"these bytes do not hold a run with {width} features")
         numbers = np.frombuffer(packed, dtype="<f8", count=n, offset=1).astype(np.float64)
         counts, real = numbers[: len(_WHOLE)].view(np.int64), numbers[len(_WHOLE) : last]
         details = [*real[:NUMBERS].tolist(), *real[NUMBERS + 1 : NUMBERS + 3].tolist()]
@@ -312,16 +316,16 @@ class RunTable:
             self.taken[row] = state.intervened_at
 
     def take_over(self, rows: IndexArray) -> None:
-        """Note that somebody takes these runs over now, unless somebody did before."""
+        """Note that somebody takes these runs over now, unless they were taken over before."""
         for row, t in zip(rows.tolist(), self.whole[rows, k.LAST_T].tolist(), strict=True):
             self.taken.setdefault(row, t)
 
     def held(self, rows: Iterable[int]) -> list[int]:
-        """Those of the rows that were taken over in alarm, so that their alarm is to stay on."""
+        """Those of the rows that were in alarm when they were taken over: their alarm stays on."""
         return [row for row in rows if row in self.taken and self.whole[row, k.ALARMED]]
 
     def hold(self, rows: list[int]) -> None:
-        """Let these runs be in alarm, whatever p does."""
+        """Keep these runs in alarm, whatever p does."""
         for row in rows:
             self.whole[row, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
 
@@ -329,9 +333,9 @@ class RunTable:
 def admitted(
     state: RunState, fitted: Fitted, target: object, memory: tuple[int, int] = (0, 0)
 ) -> int:
-    """The number of a stored run's group; a state that is not of this target is refused.
+    """The number of a stored run's group; a state for another target is refused.
 
-    ``memory`` is the shape of what the table that takes it remembers of earlier steps.
+    ``memory`` is the shape of what the new table remembers of earlier steps.
     """
     width = fitted.state_width
     check_values(state, fitted)
@@ -354,24 +358,26 @@ def admitted(
 
 
 def state_of(packed: bytes) -> RunState:
-    """The state in the bytes of a run that is held to a goal."""
+    """The state of a run for a goal, from its packed bytes."""
     try:
         found = json.loads(packed)
     except (RecursionError, ValueError) as error:
-        raise InputError(f"these bytes are no run held to a goal: {error}") from error
+        raise InputError(
+            f"these bytes do not hold a run that was watched for a goal: {error}"
+        ) from error
     return RunState.from_json(found)
 
 
 def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:
-    """What stands behind the numbers of a packed run: its behavior, a text, who took it over."""
+    """What follows the numbers of a packed run: its behavior, a text, the step of a takeover."""
     if not rest:
         return None, "", None
     try:
         behavior, text, taken = json.loads(rest)
     except (RecursionError, TypeError, ValueError) as error:
-        raise InputError(f"these bytes are no run: {error}") from error
+        raise InputError(f"these bytes do not hold a run: {error}") from error
     if not isinstance(text, str) or not (taken is None or (type(taken) is int and taken >= 0)):
-        raise InputError("these bytes are no run: they need a text and a step, or none")
+        raise InputError("these bytes do not hold a run: they need a text, and a step or null")
     return behavior, text, taken
 
 

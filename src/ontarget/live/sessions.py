@@ -1,4 +1,4 @@
-"""Agents that come and go, each with a watch of its own: messages in, answers out."""
+"""`Sessions`: agents that come and go, each with its own watch; messages in, answers out."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ __all__ = ["Sessions"]
 
 
 class Sessions:
-    """Watches for agents that come and go: made at the first message, forgotten at the run's end.
+    """Watches for agents that come and go: made at the first message, dropped at the run's end.
 
     Parameters
     ----------
     contract
-        What every run is held to.
+        The monitor, target and alarm rule for every run.
     max_agents
         How many agents are remembered. Beyond that, the agent that was silent for longest is
         forgotten, and its next message begins a new run.
     idle_seconds
-        After how many silent seconds an agent is forgotten; None for never.
+        After how many seconds without a message an agent is forgotten; None for never.
     clock
-        What tells the time, in seconds.
+        A function that returns the time in seconds.
     make
-        What makes the watch of a new run from the number of its group; by default a `Watch`.
+        A function that makes the watch of a new run, given the number of its group; by default it
+        makes a `Watch`.
 
     Examples
     --------
@@ -109,7 +110,7 @@ class Sessions:
         return self._known(agent).intervene()
 
     def run_state(self, agent: Hashable) -> RunState:
-        """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
+        """The state of an agent's run, as a value to store and to `resume` elsewhere."""
         return self._known(agent).run_state
 
     def resume(self, agent: Hashable, state: RunState) -> None:
@@ -120,7 +121,7 @@ class Sessions:
         self._forget_some()
 
     def forget(self, agent: Hashable) -> None:
-        """Forget an agent, whether or not it is known."""
+        """Forget an agent; nothing happens if it is unknown."""
         self._watches.pop(agent, None)
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +156,7 @@ class Sessions:
         return {"agent": agent, **_json(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
-        """P of each behavior by itself, where a run is held to a goal over several."""
+        """P of each behavior by itself, if the run is watched for a goal over several."""
         known = self._watches.get(agent)
         if known is None or not isinstance(known[0], GoalWatch):
             return {}
@@ -199,13 +200,16 @@ class Sessions:
 
     def _made(self, group: Any) -> Watch | GoalWatch:
         if isinstance(group, list | dict):
-            raise InputError(f"group needs the name of one, got {group!r}")
+            raise InputError(f"group needs the name of a group, got {group!r}")
         return self._make(self.contract.fitted.group_of(group))
 
     def _known(self, agent: Hashable) -> Watch | GoalWatch:
         found = self._watches.get(agent)
         if found is None:
-            raise InputError(f"agent {agent!r} has no run: it never began, ended or was forgotten")
+            raise InputError(
+                f"agent {agent!r} has no run: none was begun, or it has ended, or "
+                f"the agent was forgotten"
+            )
         return found[0]
 
     def _forget_some(self) -> None:
@@ -234,7 +238,7 @@ def _ended_at(state: RunState) -> float | None:
 
 
 def _reading(state: Any) -> Any:
-    """The state; null is a missing value, and the watch knows which features may miss one."""
+    """The state, with NaN for null; the watch decides which features may be missing."""
     if isinstance(state, Mapping):
         return {name: math.nan if one is None else one for name, one in state.items()}
     if isinstance(state, list):

@@ -1,4 +1,4 @@
-"""One run, live: an outlook at every step, in microseconds, and an alarm that can be trusted."""
+"""`Watch`: one live run, with an outlook at every step in microseconds, and its alarm."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _STATUSES = tuple(Status)
 
 
 class Watch:
-    """A watch over one run: `step` before each action, `end` if it ends early, then `reset`.
+    """A watch over one run: `step` before each action, `end` if the run ends early, then `reset`.
 
-    Everything is opened, checked and compiled when the first watch of a target is made, never in
-    `step`. Making a further watch takes microseconds. A watch is for one thread at a time, and
-    refuses a second one with an `InputError`.
+    The first watch of a target opens and compiles everything, so that `step` never does; further
+    watches take microseconds to make. Only one thread at a time may use a watch; a second one gets
+    an `InputError`.
 
     Examples
     --------
@@ -119,9 +119,9 @@ class Watch:
     def reset(self, *, weight: float | None = None) -> None:
         """Begin a new run.
 
-        If the monitor's assure episodes have weights (`Episodes.weighted`), the run needs its
-        ``weight`` too. The alarm is set for this very run, and a run whose weight is too large for
-        the promised rate is refused.
+        If the monitor's assure episodes have weights (`Episodes.weighted`), the run needs its own
+        ``weight``. The alarm threshold then depends on it; a weight that is too large for the
+        promised rate is refused.
         """
         heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
         trigger = self._contract.trigger_of(self._group, heavy)
@@ -139,17 +139,17 @@ class Watch:
 
     @property
     def target(self) -> Target:
-        """What the run should end in."""
+        """The outcomes that the run should end in."""
         return self._contract.target
 
     @property
     def rule(self) -> AlarmRule:
-        """When it is in alarm."""
+        """The alarm rule."""
         return self._contract.rule
 
     @property
     def trigger(self) -> Trigger:
-        """The rule as data: its threshold, and the promise behind it."""
+        """The alarm threshold, and the promise behind it."""
         return self._trigger
 
     @property
@@ -174,13 +174,13 @@ class Watch:
         Parameters
         ----------
         state
-            The features in order, or by name: a mapping, a pandas Series, a named tuple. One that
-            cannot be read is UNKNOWN with its reason, whatever its conversion raises.
+            The features in order, or by name: a mapping, a pandas Series, a named tuple. If the
+            state cannot be read, the outlook is UNKNOWN and its reason says why.
         reward
-            What the last action earned, r_{t−1}: 0 at the first call.
+            What the last action earned, r_{t−1}; 0 at the first call.
         behavior
-            The behavior so far, where it is read rather than computed from rewards; it also repairs
-            a sum that a bad reward has lost.
+            The behavior so far, if the monitor's behavior is read from a column rather than
+            computed from rewards. It also restores a sum that a bad reward has made unknown.
         """
         turn, contract = self._turn, self._contract
         try:
@@ -204,17 +204,18 @@ class Watch:
             turn.give(None)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
-        """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
+        """End the run before the horizon: its status is DONE, with p exactly 0 or 1."""
         with self._turn:
             return self._told(self._advance(reward, behavior, "", ending=True))
 
     def intervene(self) -> Outlook:
         """The outlook after somebody took the run over: an operator, or a safe policy.
 
-        From here on p, bounds and plausibility are those of a run in the same state that is left
-        alone: what was recorded says nothing about runs that are taken over. An alarm that is on
-        stays on until the run ends, whatever p does, so that a controller does not leave its safe
-        mode. Drift guards and fits need runs that were left alone: see `docs/acting-on-alarms.md`.
+        From here on, p, bounds and plausibility are those of a run in the same state that nobody
+        takes over, because the recorded runs say nothing about runs that are taken over. If the run
+        is in alarm, it stays in alarm until its end, whatever p does, so that a controller does not
+        leave its safe mode. Leave such runs out of drift guards and fits: see
+        `docs/acting-on-alarms.md`.
         """
         with self._turn:
             if self._whole[k.ENDED]:
@@ -234,10 +235,10 @@ class Watch:
         return found._replace(reason=said_of_taken(found.reason, table.taken[0], found.status))
 
     def explain(self, *, since: int | None = None) -> Explanation:
-        """Why p is what it is: what moved it since an earlier step, and the runs it rests on.
+        """Why p is what it is: what moved it since an earlier step, and the recorded runs behind p.
 
-        As `GoalMonitor.explain`, for the last step that had an outlook. It takes milliseconds, so
-        ask when p has fallen, not at every step.
+        Like `GoalMonitor.explain`, for the last step that had an outlook. It takes milliseconds, so
+        call it when p has fallen, not at every step.
 
         Parameters
         ----------
@@ -259,7 +260,7 @@ class Watch:
 
     @property
     def run_state(self) -> RunState:
-        """Where the run stands, as a value to store and to `resume` elsewhere."""
+        """The state of the run, as a value to store and to `resume` elsewhere."""
         fitted = self._contract.fitted
         state = self._table.states_of(
             _FIRST,
@@ -307,9 +308,9 @@ class Watch:
         return twin
 
     def _advance(self, reward: object, behavior: object, trouble: str, *, ending: bool) -> int:
-        """Account for what was earned, and bring the run up to its next step; what became of it.
+        """Add what was earned, and bring the run to its next step; return the result.
 
-        ``trouble`` is what is wrong with the state, where it could not be read.
+        ``trouble`` says why the state could not be read; it is empty if the state is fine.
         """
         contract, whole = self._contract, self._whole
         earned, rule = number_or_nan(reward), contract.behavior
@@ -355,7 +356,7 @@ class Watch:
         self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
 
     def _filled_row(self) -> FloatArray:
-        """What the models read of the present step: the features are there already."""
+        """The row that the models read at the present step; the features are already in it."""
         contract, row = self._contract, self._row
         if contract.reads_so_far:
             row[0, self._features.size] = self._table.real[0, k.SNAPPED]
@@ -364,7 +365,7 @@ class Watch:
         return row
 
     def _weigh(self, weight: float, trigger: Trigger) -> None:
-        """Take the run's own weight, and the alarm that is set for it (M25)."""
+        """Set the run's own weight and the alarm threshold that follows from it (M25)."""
         contract = self._contract
         self._table.real[0, k.WEIGHT] = weight
         self._trigger, self._numbers = trigger, contract.numbers
@@ -383,7 +384,7 @@ class Watch:
         return float(rule.value(table.behaviors[0]))
 
     def _read(self, state: Any) -> str:
-        """Take the state's features; what is wrong with them where they are none at all."""
+        """Read the state's features; return what is wrong if they cannot be read."""
         features = self._given
         try:
             # Not a masked array, nor one of dates: NumPy would find numbers in those.
@@ -401,7 +402,7 @@ class Watch:
         return ""
 
     def _note(self) -> None:
-        """Read the run's row, once per call."""
+        """The outlook in the run's row, read once per call."""
         self._whole, self._real = self._table.whole[0].tolist(), self._table.real[0].tolist()
 
     def _told(self, became: int) -> Outlook:
@@ -419,7 +420,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 def outlook_of(contract: Contract, whole: list[int], real: list[float], text: str) -> Outlook:
-    """The outlook that a run's row holds."""
+    """The outlook that is stored in a run's row."""
     return Outlook(
         whole[k.LAST_T],
         real[P],
@@ -435,7 +436,7 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
 
 
 def taken_over(outlook: Outlook, at: int) -> Outlook:
-    """The outlook of a run that somebody took over at a step, which its reason says."""
+    """The outlook of a run that somebody took over at a step; its reason says so."""
     taken = f"taken over at step {at}"
     if outlook.status is not Status.DONE:
         taken += ": the numbers are those of a run that is left alone"
@@ -443,7 +444,7 @@ def taken_over(outlook: Outlook, at: int) -> Outlook:
 
 
 def words_of_run(contract: Contract, whole: list[int], real: list[float], text: str) -> str:
-    """The reason of a row in words; an alarm that stands while nothing is known says so."""
+    """The reason in a run's row, in words; it says so if an alarm is on while nothing is known."""
     said = in_words(
         whole[k.CODE],
         (real[k.ONE], real[k.OTHER]),
@@ -465,7 +466,7 @@ def said_of_taken(reason: str, t: int, status: int) -> str:
 
 
 def judge_own(contract: Contract, table: RunTable, row: int) -> None:
-    """Judge a run by a rule of the user's own."""
+    """Judge a run by a rule that the user wrote."""
     whole = table.whole[row]
     outlook = outlook_of(contract, whole.tolist(), table.real[row].tolist(), "")
     rule, before = contract.rule, bool(whole[k.ALARMED])
@@ -481,5 +482,5 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
 
 
 def _said(value: object) -> str:
-    """What was passed for a number; a float speaks for itself, in the details of its reason."""
+    """What was passed in place of a number, as text; empty for a float, which the details show."""
     return "" if isinstance(value, float) else shown(value)

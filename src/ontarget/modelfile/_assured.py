@@ -90,20 +90,20 @@ def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...]
 
 
 def _named(groups: tuple[Any, ...], codes: AnyArray) -> AnyArray:
-    """Each episode's group; all that are in one share its name, however long that is."""
+    """Each episode's group; episodes of one group share the same text object."""
     names = np.array(groups, dtype=object if isinstance(groups[0], str) else None)
     return names[codes]
 
 
 def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
-    """How far each assure episode ever lay from the middle of its law."""
+    """The excess of each assure episode: its largest distance from the middle of its law."""
     excess = flat_array(arrays, "excess", np.float64)
     if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
         raise ModelFileError("excess needs numbers from 0 to 0.5, or infinity for a cut-off run")
     if "lengths" not in arrays and excess.size:
         raise ModelFileError("excess needs assure episodes")
     if excess.size and np.isinf(excess).all():
-        raise ModelFileError("assure episodes need one at least that was not cut off")
+        raise ModelFileError("assure episodes need at least one that was not cut off")
     return excess
 
 
@@ -163,6 +163,6 @@ def assure_in(
 
 
 def unknown_before(before: FloatArray, behavior: Behavior) -> bool:
-    """Whether a behavior so far is none that a run can have."""
+    """Whether a behavior so far is impossible."""
     known = np.abs(before) <= LARGEST_OUTCOME  # NaN is not
     return not bool(np.all(known | np.isnan(before) if behavior.reads_so_far else known))

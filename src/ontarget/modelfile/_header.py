@@ -3,9 +3,9 @@
 docs/model-file.md lays the file out field by field. In short: a safetensors file whose metadata
 hold a JSON text that says where each section is, and what the user put in; then a list of tensors.
 
-There is one way to write a file. The reader therefore takes only an array's name, type and shape
-from the list of tensors, writes the entry anew, and compares: offsets, padding and order cannot be
-anything else. Only the JSON text is parsed, after its cost in memory was bounded.
+There is exactly one way to write a file. So the reader takes only an array's name, type and shape
+from the list of tensors, writes the entry again, and compares both: offsets, padding and order
+cannot differ. Only the JSON text is parsed, after bounding its cost in memory.
 """
 
 from __future__ import annotations
@@ -261,8 +261,8 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
     version = opening[len(_FORMAT) :].partition(b'"')[0]
     if version != b"%d" % VERSION:
         raise ValueError(
-            f"it has version {version.decode('ascii', 'replace')} of the format and this ontarget "
-            f"reads {VERSION}; use the ontarget that wrote it"
+            f"it has version {version.decode('ascii', 'replace')} of the format, but this "
+            f"ontarget reads version {VERSION}; use the ontarget that wrote it"
         )
     if opening != _OPENING or buffer[_SEAL.stop : _SEAL.stop + len(_METADATA)] != _METADATA:
         raise ValueError("it is not an ontarget model file, or its first bytes are damaged")

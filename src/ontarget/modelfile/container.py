@@ -47,14 +47,14 @@ def write_container(
     header: Mapping[str, Any],
     sections: Mapping[str, Mapping[str, AnyArray]],
 ) -> None:
-    """Write a header and sections of arrays to a file that appears whole or not at all.
+    """Write a header and sections of arrays to a file, completely or not at all.
 
     Parameters
     ----------
     path
-        The file; one that is there already is replaced in a single step. Until then the bytes are
-        in ``.ontarget-<16 hex digits>.part`` in the same folder, which only a process that is
-        killed leaves behind; it may be deleted.
+        The file; an existing one is replaced in a single step. Until then the bytes are in
+        ``.ontarget-<16 hex digits>.part`` in the same folder. Only a process that is killed leaves
+        such a file behind; you may delete it.
     header
         Plain JSON: str keys, finite numbers, nested at most 32 deep.
     sections
@@ -65,7 +65,7 @@ def write_container(
     Raises
     ------
     InputError
-        If the header cannot be JSON, or if the format cannot hold a name or an array.
+        If the header is not plain JSON, or the format does not allow a name or an array.
     ModelFileError
         If the file cannot be written.
 
@@ -108,32 +108,32 @@ def container_bytes(
 class Container:
     """A model file that is open: its header, and its arrays by section.
 
-    Open one with `Container.open`, which checks the header. A section's checksum is checked when
-    the section is first asked for; `verify` checks all of them. If anything is wrong, the error is
-    a `ModelFileError`. Nothing in a file is executed. Even a hostile file makes its reader use no
+    Open it with `Container.open`, which checks the header. A section's checksum is checked when the
+    section is first used; `verify` checks all sections. If anything is wrong, the error is a
+    `ModelFileError`. Nothing in a file is executed. Even a hostile file makes its reader use no
     more memory than twice the file's size and 64 MB.
 
-    A container can be pickled, which carries the file's bytes along, and copied, which shares them.
+    A container can be pickled, which includes the file's bytes, and copied, which shares them.
 
     Attributes
     ----------
     name
-        Where it was read from.
+        The path that it was read from.
     header
-        What `write_container` was given, as JSON gives it back.
+        The header that was passed to `write_container`, as JSON returns it.
     sections
         The names of the sections, sorted.
     fingerprint
-        A SHA-256 that two files share only if they are the same, byte for byte.
+        A SHA-256; it is equal only for files that are the same, byte for byte.
 
     Notes
     -----
     The arrays are views of the file's pages: processes that open the same file share one copy, and
-    a fork shares its parent's. A view keeps the map alive after the container is gone. The file
-    may be replaced or deleted meanwhile (`write_container` replaces it): this container goes on
-    with the old one. It must not be changed in place: the arrays would change with it unnoticed,
-    and the system ends a process (SIGBUS) that reads where a file was cut off under its map. Open
-    it with ``copy=True`` where others may do such things.
+    a fork shares its parent's. A view keeps the map alive after the container is gone. The file may
+    be replaced (as `write_container` does) or deleted meanwhile; this container continues to read
+    the old one. The file must not be changed in place: the arrays would change unnoticed, and if
+    the file is truncated, the system may kill the process (SIGBUS). If others might do that, open
+    it with ``copy=True``.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class Container:
     Traceback (most recent call last):
     ...
     ontarget.errors.ModelFileError: cut.ontarget cannot be used: it has 415 bytes where its header \
-says 416: it is cut off, or something was added; restore it from a copy, or fit the monitor anew
+says 416: it is cut off, or something was added; restore it from a copy, or fit the monitor again
     """
 
     def __init__(self, buffer: FileBuffer, *, name: str) -> None:
@@ -173,8 +173,8 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         path
             A file that `write_container` wrote.
         copy
-            Read the file into memory instead of mapping it, so that nobody can change it later.
-            None does so up to 64 MB.
+            Whether to read the file into memory instead of mapping it, so that nobody can change it
+            later. With None, files up to 64 MB are read.
         """
         name = os.fspath(path)
         try:
@@ -190,7 +190,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         return cls(data, name=name)
 
     def section(self, name: str) -> dict[str, AnyArray]:
-        """The arrays of a section by name, read-only, checked when first asked for."""
+        """The arrays of a section by name, read-only; the section is checked on first use."""
         arrays = self._arrays.get(name)
         if arrays is None:
             if name not in self._header.sections:
@@ -244,7 +244,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         return partial(type(self).from_bytes, name=self.name), (bytes(self._buffer),)
 
     def _checked(self, name: str) -> dict[str, AnyArray]:
-        """The arrays of a section, after its checksum was found right."""
+        """The arrays of a section, after checking its checksum."""
         place = self._header.sections[name]
         if hashlib.sha256(self._bytes[place.start : place.stop].data).hexdigest() != place.sha256:
             raise ValueError(f"section {name!r} is damaged: the checksum differs")
@@ -306,7 +306,7 @@ def _read(path: Path, *, copy: bool | None) -> FileBuffer:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
-            raise ValueError("it is empty; restore it from a copy, or fit the monitor anew")
+            raise ValueError("it is empty; restore it from a copy, or fit the monitor again")
         copied = size <= _SMALL if copy is None else copy
         return file.read() if copied else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -333,5 +333,5 @@ def _damage(name: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ModelFileError(
-            f"{name} cannot be used: {error}; restore it from a copy, or fit the monitor anew"
+            f"{name} cannot be used: {error}; restore it from a copy, or fit the monitor again"
         ) from error

@@ -50,12 +50,12 @@ class Sections(Protocol):
 
     @property
     def name(self) -> str:
-        """Where it was read from."""
+        """The path that it was read from."""
         ...
 
     @property
     def header(self) -> Mapping[str, Any]:
-        """What describes the monitor."""
+        """The header, which describes the monitor."""
         ...
 
     def section(self, name: str) -> dict[str, AnyArray]:
@@ -68,12 +68,12 @@ class Sections(Protocol):
 
 
 def save(fitted: Fitted, path: Path) -> None:
-    """Write the model file; it appears whole or not at all."""
+    """Write the model file, completely or not at all."""
     write_container(path, Description.header_of(fitted), sections_of(fitted))
 
 
 def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = None) -> Fitted:
-    """The monitor in a model file; models are checked when first asked for.
+    """The monitor in a model file; models are checked on first use.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = No
     copy
         As in `Container.open`.
     behavior
-        The behavior it was fitted with, if that is a class of the user's own.
+        The behavior that the monitor was fitted with, if the user wrote its class.
     """
     return fitted_in(Container.open(path, copy=copy), behavior)
 
@@ -113,7 +113,7 @@ def inspect_file(path: Path) -> dict[str, Any]:
 
 
 class FiledModels:
-    """The fitted models of a file, each opened and checked when first asked for.
+    """The fitted models of a file, each opened and checked on first use.
 
     Parameters
     ----------
@@ -253,14 +253,14 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
 
 
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
-    """The calibrating curves; a monitor fitted in the paper's way has none."""
+    """The calibrating curves; a monitor fitted with ``preset="paper"`` has none."""
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
 
 
 def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
-    """The ranks; without curves they alone show that the file has something to say of its steps."""
+    """The ranks; without curves, there must be enough of them for the number of steps."""
     found = RankTable.from_arrays(arrays, about.horizon, about.n_groups)
     pairs = about.horizon * about.n_groups
     if "learn" not in about.sizes and pairs > max(_ALWAYS, found.values.size):
@@ -280,7 +280,7 @@ def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
 def _runs(
     arrays: Mapping[str, AnyArray], behavior: Behavior, learned: tuple[int, int]
 ) -> RecordedRuns:
-    """What is kept of the learning episodes, so many of at most so many steps."""
+    """What is kept of the learning episodes, after checking their number and lengths."""
     found = RecordedRuns.from_arrays(arrays, n=learned[0], horizon=learned[1])
     if found.before is not None and unknown_before(found.before, behavior):
         raise ModelFileError("learn array 'before' needs finite numbers up to 1e300")
@@ -288,14 +288,14 @@ def _runs(
 
 
 def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
-    """The maps of paths; none without paths, in the paper's way, or if no model has rows."""
+    """The maps of paths; none without paths, with ``preset="paper"``, or if no model has rows."""
     return PathMaps.from_arrays(arrays, horizon) if "steps" in arrays else NO_MAPS
 
 
 def _rehearsal(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior, *, assured: bool
 ) -> Rehearsal | None:
-    """The rehearsal of the learning episodes; in the paper's way there is none."""
+    """The rehearsal of the learning episodes; with ``preset="paper"`` there is none."""
     if "learn" not in about.sizes:
         return None
     found = Rehearsal.from_arrays(
@@ -322,14 +322,14 @@ def _behavior(spec: str, given: object) -> Behavior:
     if given is None:
         if spec.startswith("own:"):
             raise ModelFileError(
-                f"the monitor's behavior {spec:.200} is a class of its user's own, which a file "
-                f"cannot hold; pass it: GoalMonitor.load(path, behavior={spec[4:204]})"
+                f"the monitor's behavior {spec:.200} is a class that its user wrote, which the "
+                f"file does not contain; pass it: GoalMonitor.load(path, behavior={spec[4:204]})"
             )
         return behavior_of(spec)
     if not isinstance(given, Behavior) or given.spec != spec:
         shown = given.spec if isinstance(given, Behavior) else repr(given)
         raise ModelFileError(
-            f"behavior needs the one that the monitor was fitted with, {spec:.200}, got "
+            f"behavior needs to be the one that the monitor was fitted with, {spec:.200}, got "
             f"{shown:.200}"
         )
     return given

@@ -22,7 +22,7 @@ _BEHAVIORS = "behaviors"
 
 
 def save_several(joint: Joint, path: Path) -> None:
-    """Write the model file; it appears whole or not at all."""
+    """Write the model file, completely or not at all."""
     described = [
         {
             "name": name,
@@ -47,8 +47,8 @@ def load_any(
 ) -> Fitted | Joint:
     """The monitor in a model file, of a single behavior or of several.
 
-    ``behavior`` is what it was fitted with, if that is a class of the user's own: for several
-    behaviors a mapping from their names.
+    ``behavior`` is the behavior that it was fitted with, if the user wrote its class; for several
+    behaviors, a mapping from their names.
     """
     container = Container.open(path, copy=copy)
     if _BEHAVIORS not in container.header:
@@ -60,7 +60,7 @@ def load_any(
         for one in container.header[_BEHAVIORS]:
             name, signal = one["name"], one["signal"]
             if not isinstance(name, str) or not isinstance(signal, str | None) or name in parts:
-                raise ModelFileError("a behavior needs a name of its own, and a signal or none")
+                raise ModelFileError("each behavior needs a different name, and a signal or null")
             part = _Part(container, name, one["monitor"])
             parts[name], signals[name] = fitted_in(part, given.get(name)), signal
         return Joint(parts, signals)
@@ -74,7 +74,7 @@ def load_any(
 
 
 def inspect_any(path: Path) -> dict[str, Any]:
-    """What `inspect_file` tells; of several behaviors what they share, and each by name."""
+    """What `inspect_file` returns; for several behaviors what they share, and each by name."""
     container = Container.open(path, copy=None)
     if _BEHAVIORS not in container.header:
         return inspect_file(path)
@@ -97,7 +97,7 @@ def _section(behavior: str, section: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The part of a file that holds one behavior, in the manner of a `Container`."""
+    """The part of a file that holds one behavior, with the methods of a `Container`."""
 
     container: Container
     behavior: str
@@ -105,7 +105,7 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """Where it was read from."""
+        """The path that it was read from, and the behavior."""
         return f"{self.container.name}, behavior {self.behavior}"
 
     def section(self, name: str) -> dict[str, AnyArray]:

@@ -1,7 +1,7 @@
-"""The way of a model into a monitor: checked, copied, fitted, asked live, written out.
+"""How a monitor uses a model: checks, copies, fits, asks live and stores it.
 
-Whatever has the three methods of `ConditionalDistribution` gets in; what else a model offers is
-used where it is there.
+Any object with the three methods of `ConditionalDistribution` can be used; optional methods are
+used if a model has them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _METHODS = ("fit", "cdf_limits", "quantile")
 
 
 def check_model(model: object) -> None:
-    """Raise an `InputError` that names every method which a model lacks."""
+    """Raise an `InputError` that names every required method that a model lacks."""
     if isinstance(model, type):
         raise InputError(
             f"model needs an object, got the class {model.__name__}; write {model.__name__}()"
@@ -67,7 +67,7 @@ def takes_missing(model: object) -> bool:
 
 
 def fits_side_by_side(model: object) -> bool:
-    """Whether copies of a model may be fitted in threads, side by side, without a limit on them."""
+    """Whether copies of a model may be fitted in several threads at the same time."""
     unlimited = getattr(model, "n_jobs", None) in (None, -1)
     return unlimited and bool(getattr(model, "fits_side_by_side", False))
 
@@ -78,7 +78,7 @@ def serves_whole_run(model: object) -> bool:
 
 
 def trees_of(model: object) -> int:
-    """How many trees keep their training rows in leaves, all forests of a model together."""
+    """How many trees store training rows in their leaves, in all forests of a model together."""
     forests = {"small_leaves", "large_leaves"} & set(getattr(model, "experts", ()))
     trees: int = getattr(model, "n_trees", 1)
     return trees * max(1, len(forests))
@@ -87,21 +87,21 @@ def trees_of(model: object) -> int:
 def check_width(model: object, width: int) -> None:
     """Raise a `ModelFileError` if a fitted model says that it reads another number of features.
 
-    Models that are asked live do not check their rows, so this is done once, before.
+    Live models do not check their rows, so this is checked once, beforehand.
     """
     reads = getattr(model, "n_features_in_", width)
     if reads != width:
         raise ModelFileError(
-            f"{type(model).__name__} reads {reads} numbers of a run where the monitor has {width}: "
-            "its features, the behavior so far unless it adds up, and the step if several share "
-            "a model; restore the file from a copy, or fit the monitor anew"
+            f"{type(model).__name__} reads {reads} numbers of a run, but the monitor has {width} "
+            f"(its features, the behavior so far unless it adds up, and the step if several share "
+            f"a model); restore the file from a copy, or fit the monitor again"
         )
 
 
 def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
     """Raise a `ModelFileError` if a forest's training rows are of episodes or steps beyond these.
 
-    Whoever follows a row to its episode does not check it again.
+    Code that follows a row to its episode does not check again.
     """
     for name, most in (("episode", n_episodes), ("step", n_steps)):
         numbers = getattr(model, f"training_{name}s_", None)
@@ -112,18 +112,18 @@ def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
 def fresh_model(
     model: ConditionalDistribution | Pipeline, *, seed: tuple[int, ...], n_steps: float
 ) -> ConditionalDistribution:
-    """An unfitted copy of the model for one block of steps, its randomness keyed on the seed.
+    """An unfitted copy of the model for one block of steps, with this seed.
 
     Parameters
     ----------
     model
-        What the user gave. A Pipeline comes back as a `PipelineDistribution`.
+        The user's model. A Pipeline becomes a `PipelineDistribution`.
     seed
         Becomes the model's ``seed`` if it has one. Every ``random_state``, also of estimators
         within the model, becomes a whole number derived from it.
     n_steps
-        How many steps the rows of the block pool, or how many rows an episode has on average:
-        leaves count episodes (M14).
+        How many steps the rows of the block pool, or how many rows an episode has on average. Leaf
+        sizes grow with it, because they count episodes (M14).
     """
     given = _distribution(model)
     fresh = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
@@ -143,7 +143,7 @@ def fit_model(
     steps: ArrayLike,
     categorical: Sequence[int],
 ) -> ConditionalDistribution:
-    """The fitted model, which gets those of the keywords that its fit takes."""
+    """The fitted model; its ``fit`` gets only the keywords that it takes."""
     asked = _distribution(model)
     keywords = {"ids": ids, "steps": steps, "categorical": categorical}
     fitted = asked.fit(X, y, **accepted(asked.fit, keywords))
@@ -152,7 +152,7 @@ def fit_model(
 
 
 def live_model(model: ConditionalDistribution) -> LiveModel:
-    """The fitted model for rows that come live: its own ``live()``, or its `cdf_limits`."""
+    """The fitted model for live rows: its ``live()`` if it has one, or a wrapper of it."""
     own = getattr(model, "live", None)
     live: LiveModel = _LiveLimits(model) if own is None else own()
     return live
@@ -164,15 +164,15 @@ def model_arrays(model: ConditionalDistribution) -> dict[str, AnyArray]:
     if missing:
         name = type(model).__name__
         raise ModelFileError(
-            f"{name} stays in memory: it lacks {', '.join(missing)}; to save it implement kind, "
-            f"to_arrays and from_arrays, and call ontarget.models.register(kind, {name})"
+            f"{name} cannot be saved: it lacks {', '.join(missing)}; implement kind, to_arrays "
+            f"and from_arrays, and call ontarget.models.register(kind, {name})"
         )
     arrays: dict[str, AnyArray] = model.to_arrays()  # type: ignore[attr-defined]
     return arrays
 
 
 class _LiveLimits:
-    """A model without a live entry of its own, asked through its checked methods."""
+    """A model without ``live()``, asked through its `cdf_limits`."""
 
     __slots__ = ("_model",)
 

@@ -1,4 +1,4 @@
-"""The scikit-learn face that the models share: checked input, one vocabulary, clear errors."""
+"""The scikit-learn interface that the models share: checked input and clear errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ __all__ = ["DistributionEstimator"]
 
 
 class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # untyped base
-    """A model was asked before it was fitted; also the kind that scikit-learn expects."""
+    """A model was used before it was fitted; also the error type that scikit-learn expects."""
 
 
 class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
-    """What every model of a conditional distribution does the same way.
+    """The base class of models of a conditional distribution.
 
-    A subclass sets ``n_features_in_`` in fit (through `_training_rows`) and gives `cdf_limits`.
+    A subclass sets ``n_features_in_`` in fit (through `_training_rows`) and implements
+    `cdf_limits`.
     """
 
     n_features_in_: int
@@ -56,7 +57,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         ids: ArrayLike | None,
         steps: ArrayLike | None,
     ) -> TrainingRows:
-        """Checked rows to learn from; remembers the width and the names of the columns."""
+        """Checked rows to learn from; stores the number and the names of the columns."""
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -72,7 +73,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         return checked
 
     def _query_rows(self, X: ArrayLike) -> FloatArray:
-        """Checked rows to answer for. A float64 matrix of the right width takes no detour."""
+        """Checked rows to answer for. A float64 matrix of the right width is used as it is."""
         self._check_fitted()
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
         if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):  # type: ignore[union-attr]
@@ -104,12 +105,12 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             )
 
     def _learned(self) -> Any:
-        """What `fit` left behind for out-of-bag answers, or an error that says why it is gone."""
+        """What `fit` stored for out-of-bag answers, or an error that says why it is missing."""
         self._check_fitted()
         if not hasattr(self, "_learned_"):
             raise InputError(
                 f"out-of-bag answers need a {type(self).__name__} right after fit, got one that "
-                "was loaded, converted or copied since; fit it anew"
+                f"was loaded, converted or copied since; fit it again"
             )
         return self._learned_
 

@@ -1,4 +1,4 @@
-"""Models that know a row's quantiles at some levels, and make a whole distribution of them."""
+"""Models that compute a row's quantiles at some levels, and make a whole distribution of them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class KnotEstimator(DistributionEstimator):
     """A distribution through the quantiles of each row.
 
     The quantiles of a row are put in ascending order (monotone rearrangement, which never raises
-    their pinball loss). Between two of them the CDF is straight; where several are equal it jumps:
-    an atom. Beyond the outermost ones it is exponential, with the scale that the outer quantiles
-    have on the log scale, so that it is strictly increasing on the whole line.
+    their pinball loss). Between two quantiles the CDF is linear; where several are equal it jumps
+    (an atom). Beyond the outermost quantiles it is exponential, with a scale taken from the outer
+    quantiles, so that it is strictly increasing on the whole line.
 
-    A subclass gives `_knots` and sets ``levels_`` and ``floor_`` in fit.
+    A subclass implements `_knots` and sets ``levels_`` and ``floor_`` in fit.
     """
 
     levels_: FloatArray

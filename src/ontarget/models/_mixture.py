@@ -27,9 +27,10 @@ def mixture_limits(
     Parameters
     ----------
     parts
-        Weights and models, summed in this order. One model of weight 1 gives its own bits.
+        Weights and models, summed in this order. A single model of weight 1 gives exactly its own
+        answers.
     inputs
-        For each part the rows as its model reads them.
+        For each part, the rows as its model reads them.
     y
         The values, as in `ConditionalDistribution.cdf_limits`.
     """
@@ -94,7 +95,7 @@ def quantile_of(
 
 
 def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """What the model answers; a shape that NumPy would stretch in silence is refused."""
+    """The model's answers; a shape that NumPy would broadcast silently is refused."""
     left, right = (np.asarray(one, dtype=np.float64) for one in model.cdf_limits(X, y))
     shape = np.shape(y) or (len(X),)
     if left.shape != shape or right.shape != shape:
@@ -120,7 +121,7 @@ def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArr
 def _first_reached(
     reached: Callable[[IndexArray, FloatArray], BoolArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """The first float at which each level is reached, known to lie above low and up to high.
+    """The first float at which each level is reached, which is above low and at most high.
 
     Bisects over the bit patterns of floats in their order, so that 64 rounds are enough.
     """
@@ -134,7 +135,7 @@ def _first_reached(
 
 
 def _places(values: FloatArray) -> KeyArray:
-    """Each float's place in the order of all floats: rising bits for positive ones and zeros."""
+    """Each float's position in the order of all floats."""
     bits = values.view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 

@@ -1,7 +1,7 @@
-"""Arrays as a model file gives them back: of the right type, and in the order they need to be in.
+"""Checks arrays from a model file: their types, and the order of their values.
 
-Whoever forged a file also forged its checksums, so nothing here trusts a number. Whole numbers of a
-file are compared with their neighbours and never subtracted, since a difference may wrap around.
+A forged file may have valid checksums, so no number is trusted. Whole numbers from a file are
+compared and never subtracted, because a difference may wrap around.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def stored_width(arrays: Mapping[str, AnyArray]) -> int:
 
 
 def partitions(starts: IntArray, size: int) -> bool:
-    """Whether these numbers rise from 0 to the size, so that each span between two lies within."""
+    """Whether these numbers rise from 0 to the size, so that they divide it into spans."""
     if starts.size == 0 or starts[0] != 0 or starts[-1] != size:
         return False
     return bool((starts[1:] >= starts[:-1]).all())
 
 
 def rises_within(values: AnyArray, starts: IntArray) -> bool:
-    """Whether the values of each span are strictly ascending; the starts are a partition."""
+    """Whether the values of each span are strictly ascending; ``starts`` divide them into spans."""
     first_of_span = np.zeros(values.size + 1, dtype=np.bool_)
     first_of_span[starts] = True
     rising = values[1:] > values[:-1]

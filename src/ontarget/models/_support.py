@@ -1,4 +1,4 @@
-"""The sorted distinct training outcomes, and how mass on them becomes a CDF (M2)."""
+"""The sorted distinct training outcomes, and how probability mass on them becomes a CDF (M2)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Support:
     training median with the interquartile range as its scale, so that the CDF is strictly
     increasing on the whole line.
 
-    Where **all** values are atoms, or there is one alone, nothing is smeared and the CDF is a step
-    function. Then the millionth follows the training outcomes as a whole, whatever the row, so
-    that no outcome ever seen has probability 0. The CDF of an unsmoothed model is the plain step
+    If **all** values are atoms, or there is only one value, nothing is spread out and the CDF is a
+    step function. The millionth then follows the distribution of all training outcomes, so that no
+    outcome that was seen has probability 0. The CDF of an unsmoothed model is the plain step
     function.
 
-    ``tail`` holds the start of the first gap, the centre, the scale and the share. A scale of 0
-    says that all values are atoms; a share of 0, that nothing is mixed in.
+    ``tail`` holds the start of the first gap, and the centre, scale and share of the logistic part.
+    A scale of 0 means that all values are atoms; a share of 0 means that nothing is mixed in.
     """
 
     values: FloatArray
@@ -101,8 +101,9 @@ class Support:
 def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> BoolArray:
     """Which of the distinct outcomes are atoms, from each row's rank, episode and step (M2).
 
-    A value is an atom if two different episodes have it at one step. If over half of the episodes
-    share their value with another at the same step, counted over all steps, every value is one.
+    A value is an atom if two different episodes have it at the same step. If, counted over all
+    steps, over half of the episodes share their value with another at the same step, every value is
+    an atom.
     """
     n_values, n_steps, n_episodes = (int(part.max()) + 1 for part in (ranks, steps, episodes))
     values_at_steps, place = np.unique(ranks * n_steps + steps, return_inverse=True)

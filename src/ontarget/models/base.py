@@ -1,4 +1,4 @@
-"""The protocols that conditional distributions follow (M2), and the checks they share."""
+"""The protocols of conditional distributions (M2), and the checks that models share."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ Side: TypeAlias = Literal["left", "right"]
 class ConditionalDistribution(Protocol):
     """A model of the outcome's distribution given a row of features.
 
-    Both limits of the CDF are asked for, because outcomes may have atoms: the left limit is
-    ``P(Y < y | x)`` and the right one ``P(Y <= y | x)``. Likewise the quantile has two inverses,
-    ``side="left"`` for ``inf{y : F(y) >= q}`` and ``side="right"`` for ``inf{y : F(y) > q}``;
-    ``q <= 0`` on the left gives -inf and ``q >= 1`` on the right gives +inf, never an end of the
-    support.
+    A model gives both limits of the CDF, because single outcomes may have positive probability
+    (*atoms*): the left limit is ``P(Y < y | x)`` and the right one ``P(Y <= y | x)``. Likewise the
+    CDF has two inverses, ``side="left"`` for ``inf{y : F(y) >= q}`` and ``side="right"`` for
+    ``inf{y : F(y) > q}``; ``q <= 0`` on the left gives -inf and ``q >= 1`` on the right gives +inf,
+    never an end of the support.
 
     Notes
     -----
-    Any object with these three methods can be calibrated and enter a monitor. More is optional:
+    Any object with these three methods can be calibrated and used in a monitor. All else is
+    optional:
 
     - ``fit`` gets those of the keywords ids, steps and categorical that its signature names: the
       episode and the step of each row, and the columns of X that hold category numbers.
@@ -60,13 +61,13 @@ class ConditionalDistribution(Protocol):
     - ``seed`` or ``random_state``, an attribute or a parameter: set for every model of a monitor.
     - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps, on average.
     - ``whole_run``, an attribute that is True: one such model serves all steps of a run, unless the
-      monitor is told how many steps share one.
+      monitor gets ``steps_per_model``.
     - ``out_of_bag_limits(X, y, ids)``: `cdf_limits` for rows of training episodes, from parts of
-      the model that never saw the row's episode.
+      the model that have not seen the row's episode.
     - ``fits_side_by_side``: True if several copies may be fitted in threads at the same time.
     - ``predict(X)``: the conditional mean of each row, for conformal methods that need it.
-    - ``live()``: a `LiveModel`, for an answer without checks at every step of a run.
-    - ``kind``, ``to_arrays`` and ``from_arrays``: only to save the model (`StoredDistribution`).
+    - ``live()``: a `LiveModel`, which answers at every step of a run without checks.
+    - ``kind``, ``to_arrays`` and ``from_arrays``: needed to save the model (`StoredDistribution`).
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Any:
@@ -84,7 +85,7 @@ class ConditionalDistribution(Protocol):
 
 @runtime_checkable
 class StoredDistribution(ConditionalDistribution, Protocol):
-    """A conditional distribution that a model file can hold; `registry.register` makes it known."""
+    """A conditional distribution that a model file can store; see `register`."""
 
     kind: ClassVar[str]
 
@@ -94,14 +95,14 @@ class StoredDistribution(ConditionalDistribution, Protocol):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model that gave these arrays."""
+        """The fitted model whose `to_arrays` returned these arrays."""
         ...
 
 
 class LiveModel(Protocol):
-    """A fitted model that answers for rows as they come, into arrays that the caller keeps.
+    """A fitted model that writes its answers for live rows into arrays of the caller.
 
-    ``takes_threads`` says whether several threads may ask it at once.
+    Its rows are not checked.
     """
 
     @property
@@ -116,11 +117,11 @@ class LiveModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """Checked rows to learn from; rows of weight 0 are gone, as if they had never been there.
+    """Checked rows to learn from, without rows of weight 0.
 
-    ``weight`` is None where all weights are equal. ``episodes`` and ``steps`` count from 0 up
-    without gaps, in the order of the sorted ids and steps: without ids every row is an episode of
-    its own, without steps all rows are one step.
+    ``weight`` is None if all weights are equal. ``episodes`` and ``steps`` are numbers from 0 up
+    without gaps, in the order of the sorted ids and steps. Without ids every row is its own
+    episode; without steps all rows are of one step.
     """
 
     X: FloatArray
@@ -142,7 +143,7 @@ class TrainingRows:
         ids: ArrayLike | None,
         steps: ArrayLike | None,
     ) -> Self:
-        """The rows, or an `InputError` that names what is wrong with them."""
+        """The rows, or an `InputError` that says what is wrong with them."""
         n_rows = X.shape[0]
         check_features(X)
         _check_outcomes(y, n_rows)
@@ -170,7 +171,7 @@ class TrainingRows:
     def units(self) -> IndexArray:
         """The episode of each row, as trees and folds divide them.
 
-        Without ids each row is an episode; its place in the order is what identifies it.
+        Without ids each row is an episode, identified by its position.
         """
         return self.episodes if self.has_ids else np.arange(self.y.size)
 
@@ -187,7 +188,7 @@ class TrainingRows:
 
 
 def check_features(X: FloatArray) -> None:
-    """Raise an `InputError` that says where a feature is infinite, if one is."""
+    """Raise an `InputError` if a feature is infinite, which says where."""
     infinite = np.isinf(X)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
@@ -212,7 +213,7 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
 def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArray:
     """The training episode of each row, or an `InputError` that names an id that was not in fit.
 
-    ``keys`` are those of the training episodes in their order, None for a fit without ids.
+    ``keys`` are the keys of the training episodes in order; None for a fit without ids.
     """
     if keys is None:
         raise InputError(
@@ -247,7 +248,7 @@ def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
             f"got shape {values.shape}"
         )
     if np.isnan(values).any():
-        raise InputError(f"y needs numbers to ask at, got NaN in row {_first_nan(values)}")
+        raise InputError(f"y needs numbers, got NaN in row {_first_nan(values)}")
     return np.ascontiguousarray(values), flat
 
 
@@ -271,7 +272,7 @@ def check_categorical(categorical: Sequence[int] | None, n_features: int) -> tup
 
 
 def check_side(side: str) -> Side:
-    """The side, if it is one."""
+    """The side; an unknown one is refused."""
     if side not in get_args(Side):
         raise InputError(f"side needs one of {', '.join(get_args(Side))}, got {side!r}")
     return "left" if side == "left" else "right"

@@ -1,4 +1,4 @@
-"""Linear quantile regression: many quantiles at once, in order, as a whole distribution."""
+"""Linear quantile regression at many levels, as a whole distribution."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class LinearQuantiles(KnotEstimator):
     Notes
     -----
     Each quantile minimises its pinball loss, solved to a relative duality gap of 1e-10. A row's
-    quantiles are then put in ascending order, so that they never cross. The CDF is straight between
-    two quantiles and exponential beyond the outermost ones. It has an atom only where quantiles of
-    several levels coincide at a row, to within 1e-9 of the outcomes' spread; all other atoms of the
-    outcomes are spread out, so a target whose ends are atoms gets wide bounds: a forest serves such
-    outcomes better.
+    quantiles are then put in ascending order, so that they never cross. The CDF is linear between
+    two quantiles and exponential beyond the outermost ones. It has an atom (a value with positive
+    probability) only where quantiles of several levels coincide at a row, to within 1e-9 of the
+    outcomes' spread. All other atoms of the outcomes are spread out. So if the bounds of a target
+    are atoms, its probability has wide bounds; a forest is better for such outcomes.
 
-    Categorical columns become one indicator per category; a category that training never saw is an
+    Categorical columns become one indicator per category. A category that was not in training is an
     error, and so is a missing feature.
 
     Examples

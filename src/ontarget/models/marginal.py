@@ -1,4 +1,4 @@
-"""The distribution of the training outcomes, whatever the features: the floor to beat."""
+"""The distribution of the training outcomes, whatever the features: a baseline to beat."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ __all__ = ["Marginal"]
 
 
 class Marginal(DistributionEstimator):
-    """A conditional distribution that ignores the features: every row gets the same one.
+    """A model that ignores the features: every row gets the distribution of the training outcomes.
 
     Parameters
     ----------
     smooth
-        Spread the mass of outcomes that are not atoms over the gap before them (M2). Without it
-        the CDF is the plain step function of the training outcomes.
+        Whether to spread the probability of outcomes that are not atoms (shared by several
+        episodes) over the gap before them (M2). If not, the CDF is the plain step function of the
+        training outcomes.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class Marginal(DistributionEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model of these outcomes; the features only set the width that queries must have."""
+        """The model of these outcomes; of X, only the number of columns matters."""
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         values, ranks = np.unique(rows.y, return_inverse=True)
         mass = np.bincount(ranks, weights=rows.weight, minlength=values.size).astype(np.float64)

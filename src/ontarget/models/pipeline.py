@@ -18,14 +18,14 @@ __all__ = ["PipelineDistribution"]
 
 
 class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
-    """The distribution of a Pipeline's last step, asked through the steps before it.
+    """A scikit-learn Pipeline whose last step is a conditional distribution, as a model.
 
-    A monitor makes one of any `sklearn.pipeline.Pipeline` it is given.
+    A monitor converts any `sklearn.pipeline.Pipeline` to this class.
 
     Parameters
     ----------
     pipeline
-        Transformers, and last a conditional distribution.
+        A Pipeline of transformers that ends in a conditional distribution.
 
     Attributes
     ----------
@@ -34,10 +34,11 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
 
     Notes
     -----
-    Look after categorical columns yourself once a transformer touches them. The last step is told
-    of them only where the transformers leave the number of columns as it was, so keep them in their
-    places; otherwise encode them in the pipeline. A row's answer is the same to the last bit
-    whatever rows come with it only if the transformers see to that.
+    If a transformer changes categorical columns, you must take care of them. The last step is told
+    which columns are categorical only if the transformers leave the number of columns unchanged, so
+    keep these columns in their places, or encode them in the pipeline. The answer for a row does
+    not depend, to the last bit, on the other rows of a call only if the transformers guarantee
+    that.
 
     Examples
     --------
@@ -106,7 +107,7 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """`cdf_limits` for rows of training episodes, if the last step can leave episodes out.
+        """`cdf_limits` for rows of training episodes, if the last step has `out_of_bag_limits`.
 
         The transformers have seen every training row.
         """
@@ -133,7 +134,7 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
 
 
 def _dense(rows: Any) -> Any:
-    """The rows as models take them; one-hot encoders give sparse ones unless told otherwise."""
+    """The rows as a dense matrix; one-hot encoders return sparse ones by default."""
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 

@@ -1,4 +1,4 @@
-"""Any scikit-learn regressor that predicts quantiles, as a conditional distribution."""
+"""Turns a scikit-learn regressor that predicts quantiles into a conditional distribution."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ _LEVEL_NAMES = ("quantile", "alpha")
 
 
 class RegressorQuantiles(KnotEstimator):
-    """A conditional distribution through the quantiles that a regressor predicts.
+    """A conditional distribution made from the quantiles that a regressor predicts.
 
     Parameters
     ----------
     regressor
-        An unfitted regressor of one of two kinds. Either its ``predict`` takes ``quantiles=``
-        (quantile forests): it is fitted once. Or it has the level as a parameter, ``quantile``, or
-        ``alpha`` beside a quantile loss (`QuantileRegressor`, `HistGradientBoostingRegressor`,
-        `GradientBoostingRegressor`, LightGBM): a clone is fitted per level.
+        An unfitted regressor of one of two kinds. Either its ``predict`` takes ``quantiles=``, as
+        in quantile forests; it is then fitted once. Or it has the level as a parameter,
+        ``quantile``, or ``alpha`` together with a quantile loss (`QuantileRegressor`,
+        `HistGradientBoostingRegressor`, `GradientBoostingRegressor`, LightGBM); a clone is then
+        fitted per level.
     n_levels
         How many quantiles are asked for, at the levels 1/(n + 1) … n/(n + 1).
 
     Notes
     -----
-    A row's quantiles are put in ascending order (monotone rearrangement). The CDF is straight
-    between two of them, exponential beyond the outermost ones, and jumps where several are equal.
-    The model works in a monitor but stays in memory: it holds objects of another library, and a
-    model file never holds a pickle. A row's answer is the same to the last bit whatever rows come
-    with it only if the regressor sees to that.
+    A row's quantiles are put in ascending order (monotone rearrangement). The CDF is linear between
+    two of them, exponential beyond the outermost ones, and jumps where several are equal. The model
+    works in a monitor but cannot be saved: it holds objects of another library, and a model file
+    never contains a pickle. The answer for a row does not depend, to the last bit, on the other
+    rows of a call only if the regressor guarantees that.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class RegressorQuantiles(KnotEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """Fit the regressor to these rows; it is told neither the steps nor what is categorical."""
+        """Fit the regressor to these rows; ``steps`` and ``categorical`` are not passed to it."""
         levels = even_levels(self.n_levels)
         level_name = _level_name(self.regressor)
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
@@ -85,7 +86,7 @@ class RegressorQuantiles(KnotEstimator):
 
     @classmethod
     def prefit(cls, regressors: Mapping[float, Any], *, floor: float = 1e-9) -> Self:
-        """The model of regressors that are already fitted, one per level.
+        """A model made from regressors that are already fitted, one per level.
 
         ``floor`` is the least scale of a tail, in units of the outcome.
         """

@@ -1,4 +1,4 @@
-"""Every kind of model that a file may hold, by name: ours, yours, and those of other packages."""
+"""All kinds of models that a model file may contain, by name."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def register(kind: str) -> Callable[[M], M]: ...
 @overload
 def register(kind: str, model_class: M) -> M: ...
 def register(kind: str, model_class: Any = None) -> Any:
-    """The class, which model files may hold from now on under this kind.
+    """Register a class of models, so that model files can contain it; returns the class.
 
-    Call it, or put it before a class as a decorator. A package may instead offer its models as
-    entry points of the group ``ontarget.models``, which need no call.
+    Call this function, or use it as a class decorator. A package may instead offer its models as
+    entry points of the group ``ontarget.models``; these need no call.
 
     Parameters
     ----------
     kind
-        The name in the file; the class has the same one as its ``kind``.
+        The name in the file; the class attribute ``kind`` must be the same.
     model_class
         A class with fit, cdf_limits, quantile, to_arrays and from_arrays.
 
@@ -63,8 +63,8 @@ def register(kind: str, model_class: Any = None) -> Any:
     # A notebook's cell that runs again defines its class again: the newer one counts.
     if before not in (None, _home(model_class)):
         raise InputError(
-            f"kind {kind!r} is registered already, for {before}; give {_home(model_class)} "
-            "a kind of its own"
+            f"kind {kind!r} is registered already, for {before}; choose another kind for "
+            f"{_home(model_class)}"
         )
     if kind not in _BUILT_IN:
         _registered[kind] = model_class
@@ -74,8 +74,8 @@ def register(kind: str, model_class: Any = None) -> Any:
 def model_of_kind(kind: str) -> type[StoredDistribution]:
     """The class of a kind.
 
-    The name comes from a file, so nothing is imported but what is built in or installed as an
-    entry point of the group ``ontarget.models``.
+    The name may come from an untrusted file, so only built-in models and installed entry points of
+    the group ``ontarget.models`` are imported.
     """
     if kind in _registered:
         return _registered[kind]
@@ -100,20 +100,20 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of all models known by now, those of installed packages included."""
+    """The kinds of all registered models, including those of installed packages."""
     offered = (point.name for point in entry_points(group=_GROUP))
     return tuple(sorted({*_BUILT_IN, *_registered, *offered}))
 
 
 def kind_of(model: object) -> str:
-    """The kind that brings this very class back from a file, or a `ModelFileError`."""
+    """The kind by which a file can load exactly this class, or a `ModelFileError`."""
     kind, own = getattr(model, "kind", None), type(model)
     found = model_of_kind(kind) if isinstance(kind, str) and kind in kinds() else None
     if kind is None or found is not own:
         raise ModelFileError(
-            f"{own.__name__} stays in memory: a model file could not bring it back, since its kind "
-            f"is {kind!r}, which is {_home(found) if found else 'not registered'}; give it a kind "
-            f"of its own and call ontarget.models.register(kind, {own.__name__})"
+            f"{own.__name__} cannot be saved: a model file could not load it again, because its "
+            f"kind is {kind!r}, which is {_home(found) if found else 'not registered'}; give it "
+            f"another kind and call ontarget.models.register(kind, {own.__name__})"
         )
     return str(kind)
 

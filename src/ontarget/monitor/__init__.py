@@ -1,4 +1,4 @@
-"""`GoalMonitor`, the main class of the library, and `Upkeep`, which restarts it after drift."""
+"""`GoalMonitor`, the main class of the library, and `Upkeep`, which recalibrates it after drift."""
 
 from typing import TYPE_CHECKING
 

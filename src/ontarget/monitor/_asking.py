@@ -50,28 +50,30 @@ class Asking(Held):
     ) -> Outlooks:
         """The outlooks of many runs at one step.
 
-        By default p is the common one, which is the same map for all targets, so that targets can
-        be compared: a wider one never has a lower p. A watch gives its one target a map of its own;
-        ask for that with ``calibration="target"``.
+        By default p is calibrated in the same way for all targets (``calibration="common"``), so
+        that targets can be compared: a wider target never has a lower p. A watch calibrates p for
+        its one target, which is more accurate; ``calibration="target"`` does the same here.
 
         Parameters
         ----------
         t
-            The step; at a declared horizon p is exactly 0 or 1.
+            The step, from 0 up. At a declared horizon every run is over, so p is exactly 0 or 1.
         states
-            (runs, features).
+            The state of each run at that step, (runs, features).
         behavior
-            The behavior so far, such as the sum of the rewards: one number, or one per run. For
-            several behaviors a mapping from their names.
+            The behavior so far, such as the sum of the rewards: one number for all runs, or one per
+            run. For a monitor of several behaviors: a mapping from each behavior's name to such
+            numbers.
         target
-            One target gives arrays of shape (runs,); a sequence of k gives (runs, k). A monitor of
-            several behaviors takes a goal.
+            One target gives arrays of shape (runs,); a sequence of k targets gives (runs, k). A
+            monitor of several behaviors takes a goal.
         groups
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
-            ``"common"``, ``"target"``, or what `calibrate_target` gave, as for `watch`.
+            ``"common"``, ``"target"``, or the result of `calibrate_target`, as for `watch`.
         weights
-            One weight for all runs, or one per run, if the monitor's assure episodes have weights.
+            One weight for all runs, or one per run, if the monitor's assure episodes have weights;
+            see `Episodes.weighted`.
         """
         fitted = self._shared
         t = whole_number("t", t, least=0)
@@ -141,12 +143,12 @@ class Asking(Held):
         t, states, groups
             As for `outlook`.
         behavior
-            The behavior so far of each behavior, by name.
+            The value so far of each behavior, by name.
         level
             The probability with which all outcomes lie inside together.
         all_steps
-            By default the guarantee is for this one step. If True, the boxes of all steps hold
-            together.
+            By default the guarantee is for step t alone. If True, it covers the boxes of all steps
+            of a run together.
         """
         goals = self._goals
         if goals is None:
@@ -163,15 +165,15 @@ class Asking(Held):
         )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """An exact calibration of this one target, to be passed as ``calibration`` (M7).
+        """An exact calibration of p for one target, to pass as ``calibration`` (M7).
 
-        Without it, p comes from the learning episodes: the best estimate, which promises nothing.
-        With it, ``low`` and ``high`` are the Venn–Abers pair, which has a guarantee, and ``p`` is a
-        number between them, which has none.
+        Without this calibration, p is the best estimate from the learning episodes and promises
+        nothing. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a guarantee; ``p``
+        is a number between the two and has none.
 
-        Pass episodes that the monitor has not seen: new ones, or the ``rest`` of a split. Those
-        that it learned from, and its assure episodes, are refused. After a fit in the paper's way,
-        its calibrate episodes may be passed too.
+        Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split. Its
+        learning and assure episodes are refused. After a fit with ``preset="paper"``, the calibrate
+        episodes may be passed too.
         """
         return calibrate_target(self.fitted, target, episodes)
 
@@ -187,8 +189,9 @@ class Asking(Held):
     ) -> Interval:
         """One interval per run that contains its outcome with at least this level (M5).
 
-        The guarantee is for this one step. Use `band` if you look at several. It is an average over
-        assure sets; with ``confidence=0.95`` it holds for 95 in 100 of them (M20).
+        The guarantee is for step t alone; use `band` if you look at several steps. It holds on
+        average over all the sets of assure episodes that you might have recorded. With
+        ``confidence=0.95`` it holds for 95 in 100 of these sets (M20).
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -209,8 +212,8 @@ class Asking(Held):
     ) -> FloatArray:
         """The best one-sided bound on each run's outcome that can be promised at this level (M5).
 
-        The guarantee needs a level and a step that were fixed beforehand. `confidence` is as for
-        `interval`.
+        The guarantee needs a level and a step that were chosen before looking at the run.
+        ``confidence`` is as for `interval`.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -229,9 +232,9 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> Interval:
-        """One range of outcomes per run that holds at **all** steps together, at the level (M9).
+        """One range of outcomes per run, valid at **all** steps together at this level (M9).
 
-        `confidence` is as for `interval`.
+        ``confidence`` is as for `interval`.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -251,12 +254,12 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> PathBand:
-        """Where each run will be at every later step: a band that holds its whole path to come.
+        """Where each run will be at every later step: a band around its whole path to come.
 
         With at least the probability ``level``, the behavior of a run that is still going at step t
-        stays inside at every step from then on; a run that ends stays where it ended (M22). With
-        ``all_steps``, the bands of all steps together hold with that probability, so that you may
-        look at every step and trust each band.
+        stays inside the band at every step from then on; after its end, a run keeps its last value
+        (M22). With ``all_steps``, the bands that you ask for at all steps of a run hold together
+        with that probability, so you may ask at every step and trust each band.
 
         Parameters
         ----------
@@ -265,16 +268,17 @@ class Asking(Held):
         level
             The probability, such as 0.9.
         all_steps
-            Whether to promise it for all steps at once. The first such call takes some seconds.
-            Runs of more than 2,000 steps are refused.
+            Whether to promise the bands of all steps at once. The first such call takes some
+            seconds. Runs of more than 2,000 steps are refused.
         confidence
             As for `interval`.
 
         Notes
         -----
-        The promise rests on the assure episodes and is an average over them. Bands come from the
-        paths of the recorded runs that the forests weigh, so the model must be a forest, and the
-        fit must have kept the paths (``paths=True``).
+        The promise rests on the assure episodes; it holds on average over the sets of them that you
+        might have recorded. Bands come from the paths of recorded runs, weighted as the forests
+        weigh these runs. So the model must be a forest, and the fit must have kept the paths
+        (``paths=True``).
 
         Examples
         --------
@@ -313,10 +317,10 @@ class Asking(Held):
         calibration: Calibration = "target",
         weight: float | None = None,
     ) -> Explanation:
-        """Why p is what it is at step t of a run: what moved it, and the runs that it rests on.
+        """Why p is what it is at step t of a run: what moved p, and the recorded runs behind it.
 
-        What moved p since an earlier step is shared out among the reward earned, each feature that
-        changed, and the passing of time. The shares are Shapley values, which add up to the change.
+        The change of p since an earlier step is divided among the reward earned, each feature that
+        changed, and the passing of time. The parts are Shapley values, which add up to the change.
         With more than eight causes they are sampled, and their standard errors are given. The
         precedents are the recorded runs that the model's forests weigh most (M28).
 
@@ -325,25 +329,26 @@ class Asking(Held):
         t
             The step.
         state, behavior
-            The state there, and the behavior so far; of several behaviors, a mapping from their
-            names.
+            The state at step t, and the behavior so far; for several behaviors, a mapping from
+            their names.
         target
-            What the run should end in; with a monitor of several behaviors, a goal.
+            The outcomes that the run should end in; for a monitor of several behaviors, a goal.
         before
-            State and behavior at an earlier step. Without it, only precedents are given.
+            State and behavior at an earlier step, as a pair. Without this pair, the result has
+            precedents only.
         since
-            Which step that is; by default t − 1.
+            The step that ``before`` belongs to; by default t − 1.
         group
             The run's group, if the monitor is calibrated by group.
         calibration
-            As for `watch`, so that p is that of a watch.
+            As for `watch`, so that p is the same as a watch's.
         weight
             The run's weight, if the monitor's assure episodes have weights.
 
         Notes
         -----
-        It explains the model, not the world: to share out a change, p is asked about states that
-        mix both steps, and some of those may be impossible.
+        This explains the model, not the world. To divide a change among its causes, the model is
+        asked about states that mix the two steps, and some of these states may be impossible.
 
         Examples
         --------
@@ -361,7 +366,7 @@ class Asking(Held):
             raise InputError("before needs a step before t, got t=0; leave it out")
         earlier = t - 1 if since is None else whole_number("since", since, least=0)
         if since is not None and before is None:
-            raise InputError("since needs the state and behavior of that step; pass before= too")
+            raise InputError("since needs before=(state, behavior) at that step; pass before= too")
         if before is not None and earlier >= t:
             raise InputError(f"since needs a step before t={t}, got {earlier}")
         if self._goals is not None:
@@ -397,7 +402,7 @@ class Asking(Held):
         group: Any,
         calibration: Calibration,
     ) -> Explanation:
-        """The explanation of a goal; ``readings`` are the step itself and, if given, one before."""
+        """The explanation of a goal; ``readings`` are of step t and, if given, an earlier one."""
         joint, found = goals.joint, []
         goal = joint.checked(goal)
         if goal.only is not None:
@@ -450,7 +455,7 @@ class Asking(Held):
         return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
 
     def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
-        """Refuse a step that is unknown by structure, and bad readings."""
+        """Refuse a step that the monitor has no answer for, and bad readings."""
         if t >= self.horizon:
             raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
         trouble = self.fitted.unknown(t, group)

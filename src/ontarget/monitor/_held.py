@@ -1,4 +1,4 @@
-"""What every method of a fitted monitor begins with: what was fitted, and what is asked of it."""
+"""What all methods of a fitted monitor share: access to the fit, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Held:
 
     @property
     def _goals(self) -> GoalContracts | None:
-        """What was fitted on several behaviors; None for a single one."""
+        """The result of a fit on several behaviors; None if there is a single one."""
         return self._held if isinstance(self._held, GoalContracts) else None
 
     @property
@@ -59,7 +59,7 @@ class Held:
         if isinstance(self._held, GoalContracts):
             names = tuple(self._held.joint.parts)
             raise InputError(
-                f"this monitor has several behaviors ({', '.join(names)}); ask one of them: "
+                f"this monitor has several behaviors ({', '.join(names)}); ask about one of them: "
                 f"monitor.only({names[0]!r})"
             )
         return self._held
@@ -71,12 +71,12 @@ class Held:
 
     @property
     def contracts(self) -> Contracts | GoalContracts:
-        """What was fitted, and what was asked of it before; for the tools around a monitor."""
+        """The fit and the contracts made from it so far, for tools that work with a monitor."""
         return self._held
 
     @property
     def _shared(self) -> Fitted:
-        """The result of the fit, for what several behaviors have in common."""
+        """The part of the fit that all behaviors have in common."""
         return self._held.fitted
 
     @property
@@ -106,11 +106,11 @@ class Held:
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """What each named behavior reads; empty for a single one without a name."""
+        """The signal that each named behavior reads; empty for a single behavior without a name."""
         return {} if self._goals is None else self._goals.joint.readings
 
     def only(self, name: str) -> Self:
-        """The monitor of one of several behaviors, as good as one that was fitted on it alone."""
+        """The monitor of one of several behaviors, as if it were fitted on that behavior alone."""
         goals = self._goals
         if goals is None:
             raise InputError(f"this monitor has a single behavior without a name, got {name!r}")
@@ -128,12 +128,12 @@ class Held:
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
-        """The groups, each calibrated by itself; None without groups."""
+        """The names of the groups, each calibrated by itself; None without groups."""
         return self._shared.groups
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many episodes are in each part: learn and assure, or the paper's three."""
+        """How many episodes are in each part: learn and assure, or train, calibrate and assure."""
         return dict(self._shared.trained.sizes)
 
     def _goal_map(
@@ -163,7 +163,7 @@ class Held:
     def _goal_contract(
         self, goals: GoalContracts, goal: Any, options: AlarmOptions
     ) -> tuple[Any, str | None]:
-        """The contract over a goal; over its target and the behavior's name, if it has only one."""
+        """The contract for a goal; for a goal over one behavior, its target's, and the name."""
         goal = goals.joint.checked(goal)
         if goal.only is not None:
             name, target = goal.only
@@ -175,12 +175,13 @@ class Held:
     def _calibration(
         self, target: Target | Sequence[Target], asked: Calibration
     ) -> Calibrated | None:
-        """What makes p of this target, beyond what makes p of all targets."""
+        """The calibration of p for this target alone; None if p is the common one."""
         if isinstance(asked, TargetCalibration):
             return asked
         if asked not in ("target", "common"):
             raise InputError(
-                f"calibration needs 'target', 'common' or what calibrate_target gave, got {asked!r}"
+                f"calibration needs 'target', 'common' or a result of calibrate_target, got "
+                f"{asked!r}"
             )
         if asked == "common":
             return None
@@ -193,7 +194,8 @@ class Held:
         fitted = self._shared
         width, history = fitted.state_width, fitted.history
         if X.ndim != 2 or X.shape[1] != width:
-            hint = f"; episodes.with_history({history}).at(t).states are such" if history else ""
+            fitting = f"; episodes.with_history({history}).at(t).states have that shape"
+            hint = fitting if history else ""
             raise InputError(f"states need shape (runs, {width}), got {X.shape}{hint}")
         return X
 
@@ -209,7 +211,7 @@ class Held:
 
 
 def checked_options(options: AlarmOptions) -> dict[str, Any]:
-    """The options of an alarm; one that there is none of is refused."""
+    """The options of an alarm; an unknown one is refused."""
     known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
     for name in options.keys() - known:
         close = get_close_matches(name, known, n=1)

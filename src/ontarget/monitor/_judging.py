@@ -1,4 +1,4 @@
-"""What new episodes say of a fitted monitor: drift, harm, and how good its answers were."""
+"""What new episodes say about a fitted monitor: drift, harm, and how good its answers were."""
 
 from __future__ import annotations
 
@@ -47,12 +47,13 @@ class Judging(Watching):
         group: Any = None,
         resume: str | Path | None = None,
     ) -> DriftGuard:
-        """A guard that tells from finished episodes whether the process has changed (M10).
+        """A guard that detects from finished episodes that the process has changed (M10).
 
-        It compares them with the assure episodes at step t. With probability ``level`` it never
-        raises a false alarm, however long it watches. Pass it each run once, under its own id, in
-        the order in which the runs started, and only runs in which nobody acted on an alarm.
-        ``resume`` goes on from a file that `DriftGuard.save` wrote.
+        The guard compares new episodes with the assure episodes at step t. With probability
+        ``level`` it never raises a false alarm, however long it watches. Pass each run to it once,
+        with a unique id, in the order in which the runs started. Leave out runs in which somebody
+        acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote; the guard continues
+        from there.
         """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
@@ -68,11 +69,11 @@ class Judging(Watching):
         calibration: Calibration = "target",
         resume: str | Path | None = None,
     ) -> DriftGuard:
-        """A guard that tells whether p of a target now promises more than it did (M26).
+        """A guard that detects that p of a target has become too high (M26).
 
-        `drift_guard` alarms on any change, also where runs have become better. This one is silent
-        then. It bets only that p at step t has become too high, compared with the assure episodes:
-        a bias that was always there is no change. The rest is as for `drift_guard`.
+        `drift_guard` raises an alarm on any change, even if runs have become better. A harm guard
+        raises one only if p at step t has become too high, compared with the assure episodes; a
+        bias that was there from the beginning does not count. All else is as for `drift_guard`.
         """
         number = self._shared.group_of(group)
         if self._goals is not None:
@@ -88,7 +89,7 @@ class Judging(Watching):
                     resume=resume,
                 )
             raise InputError(
-                f"{goal} is about one behavior, and so is its guard; ask "
+                f"{goal} is about one behavior, so its guard needs that behavior's monitor; call "
                 f"monitor.only({goal.names[0]!r}).harm_guard"
             )
         if isinstance(target, Goal):
@@ -116,7 +117,7 @@ class Judging(Watching):
     ) -> FollowingInterval:
         """Intervals at step t for a process that keeps changing; see `FollowingInterval` (M26).
 
-        ``resume`` goes on from a file that `FollowingInterval.save` wrote.
+        ``resume`` is a file that `FollowingInterval.save` wrote; the intervals continue from there.
         """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
@@ -140,23 +141,25 @@ class Judging(Watching):
         level: Level = 0.99,
         calibration: Calibration = "target",
     ) -> Drift:
-        """What new episodes say of drift: has anything changed, and for the worse (M10, M26).
+        """Whether new episodes show drift: has anything changed, and for the worse (M10, M26).
 
-        Print the result. It compares finished episodes with the assure episodes at step t.
+        Finished episodes are compared with the assure episodes at step t. Print the result to read
+        it.
 
         Parameters
         ----------
         new_episodes
             Episodes that the monitor has not seen, in which nobody acted on an alarm.
         target
-            The target that harm is about; of several behaviors, a goal.
+            The target for which p may have become too high; for several behaviors, a goal.
         order
-            One value per episode by which they are put in the order in which they started, such as
-            a time; a mapping of one name to these values names the column. Without it they are
-            taken by lot, so that a file sorted by result does not look like a change, and nothing
-            is said about when.
+            When each episode started: one value per episode, such as a time, to sort them by. A
+            mapping from a name to these values also names the column. Without ``order`` the
+            episodes are shuffled, so that a file sorted by result does not look like a change; the
+            result then does not say when a change began.
         by
-            Columns by name, one value per episode each: how far p is off for each of their values.
+            Columns by name, with one value per episode. The result says how far p is off for each
+            value of each column.
         t, level, calibration
             As for `harm_guard`.
 
@@ -224,20 +227,20 @@ class Judging(Watching):
         seed: int = 0,
         progress: bool = False,
     ) -> Evaluation:
-        """Measures of how good the monitor is on episodes that it has never seen.
+        """How good the monitor is on episodes that it has never seen.
 
         ``print(found.summary())`` shows the main numbers, and ``found.report(path)`` writes a page
         with figures. ``resamples`` is how many times whole episodes are resampled for the
         intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
-        preset or a target, report another evaluation, on episodes that played no part in the
-        choice. Of a goal, ``found.parts`` measures each behavior by itself.
+        preset or a target, evaluate once more before you report: on episodes that played no part in
+        the choice. For a goal, ``found.parts`` measures each behavior by itself.
 
-        ``order`` and ``by`` are as for `drift`: they let its verdict, which the summary and the
-        page contain, say since when the process has changed, and for which values of a column p is
-        off.
+        The summary and the page contain the verdict of `drift`. ``order`` and ``by`` are as there:
+        they let the verdict say since when the process has changed, and for which values of a
+        column p is off.
 
-        Of prepared episodes (`PreparedEpisodes`) as many are measured as have a million steps
-        together, chosen by a hash of their ids.
+        Of prepared episodes (`PreparedEpisodes`) only a sample is measured, of about a million
+        steps, chosen by a hash of the episodes' ids.
         """
         if episodes.is_prepared:
             most, every = _EVALUATED_STEPS / float(episodes.lengths.mean()), episodes.ids
@@ -294,11 +297,11 @@ class Judging(Watching):
     def evaluate_own(
         self, episodes: Episodes, *, resamples: int = 200, seed: int = 0
     ) -> OwnEvaluation:
-        """Measures on episodes that it has never seen, each judged by its own target (M21).
+        """How good the monitor is on new episodes, each judged by its own target (M21).
 
-        The episodes need targets, as for `watch_own`; those without one are left out. The result
-        has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. The rate of an
-        alarm is promised on average over pairs of a run and its target.
+        The episodes need targets, as for `watch_own`; an episode without a target is left out. The
+        result has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. A promised
+        rate of false alarms holds on average over pairs of a run and its target.
         """
         self.fitted.refuse_weights("evaluation of its promises", "leave them out")
         return evaluate_own(self._kept, episodes, resampling=Resampling(resamples, seed=seed))
@@ -307,7 +310,7 @@ class Judging(Watching):
 def _of_the_sample(
     every: AnyArray, chosen: AnyArray, order: Order | None, by: Mapping[str, ArrayLike] | None
 ) -> tuple[Order | None, dict[str, ArrayLike]]:
-    """The columns of all prepared episodes, for those of them that are measured."""
+    """The columns of prepared episodes, reduced to the episodes that are measured."""
     place = {name: i for i, name in enumerate(every.tolist())}
     own = [place[name] for name in chosen.tolist()]
 

@@ -19,10 +19,10 @@ class LostModel:
         self.name = name
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise an error: the model to fit is not known any more."""
+        """Raise an error, because the model to fit is no longer known."""
         raise InputError(
-            f"the model file does not hold the parameters of {self.name}, so the monitor cannot be "
-            "fitted anew as it was; pass the model again: GoalMonitor(model=…)"
+            f"the model file does not hold the parameters of {self.name}, so this monitor cannot "
+            f"be fitted again; pass the model: GoalMonitor(model=…)"
         )
 
     cdf_limits = quantile = fit
@@ -58,7 +58,9 @@ def restored_parameters(kept: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found["model"] = model_of_kind(model["kind"])(**model["parameters"])
         except TypeError as error:
-            raise ModelFileError(f"the model's parameters are none of its own: {error}") from error
+            raise ModelFileError(
+                f"the model does not accept its stored parameters: {error}"
+            ) from error
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a fitted monitor can be held to, in words: how far p may be off, and what it can promise."""
+"""What to expect of a fitted monitor, in words: how far p may be off, and what it can promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitting anew from where an earlier fit left off: its settings, and its split of old episodes."""
+"""Fitting again after an earlier fit, with its settings and its split of old episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["check_settings", "warm_split"]
 def check_settings(
     own: Mapping[str, Any], default: Mapping[str, Any], kept: Mapping[str, Any]
 ) -> None:
-    """Refuse settings that differ from those of the earlier fit, which are taken over."""
+    """Refuse settings that differ from those of the earlier fit, which apply."""
     for name, value in own.items():
         if value != default[name] and value != kept[name]:
             raise InputError(
@@ -34,9 +34,9 @@ def check_settings(
 def warm_split(
     fitted: Fitted, episodes: Episodes, divide: Callable[[Episodes], Split | PaperSplit]
 ) -> Split | PaperSplit:
-    """The episodes divided: those of the earlier fit as they were then, the others by ``divide``.
+    """The episodes divided: those of the earlier fit as in that fit, new ones by ``divide``.
 
-    So no episode that ever assured a promise is learned from.
+    So the monitor never learns from an episode that supported a promise.
     """
     if episodes.schema.names != fitted.schema.names:
         raise EpisodesError(
@@ -48,8 +48,8 @@ def warm_split(
         raise InputError(
             Argument("warm"),
             f" needs a monitor that was fitted on at most {MOST_FINGERPRINTS:,} episodes a part, "
-            "since a model file knows no more of them again; fit anew without it, and promise on "
-            "episodes that no earlier monitor learned from",
+            f"because a model file recognizes no more of them; fit without it, and let only "
+            f"episodes assure that no earlier monitor learned from",
         )
     known = Schema(tuple(replace(one, unseen="missing") for one in fitted.schema.features))
     marks = fingerprints(episodes.recoded(known))

@@ -1,4 +1,4 @@
-"""What follows runs as they happen: watches, fleets, sessions, and the alarms to choose from."""
+"""The methods that follow runs as they happen: watches, fleets, sessions, and alarms."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Watching(Asking):
     ) -> Watch | GoalWatch:
         """A watch that follows one run live.
 
-        All models are opened and all code is compiled here, so that the first `step` is fast.
+        This call opens all models and compiles all code, so that the first `step` is fast.
 
         Parameters
         ----------
@@ -75,22 +75,24 @@ class Watching(Asking):
         group
             The run's group, if the monitor is calibrated by group.
         on_bad
-            What a bad reading does: ``"unknown"`` gives the status UNKNOWN, ``"raise"`` an error.
+            What a bad reading (a state or reward that is missing or cannot be read) does:
+            ``"unknown"`` gives the status UNKNOWN, ``"raise"`` raises an error.
         weight
-            The run's weight, if the monitor's assure episodes have weights; see `Watch.reset`.
+            The run's weight, needed if the monitor's assure episodes have weights; see
+            `Watch.reset`.
         **alarm
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
             or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
-            default); ``false_alarm_rate``, the promised probability that a successful run raises
-            any alarm (M8), in a monitor without assure episodes measured, not promised;
-            ``confidence``, with which that rate holds for this very monitor and not on average
-            (M20);
-            ``for_steps``, how many steps in a row p must stay below the threshold; and
-            ``clear_above``, where an alarm ends.
+            default); ``false_alarm_rate``, the highest probability that a run which meets its
+            target raises any alarm (M8), promised if the monitor has assure episodes and only
+            measured if it has none; ``confidence``, with which that rate holds for this very
+            monitor, and not only on average over monitors (M20); ``for_steps``, how many steps in a
+            row p must stay below the threshold; and ``clear_above``, the p at which an alarm ends.
 
-            ``calibration`` says what p is. ``"target"``, the default: learned for this one target,
-            from the learning episodes. ``"common"``: by one map for all targets, so that watches
-            on several targets never contradict each other. What `calibrate_target` gave: exact.
+            ``calibration`` says how p is calibrated: ``"target"``, the default, by a map that is
+            learned for this one target; ``"common"``, by one map for all targets, so that watches
+            on several targets never contradict each other; or by the result of `calibrate_target`,
+            which is exact.
         """
         fitted = self._shared
         fitted.checked_weights(weight, 1)
@@ -107,7 +109,7 @@ class Watching(Asking):
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
     ) -> OwnWatch:
-        """A watch over runs that each have a target of their own, given to its ``reset`` (M21).
+        """A watch for runs that each have their own target, which you pass to its ``reset`` (M21).
 
         The assure episodes need targets: fit on `Episodes.aimed`, or read the log with
         ``target=COLUMN``.
@@ -117,19 +119,20 @@ class Watching(Asking):
         group, on_bad
             As for `watch`.
         **alarm
-            As for `watch`. p is the common one, so ``calibration`` is not for these watches.
+            As for `watch`, but without ``calibration``: p is always calibrated by the common map.
 
         Notes
         -----
-        A promised rate holds for pairs of a run and its target that are exchangeable with the
-        assure pairs: on average over them. For easy targets alone it may be far lower, and for hard
-        ones far higher; calibrate groups to promise it for each. Targets that are mixed otherwise
-        than in the recording, or chosen after looking at the run, void it.
+        A promised rate of false alarms holds on average over pairs of a run and its target that are
+        like the recorded pairs. For easy targets alone the rate may be far lower, and for hard
+        targets far higher; calibrate by groups to promise it for each group. The promise no longer
+        holds if the mix of targets differs from the recording, or if a target is chosen after
+        looking at the run.
         """
         fitted = self.fitted
         rest = checked_options(alarm)
         if rest.pop("calibration", "common") != "common":
-            raise InputError("targets that differ from run to run have the common p alone")
+            raise InputError("targets that differ from run to run always use the common p")
         own = OwnTargets(fitted, rule_of(**rest))
         return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)
 
@@ -189,7 +192,7 @@ class Watching(Asking):
         idle_seconds: float | None = None,
         **alarm: Unpack[AlarmOptions],
     ) -> Sessions:
-        """Watches for agents that come and go, by name; see `Sessions`.
+        """Watches for agents that come and go, each known by its name; see `Sessions`.
 
         Examples
         --------
@@ -214,7 +217,7 @@ class Watching(Asking):
     def _maker(
         self, goals: GoalContracts, goal: Any, alarm: AlarmOptions
     ) -> tuple[Any, Callable[[int], GoalWatch | SignalWatch]]:
-        """The contract over a goal, and what makes a watch of it for a run of a group."""
+        """The contract over a goal, and a function that makes its watch for a run of a group."""
         contract, alone = self._goal_contract(goals, goal, alarm)
         if alone is None:
             return contract, partial(_goal_watch, contract, self.readings)
@@ -232,10 +235,10 @@ class Watching(Asking):
     ) -> PromisedAlarms:
         """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
 
-        A rate that was picked from this table is optimistic, because the same assure episodes chose
-        it. ``rate_at_most`` is not: with the confidence, it bounds the rates of all rows at once
-        (M20). Without assure episodes the learning episodes
-        stand in for them, and the rates are measured, not promised.
+        A rate that you pick from this table after looking is optimistic, because the same assure
+        episodes were used to pick it. ``rate_at_most`` is not: with the given confidence, it bounds
+        the rates of all rows at once (M20). If there are no assure episodes, the learning episodes
+        are used instead, and the rates are measured, not promised.
         """
         number = self._shared.group_of(group)
         if self._goals is not None:

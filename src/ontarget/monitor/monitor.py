@@ -1,4 +1,4 @@
-"""`GoalMonitor`: fitted to recorded episodes, it watches running ones."""
+"""`GoalMonitor`: fitted to recorded episodes, it watches new runs."""
 
 from __future__ import annotations
 
@@ -49,48 +49,50 @@ class GoalMonitor(Judging):
     ----------
     model
         An unfitted conditional distribution: one of `ontarget.models`, a scikit-learn pipeline that
-        ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. By default
-        the preset chooses it. Or a kind by its name, such as ``"boosted_quantiles"``. ``"auto"``
-        tries several kinds and takes the one that best tells the outcomes of learning episodes that
-        it has not seen.
+        ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. A kind of
+        model may also be given by its name, such as ``"boosted_quantiles"``. By default the preset
+        chooses the model. ``"auto"`` tries several kinds and takes the one that best predicts
+        outcomes of learning episodes that it has not seen.
     preset
-        ``"default"``: long, overlapping blocks of steps each have a `StackedForest`, and every step
-        blends two of them (M16). ``"paper"``: one plain forest per step, as in the paper, with
-        leaves of 15 episodes (the paper gives no size), and the paper's three parts; on Tamarisk it
-        is more than twice as far from the true probability.
+        ``"default"``: steps are grouped into long, overlapping blocks; each block has a
+        `StackedForest`, and every step blends the two around it (M16). ``"paper"``: one plain
+        forest per step, as in the paper, with leaves of 15 episodes (the paper gives no size);
+        episodes are divided into train, calibrate and assure. On the Tamarisk river its p is more
+        than twice as far from the true probability.
     window
-        A block that does not overlap also learns from this many steps before and after it.
+        If blocks do not overlap, each block also learns from this many steps before and after it.
     steps_per_model
-        ``"auto"``, the default: overlapping blocks, as far apart as the learning episodes suggest;
-        a `QuantileNetwork` serves the whole run. A whole number: blocks of that many steps that do
-        not overlap.
+        ``"auto"``, the default: overlapping blocks, whose spacing is chosen on the learning
+        episodes; a `QuantileNetwork` is one model for the whole run. A whole number: blocks of that
+        many steps that do not overlap.
     group
         The name of the group column, to calibrate and assure each group separately (M11).
     min_calibration
-        A step that fewer learning episodes (in the paper's way, calibration episodes) than this
-        reach is UNKNOWN.
+        A step is UNKNOWN if fewer learning episodes than this reach it (with ``preset="paper"``,
+        fewer calibrate episodes).
     reward_bounds
-        The least and the most that one step can ever earn, None where there is no bound. Where
-        these settle the outcome by arithmetic, p is exactly 0 or 1 (M18). For several behaviors a
-        mapping from their names.
+        The least and the most that one step can ever earn, None where there is no bound. As soon as
+        these bounds alone decide whether the target is met, p is exactly 0 or 1 (M18). For several
+        behaviors: a mapping from each name to its bounds.
     policy
         A name for the policy that was recorded. The model file keeps it.
     unseen
         How to treat a category of a text feature that no learning episode had. ``"missing"`` treats
-        it as a missing value, in assure episodes and live, if the model can handle those.
-        ``"error"`` refuses it in a file, and makes the step UNKNOWN live (M18).
+        it as a missing value, if the model can handle missing values. ``"error"`` refuses a file
+        that contains it, and makes the step UNKNOWN live (M18).
     history
-        How many earlier steps the models also read, for logs whose state does not tell enough by
-        itself: a position without a velocity, say. They see the features and rewards of that
-        many steps before, and the mean of each over the run so far, in the fit and live alike.
+        How many earlier steps the models also read, for logs whose state alone does not say enough:
+        a position without a velocity, say. The models then read the features and rewards of that
+        many earlier steps too, and the mean of each over the run so far.
 
     Notes
     -----
-    All that is estimated comes from the learn episodes, p among it: the best estimate, without an
-    exact promise (M17). All that is promised comes from the assure episodes, and assumes that they
-    and the new run are exchangeable. Then low, high, intervals and promises are valid at each step
-    by itself (M4, M5). An alarm with a promised false-alarm rate (M8), plausibility and assurance
-    (M9) hold for the whole run at once.
+    Everything that is *estimated* comes from the learn episodes, including p: it is the best
+    estimate, without an exact promise (M17). Everything that is *promised* comes from the assure
+    episodes, and holds if the new run is exchangeable with them, that is, drawn from the same
+    process. Then low, high, intervals and promises are valid at each step by itself (M4, M5). An
+    alarm with a promised false-alarm rate (M8), plausibility and assurance (M9) hold for the whole
+    run at once.
 
     A fitted monitor never changes, so threads may share it, and copies share its contents.
 
@@ -157,7 +159,9 @@ class GoalMonitor(Judging):
             elif name in own:
                 setattr(self, name, value)
             else:
-                raise InputError(f"GoalMonitor has no parameter {name!r}, it has {', '.join(own)}")
+                raise InputError(
+                    f"GoalMonitor has no parameter {name!r}; its parameters are {', '.join(own)}"
+                )
         return self
 
     def fit(
@@ -183,19 +187,20 @@ class GoalMonitor(Judging):
         ----------
         episodes
             Recorded episodes. They are divided into learn (80 %) and assure (20 %) by `seed`; with
-            ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %). Prepared ones, or
-            their folder, have their parts already, and are read step by step where they are needed;
-            a path to anything else is read by `Episodes.read`.
+            ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %).
+            `PreparedEpisodes`, or the path of their folder, are divided already and are read from
+            disk as needed. Any other path is read by `Episodes.read`.
         split
-            Your own split, instead of ``episodes``. With a `PaperSplit`, any model is calibrated in
-            the paper's way.
+            A split that you made with `Episodes.split`, instead of ``episodes``. With a
+            `PaperSplit`, any model is calibrated as in the paper.
         assure
-            The share of ``episodes`` that is held out to assure promises, 0.2 by default. With 0,
-            for very few of them, all are learned from: a false-alarm rate is then measured, not
-            promised.
+            The share of ``episodes`` that is held out to support promises, 0.2 by default. With 0,
+            which is meant for very few episodes, the monitor learns from all of them; a false-alarm
+            rate is then measured, not promised.
         weights
-            One weight per episode, for new runs whose starts are distributed otherwise than the
-            recorded ones; see `Episodes.weighted`, which is for a split.
+            One weight per episode, if new runs start in other states than the recorded runs did, or
+            in the same states with other frequencies; see `Episodes.weighted`. With ``split``,
+            weight its episodes instead.
         seed
             The same data and seed give the same model file, bit for bit.
         engine
@@ -206,24 +211,25 @@ class GoalMonitor(Judging):
         checkpoint
             A folder that keeps each fitted block, so that a fit that was killed can resume.
         steps
-            The steps that you will ask about, all by default. Models that none of them needs are
-            not fitted, which saves time; their steps are UNKNOWN.
+            The steps that you will ask about, all by default. Models that these steps do not need
+            are not fitted, which saves time; all other steps are UNKNOWN.
         warm
-            An earlier monitor to fit anew, usually on old and new episodes together
-            (`Episodes.concat`). Its settings are taken over. Episodes that it was fitted on stay in
-            the part that they were in, so that none which assured a promise is learned from; the
-            others are divided as usual. All models are fitted from the beginning.
+            An earlier monitor to fit again, usually on old and new episodes together
+            (`Episodes.concat`). Its settings are used. Old episodes stay in the part (learn or
+            assure) that they were in, so that the monitor never learns from an episode that
+            supported a promise; new episodes are divided as usual. All models are fitted from the
+            beginning.
         precedents
-            Whether to keep the ids of the learning episodes, so that `explain` can name the runs
-            that p rests on. False leaves the ids out of the model file, for privacy.
+            Whether to keep the ids of the learning episodes, so that `explain` can name the
+            recorded runs behind p. False leaves the ids out of the model file, for privacy.
         paths
-            Whether to keep how the behavior of each learning episode went, step by step, so that
-            `path_band` can foretell the path to come. By default they are kept if they have five
-            million steps at most, which take 40 MB of the model file.
+            Whether to keep the behavior of each learning episode step by step, which `path_band`
+            needs to predict later steps. By default these paths are kept if they have at most five
+            million steps, which take 40 MB in the model file.
         max_learn
-            How many episodes to learn from at most; a hash of the ids chooses them. All others
-            assure: more of them make promises more exact, and the model file does not grow. It does
-            not apply to a split of your own, to ``assure=0``, or to the paper's way.
+            How many episodes to learn from at most; a hash of the ids chooses them. All other
+            episodes are assure episodes: more of these make promises more exact, and do not enlarge
+            the model file. It has no effect with ``split``, ``assure=0`` or ``preset="paper"``.
         """
         announce_compiling()
         if warm is not None:
@@ -236,7 +242,7 @@ class GoalMonitor(Judging):
             split = _prepared_split(episodes)
         elif split is None:
             if episodes is None:
-                raise InputError("fit needs episodes, or a split of them")
+                raise InputError("fit needs episodes, or split= with a split of them")
             episodes = episodes if weights is None else episodes.weighted(weights)
             share = 0.2 if assure is None else assure
             most = whole_number("max_learn", max_learn, least=1)
@@ -303,7 +309,7 @@ class GoalMonitor(Judging):
         return self
 
     def _take_over(self, warm: GoalMonitor) -> None:
-        """Take over the settings of an earlier monitor; own ones that differ are refused."""
+        """Use the settings of an earlier monitor; refuse this one's settings where they differ."""
         if not isinstance(warm, GoalMonitor):
             raise InputError(Argument("warm"), f" needs a fitted GoalMonitor, got {warm!r}")
         kept = warm.get_params(deep=False)
@@ -314,12 +320,12 @@ class GoalMonitor(Judging):
     def recalibrate(
         self, new_episodes: Episodes, *, renew_p: bool = False, seed: int = 0
     ) -> GoalMonitor:
-        """A new monitor with the same models, whose promises rest on new episodes alone.
+        """A new monitor with the same models, whose promises rest on the new episodes alone.
 
-        Use it when the process has changed a little, and too few episodes are there to fit anew.
-        low, high, intervals, bands, plausibility, promised alarms and the drift guard then hold
-        for runs like the new ones, however wrong the models are about these; `summary` says what so
-        few can promise. p is an estimate as before.
+        Use it when the process has changed a little, and there are too few new episodes to fit
+        again. low, high, intervals, bands, plausibility, promised alarms and the drift guard are
+        then valid for runs like the new episodes, even if the models are wrong about these.
+        `summary` says what so few episodes can promise. p remains an estimate.
 
         Parameters
         ----------
@@ -327,12 +333,12 @@ class GoalMonitor(Judging):
             Episodes that the monitor has not seen, recorded after the change; after an alarm of the
             drift guard, runs that started after that alarm, never earlier ones (M26).
         renew_p
-            By default p is as it was, and every new episode assures. True takes half of them, by a
-            hash of their ids, to learn anew how p of a target is corrected; the other half assures.
-            Then p follows the change, and half as many episodes promise. With ``preset="paper"`` p
-            comes from ranks, so half of them always renew it.
+            By default p is unchanged, and every new episode supports promises. With True, half of
+            the new episodes, chosen by a hash of their ids, correct p, so that p follows the
+            change; only the other half supports promises. With ``preset="paper"`` p comes from
+            ranks, so half of the new episodes always correct it.
         seed
-            The seed of that choice, and of draws between tied ranks.
+            The seed for choosing that half, and for random draws between tied ranks.
 
         Examples
         --------
@@ -363,7 +369,7 @@ class GoalMonitor(Judging):
         return twin
 
     def _unfitted(self) -> Any:
-        """The model to fit; where the fit is to choose one, that for too few episodes to choose."""
+        """The model to fit; if the fit chooses it, the fallback for too few episodes to choose."""
         if self.model is None:
             return preset_model(self.preset)
         if isinstance(self.model, str):
@@ -428,7 +434,7 @@ class GoalMonitor(Judging):
         )
 
     def summary(self) -> str:
-        """How far p may be off with these episodes, and what they are too few to promise.
+        """How far p may be off with these episodes, and which promises they are too few for.
 
         Examples
         --------
@@ -445,8 +451,8 @@ class GoalMonitor(Judging):
     def save(self, path: str | Path) -> None:
         """Write the model file; the same fit gives the same bytes.
 
-        The file is written under another name and then renamed, so a running process keeps the old
-        one.
+        The file is written under another name and then renamed, so a process that has the old file
+        open can continue to read it.
         """
         from ontarget.modelfile.file import save
         from ontarget.modelfile.several import save_several
@@ -470,14 +476,14 @@ class GoalMonitor(Judging):
             True reads the file into memory, False maps it, so that processes share one copy. By
             default files up to 64 MB are copied and larger ones mapped.
         behavior
-            The behavior it was fitted with, if that is a class of your own: a file holds its name
-            alone.
+            The behavior that the monitor was fitted with, if you wrote its class: the file holds
+            only its name.
 
         Notes
         -----
-        To put a new file in place of one that is in use, rename it there, as `save` does. Never
-        copy over it (``cp new old``): that changes a mapped file under a running watch, and the
-        system may end the process.
+        To replace a model file that is in use, rename the new file to its name, as `save` does.
+        Never copy over it (``cp new old``): that changes the file while a running watch reads it,
+        and the system may kill the process.
         """
         from ontarget.modelfile.several import load_any
 
@@ -487,7 +493,7 @@ class GoalMonitor(Judging):
             return cls._of(contents)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"{path}: its parameters are none of a GoalMonitor's: {error}"
+                f"{path}: GoalMonitor does not accept the parameters in this file: {error}"
             ) from error
 
     @classmethod
@@ -543,7 +549,7 @@ def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
     if any(one is not None for one in divisions) or monitor.preset == "paper":
         raise InputError(
             "prepared episodes are divided already; fit them without split, assure, max_learn, "
-            "weights, warm and preset='paper', or prepare them anew"
+            "weights, warm and preset='paper', or prepare them again"
         )
 
 
@@ -567,14 +573,14 @@ def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
 
 
 def _refuse_unknown(fitted: Fitted) -> None:
-    """Refuse a fit that could say nothing at any step."""
+    """Refuse a fit that would be UNKNOWN at every step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
         n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]
         raise FewEpisodesError(
             f"too few episodes: {n:,} are left to calibrate p, and a "
             f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "
-            "tells how many"
+            f"says how many"
         )
 
 
@@ -583,7 +589,7 @@ def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] 
         return None
     asked = frozenset(whole_number("steps", t, least=0) for t in steps)
     if not asked or max(asked) >= horizon:
-        raise InputError(f"steps needs some steps from 0 to {horizon - 1}, got {sorted(asked)}")
+        raise InputError(f"steps needs step numbers from 0 to {horizon - 1}, got {sorted(asked)}")
     return asked
 
 

@@ -1,4 +1,4 @@
-"""A steadier alarm: its threshold averaged over refits, for where one assure set is luck."""
+"""A steadier alarm threshold, averaged over several fits, for small sets of assure episodes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ __all__ = ["AverageThreshold", "average_threshold"]
 
 @dataclass(frozen=True)
 class AverageThreshold:
-    """A threshold for ``alarm_below``, averaged over refits; its rate is measured, not promised.
+    """A threshold for ``alarm_below``, averaged over several fits; see `average_threshold`.
 
     Attributes
     ----------
     value
         The mean of the thresholds.
     each
-        The threshold of each refit: how much luck there is.
+        The threshold of each fit. How far they differ shows how much chance plays a part.
     rate
-        The rate of false alarms that each was set for.
+        The rate of false alarms that each of these thresholds was set for.
     false_alarms
-        The share of good assure episodes below the mean, averaged over the refits. The same
-        episodes set it, so it is a little too kind.
+        The measured rate of false alarms: the share of assure episodes that met the target and fell
+        below ``value``, averaged over the fits. The same episodes set the threshold, so the true
+        rate may be a little higher.
     """
 
     value: float
@@ -53,20 +54,21 @@ def average_threshold(
 ) -> AverageThreshold:
     """The alarm threshold averaged over fits that divide the episodes differently.
 
-    A promised threshold rests on the few assure episodes that are lowest, so another division of
-    the same episodes may put it elsewhere (`Threshold.others`). The mean moves less. It belongs to
-    no one assure set, so its rate of false alarms is measured, not promised.
+    A promised threshold rests on the few assure episodes with the lowest p, so another division of
+    the same episodes may give quite another threshold (`Threshold.others`). The mean over several
+    divisions varies less. But it does not come from one assure set, so its rate of false alarms is
+    measured, not promised.
 
     Parameters
     ----------
     monitor
-        A monitor, fitted or not, whose settings every refit has.
+        A monitor, fitted or not, whose settings every fit uses.
     episodes
-        What to fit on; each refit divides them by another seed.
+        The episodes to fit on; each fit divides them with another seed.
     target, false_alarm_rate
         As for `GoalMonitor.watch`.
     refits
-        How many fits; each takes as long as one.
+        How many fits to make; each takes as long as `GoalMonitor.fit`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A monitor kept up: guarded against drift, and recalibrated on runs that start after it (M26)."""
+"""`Upkeep`: a monitor that is guarded against drift and recalibrated after it (M26)."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _FILE: Final = "upkeep.json"
 
 
 class Upkeep:
-    """A monitor that restarts after drift: it discards what came before, and recalibrates.
+    """A monitor that recalibrates itself after drift, on runs that started after it.
 
-    Finished runs go to a drift guard. Its alarm ends the old regime. From then on runs that
-    **started** after the alarm are collected, and those that were under way are left out: using
-    runs from before the alarm would break every promise. Once the first of them, by their start,
-    are all over, `monitor` is the recalibrated one, with a new guard. In between, watches say that
-    they are in the regime ``"restart"``: they still work, and promise nothing. Those of the old
-    monitor go on saying so; make new ones.
+    Pass finished runs to `observe`; a drift guard judges them. After its alarm, runs that
+    **started** later are collected. Runs that were under way at the alarm are left out, because
+    they would break every promise. As soon as the first ``episodes_needed`` of these runs, by their
+    start, have all ended, `monitor` is a recalibrated monitor with a new guard. In between, watches
+    say that they are in the regime ``"restart"``: they still work, but promise nothing. Watches of
+    the old monitor stay in that regime; make new watches.
 
-    An upkeep outlives the process: `save` writes it to a folder, from which `load` goes on.
+    `save` writes an upkeep to a folder, and `load` continues from there in another process.
 
     Parameters
     ----------
     monitor
         A fitted monitor.
     episodes_needed
-        On how many new runs to recalibrate.
+        How many new runs to recalibrate on.
     level, t
         As for `GoalMonitor.drift_guard`.
     renew_p
@@ -91,12 +91,12 @@ class Upkeep:
 
     @property
     def regime(self) -> str:
-        """What a watch made now rests on: ``"exchangeable"``, or ``"restart"`` after an alarm."""
+        """What a new watch's promises rest on: ``"exchangeable"``, or ``"restart"`` after drift."""
         return RESTART if self.guard.reading.alarm else "exchangeable"
 
     @property
     def missing(self) -> int:
-        """How many more runs the next monitor needs; 0 while no alarm was raised."""
+        """How many more runs are needed to recalibrate; 0 if the guard has raised no alarm."""
         over = sum(one is not None for one in self._first)
         return self._needed - over if self.regime == RESTART else 0
 
@@ -106,20 +106,20 @@ class Upkeep:
         return list(islice(self._fresh.values(), self._needed))
 
     def watch(self, target: Target, **options: Unpack[AlarmOptions]) -> Watch:
-        """A watch of the present monitor, which says what regime it is in."""
+        """A watch of the present monitor, which also says in which regime it is."""
         found = self.monitor.watch(target, **options)
         self._watches.add(found)
         self._tell_watches()
         return found
 
     def _tell_watches(self) -> None:
-        """Let the watches say so, once the promises of their monitor no longer hold."""
+        """Tell the watches when the promises of their monitor no longer hold."""
         if self.regime == RESTART:
             for watch in self._watches:
                 watch.regime = RESTART
 
     def begin(self, episode_id: object) -> None:
-        """Announce a run that starts now; needed where runs overlap in time."""
+        """Announce a run that starts now; needed if runs overlap in time."""
         self._announced = True
         if self.regime == RESTART:
             self._fresh[episode_id] = None
@@ -128,7 +128,7 @@ class Upkeep:
             self._under_way.add(episode_id)
 
     def withdraw(self, episode_id: object) -> str:
-        """The regime after an announced run was taken back, because it will not be observed."""
+        """Take back an announced run that will not be observed, and return the regime."""
         if self.regime != RESTART:
             self.guard.withdraw(episode_id)
         elif episode_id not in self._under_way:
@@ -143,7 +143,7 @@ class Upkeep:
         return self.regime
 
     def observe(self, episodes: Episodes) -> str:
-        """The regime after these finished runs, in the order in which they started."""
+        """Take in finished runs, in the order in which they started, and return the regime."""
         for i in range(len(episodes)):
             self._observe(episodes.take([i]))
         return self.regime
@@ -162,12 +162,15 @@ class Upkeep:
             self._tell_watches()
         elif not started_before:
             if self._announced and name not in self._fresh:
-                raise InputError(f"episode {name!r} never began; announce all with begin, or none")
+                raise InputError(
+                    f"episode {name!r} was not announced; announce every episode "
+                    f"with begin, or none"
+                )
             self._fresh[name] = one
             self._recalibrate()
 
     def _recalibrate(self) -> None:
-        """Go on with a new monitor, once enough runs are over."""
+        """Recalibrate the monitor as soon as enough runs are over."""
         if self.missing:
             return
         first, later = self._first, list(self._fresh.items())[self._needed :]
@@ -184,8 +187,8 @@ class Upkeep:
     def save(self, folder: str | Path) -> None:
         """Write the monitor, the guard and the runs collected so far to a folder.
 
-        The file ``upkeep.json`` comes last and appears whole: if the process dies before, the
-        folder stands as it was saved last. Ids need to be texts or whole numbers.
+        The file ``upkeep.json`` is written last, in one step: if the process dies before that, the
+        folder still holds the previous save. Episode ids need to be texts or whole numbers.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
@@ -221,19 +224,19 @@ class Upkeep:
 
     @classmethod
     def load(cls, folder: str | Path) -> Upkeep:
-        """The upkeep that `save` wrote, as it stood; watches are made anew."""
+        """The upkeep that `save` wrote; make new watches from it."""
         path = Path(folder) / _FILE
         try:
             kept: dict[str, Any] = json.loads(path.read_bytes())
             version = kept["format"]
         except OSError as error:
-            raise ModelFileError(f"{path}: it cannot be read: {error.strerror}") from error
+            raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error
         except (KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path}: it is no file that an upkeep was saved to") from error
+            raise ModelFileError(f"{path}: this is not a file that Upkeep.save wrote") from error
         if version != UPKEEP_FORMAT:
             raise ModelFileError(
-                f"{path}: an upkeep of format {UPKEEP_FORMAT} is needed, got {version!r}; start a "
-                "new one"
+                f"{path}: the file needs format {UPKEEP_FORMAT}, got {version!r}; start a new "
+                f"Upkeep"
             )
         with damage_named(path, "upkeep"):
             # A file's name alone, so that a forged one cannot point elsewhere.
@@ -249,5 +252,5 @@ class Upkeep:
                 for i, name in enumerate(runs.ids.tolist()):
                     found._fresh[name] = runs.take([i])
             if len(found._fresh) != len(kept["fresh"]):
-                raise ValueError("it has runs that it does not name")
+                raise ValueError("it holds runs whose ids it does not list")
         return found

@@ -117,13 +117,13 @@ def build_case(
     name
         One of `CASES`.
     keeper
-        Where the truth is kept; the same name, size, seed and target find it again.
+        Where the truth is stored, by name, size, seed and target.
     n_episodes
         How many episodes models may learn from.
     seed
-        Of the episodes; those that are asked about have the seed after it.
+        The seed of the episodes; the test episodes have the next seed.
     target
-        By default from the plan's quantiles of the outcomes.
+        The target; by default between quantiles of the outcomes that the plan gives.
     """
     if name not in CASES:
         raise InputError(f"case needs one of {', '.join(CASES)}, got {name!r}")

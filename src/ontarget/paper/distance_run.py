@@ -38,7 +38,7 @@ class DistanceRun:
     Parameters
     ----------
     plan
-        Sizes and seed. A quick one asks about the cases alone whose truth takes no time.
+        Sizes and seed. A quick plan uses only the cases whose truth is fast to compute.
     out
         The folder of the whole run: the truth is in its ``oracle``.
     keeper

@@ -42,7 +42,7 @@ class Keeper:
     folder
         Where the pieces are; it is made on first use.
     made_from
-        Whatever the pieces depend on beside their own names: the plan, as plain values.
+        What the pieces depend on besides their names: the plan, as plain values.
     code
         The modules that they depend on, as paths in the package; all of it by default.
     """

@@ -21,7 +21,7 @@ PEER_STEPS: Final = {"tamarisk": (0,), "skirmish": (0, 28)}
 
 
 def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] | None:
-    """The seconds of ours and of the peer for the same steps; None if it is not installed."""
+    """The seconds that our code and the peer take for the same steps; None if there is no peer."""
     try:
         library = importlib.import_module("quantile_forest")
     except ModuleNotFoundError:

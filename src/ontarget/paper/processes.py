@@ -172,7 +172,7 @@ class Storm(_Process):
 
 
 class DriftingWalk(_Process):
-    """A walk whose drift and spread each run draws anew; they show in the run's steps alone.
+    """A walk whose drift and spread are drawn for each run, and show only in the run's steps.
 
     The variance of a run's steps comes from an inverse gamma law, its drift from a normal law with
     a 25th of that variance. A monitor sees where the run is, and the mean and the mean square of

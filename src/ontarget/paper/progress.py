@@ -26,12 +26,12 @@ class Clock:
     total
         The weight of all work that will be timed: any unit, such as expected seconds.
     report
-        Told of every advance.
+        A function that is called whenever work advances.
     earlier
         Seconds by kind, by the clock and of the processor, that an earlier run took before it was
         stopped.
     keep
-        Given all seconds after each piece of work, so that they survive a stop.
+        A function that is called with all seconds after each piece of work, to store them.
 
     Examples
     --------

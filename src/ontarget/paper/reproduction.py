@@ -82,16 +82,16 @@ def reproduce(
     plan
         `FULL` or `QUICK`, under a seed.
     folder
-        Where everything is written. A run that was stopped goes on from its ``parts``.
+        Where everything is written. A run that was stopped continues from its ``parts``.
     studies
-        Whether to answer the paper's questions too.
+        Whether to run the studies of the paper's open questions too.
     distance
         Whether to measure every method's distance to the truth too, on eight processes; that takes
         longer than all the rest.
     figures
         Whether to draw, and to write the page.
     report
-        Told what is being done, and how much of it is behind.
+        A function that is called with what is being done, and which share of all work is done.
     """
     out = Path(folder)
     run = _Run(plan, out, studies=studies, distance=distance, report=report)

@@ -1,4 +1,4 @@
-"""A service that many agents report to: it keeps every run and raises alarms that arrive."""
+"""A service that many agents report to: it stores every run and delivers alarms."""
 
 from typing import TYPE_CHECKING
 

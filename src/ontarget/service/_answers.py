@@ -1,4 +1,4 @@
-"""What agents are answered, from what a fleet says of their runs."""
+"""The answers to agents, made from the outlooks of a fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class News(NamedTuple):
-    """What a fleet says of some runs after a step: one entry for each, as plain values."""
+    """A fleet's outlooks on some runs after a step, as plain values: one entry per run."""
 
     numbers: list[list[float]]  # p, spread, low, high, plausibility, assurance, so far
     n: list[int]
@@ -38,7 +38,7 @@ class News(NamedTuple):
     def of(
         cls, fleet: Fleet, keys: Sequence[str], outlooks: Outlooks, *, ends: bool, cut: bool
     ) -> News:
-        """What there is to say of these runs; ``ends``: this was their last, ``cut``: cut off."""
+        """The outlooks on these runs; ``ends`` marks runs that ended, ``cut`` those cut off."""
         standings = fleet.standings(keys)
         words = outlooks.words
         numbers = np.column_stack(
@@ -74,13 +74,13 @@ def answers_of(
     some
         The steps with their runs.
     news
-        What the fleet says of these.
+        The fleet's outlooks on these runs.
     fleet
         The fleet.
     label
-        The name and the version of their contract.
+        The name and the version of the contract.
     at
-        When they were taken, in seconds since 1970.
+        When the steps arrived, in seconds since 1970.
     """
     said = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     shown = said.replace("+00:00", "Z")

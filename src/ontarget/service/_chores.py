@@ -1,4 +1,4 @@
-"""What the service does by itself: tell when an agent falls silent, and let old runs go."""
+"""Background work of the service: alarms for silent agents, and deletion of old runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log: Final = logging.getLogger("ontarget.service")
 async def chores(
     service: Service, in_writer: Callable[[Callable[[], Any]], Awaitable[Any]]
 ) -> None:
-    """Do what is due, for as long as the service runs."""
+    """Do the background work that is due, for as long as the service runs."""
     while True:
         await asyncio.sleep(_EVERY)
         try:
@@ -33,7 +33,7 @@ async def chores(
 
 
 def listen_for_silence(service: Service) -> int:
-    """Raise an alarm for each open run that reports nothing, and clear those that do again."""
+    """Raise an alarm for each open run that reports nothing; clear it if the run reports again."""
     store, at = service.store, service.clock()
     batch = Batch(at=at)
     with store.database.read() as reading:
@@ -69,7 +69,7 @@ def listen_for_silence(service: Service) -> int:
 
 
 def let_go(service: Service) -> int:
-    """Delete runs that are no longer kept, once they are exported."""
+    """Delete old runs after exporting them."""
     if service.keep_seconds is None and service.keep_runs is None:
         return 0
     return service.retain(

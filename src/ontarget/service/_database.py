@@ -1,4 +1,4 @@
-"""One file or one server: the two databases, behind the few calls that the store needs."""
+"""The two databases, SQLite and PostgreSQL, behind the few calls that the store needs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
 
 
 class Connection:
-    """A connection: rows out, statements in, with ``?`` for a value in both databases."""
+    """A connection to a database; statements have ``?`` for values in both databases."""
 
     def __init__(self, raw: Any, mark: str = "?") -> None:
         self._raw = raw
         self._mark = mark
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a query gives."""
+        """The rows that a query returns."""
         found: list[tuple[Any, ...]] = self._raw.execute(self._said(sql), values).fetchall()
         return found
 
     def run(self, sql: str, values: Sequence[object] = ()) -> int:
-        """How many rows a statement changed."""
+        """Run a statement; return how many rows it changed."""
         return int(self._raw.execute(self._said(sql), values).rowcount)
 
     def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
@@ -48,11 +48,10 @@ class Connection:
             self._raw.cursor().executemany(self._said(sql), rows)
 
     def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """How many rows a statement changed whose ``VALUES (…)`` stands for one row of many.
+        """Run a statement with many rows for its one ``VALUES (…)``; return how many rows changed.
 
-        Each value is cast: ``VALUES (CAST(? AS INTEGER), …)``. Many rows go in one statement:
-        Python's lock is given up once for all of them, where a busy thread could take it between
-        any two.
+        Each value needs a cast: ``VALUES (CAST(? AS INTEGER), …)``. All rows go in one statement,
+        so that Python's lock is released only once for all of them.
         """
         changed = at = 0
         for size in _SIZES:
@@ -93,7 +92,7 @@ def _by_column(sql: str) -> str:
 
 @lru_cache(maxsize=256)
 def _repeated(sql: str, size: int) -> str:
-    """A statement for so many rows."""
+    """A statement for this many rows."""
     before, values, after = _split(sql)
     return before + ", ".join([values] * size) + after
 
@@ -107,11 +106,11 @@ def _split(sql: str) -> tuple[str, str, str]:
 
 
 class Database(Protocol):
-    """What the store asks of a database."""
+    """What the store needs from a database."""
 
     @property
     def types(self) -> Mapping[str, str]:
-        """What it calls the types of the schema."""
+        """The database's names for the types of the schema."""
         ...
 
     @property
@@ -133,7 +132,7 @@ class Database(Protocol):
 
 
 class _Pool:
-    """Connections that are made when they are needed, and kept."""
+    """A pool of connections, made when they are needed."""
 
     def __init__(self, make: Any, size: int) -> None:
         self._make = make
@@ -143,7 +142,7 @@ class _Pool:
     @contextmanager
     def taken(self) -> Iterator[Any]:
         if not self._room.acquire(timeout=_WAIT):
-            raise StoreError("every connection that reads is busy; try again")
+            raise StoreError("all reading connections are busy; try again later")
         try:
             try:
                 raw = self._free.get_nowait()
@@ -166,7 +165,7 @@ class _Pool:
 
 
 class SqliteDatabase:
-    """A file. One connection writes and checkpoints; the others may only read.
+    """A SQLite file. One connection writes and checkpoints; the others only read.
 
     Versions of SQLite before 3.51.3 can damage a write-ahead log that two connections write or
     checkpoint at once, so a second service on the same file is refused.
@@ -199,7 +198,7 @@ class SqliteDatabase:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction; on disk once it is left."""
+        """A context for one transaction; it is on disk when the context ends."""
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -247,7 +246,7 @@ class PostgresDatabase:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction; on disk once it is left."""
+        """A context for one transaction; it is on disk when the context ends."""
         try:
             if self._writer is None or self._writer.closed:
                 self._writer = self._connected()
@@ -299,7 +298,7 @@ def copy_file(source: Path, path: Path) -> None:
 
 
 def restore_file(copy: Path, path: Path) -> None:
-    """Put a copy in the place of a SQLite database that no service holds."""
+    """Replace a SQLite database by a copy; no service may be using it."""
     if not copy.is_file():
         raise StoreError(f"there is no copy {copy}")
     if not path.parent.is_dir():
@@ -321,7 +320,7 @@ def restore_file(copy: Path, path: Path) -> None:
 
 
 def _locked(path: Path) -> int:
-    """A file that this process alone holds, until it closes it or ends."""
+    """A lock file that only this process holds, until it closes the file or ends."""
     try:
         import fcntl
     except ImportError:  # Windows: SQLite's own lock refuses a second writer, though later
@@ -335,6 +334,6 @@ def _locked(path: Path) -> int:
     except OSError:
         os.close(held)
         raise StoreError(
-            f"another service holds {path}; stop it first, or use PostgreSQL for several workers"
+            f"another service is using {path}; stop it first, or use PostgreSQL for several workers"
         ) from None
     return held

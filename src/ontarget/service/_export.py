@@ -67,7 +67,7 @@ def frame_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> p
 
 
 def read_runs(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> Episodes:
-    """Runs as episodes of a monitor; those that were cut off or taken over are marked so."""
+    """Runs as episodes of a monitor; runs that were cut off or taken over are marked."""
     frame = frame_of(store, runs, monitor)
     return Episodes.from_frame(
         frame,

@@ -1,4 +1,4 @@
-"""Runs held to a goal over several behaviors, as the engine moves runs."""
+"""Runs for a goal over several behaviors, in the form that the engine uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GoalRuns"]
 
 
 class GoalRuns:
-    """Runs of a `GoalFleet`, with what the engine asks of a `FleetWatch`.
+    """Runs of a `GoalFleet`, with the methods of a `FleetWatch` that the engine uses.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class GoalRuns:
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The alarm rule as data, one per group."""
+        """The alarm rule as numbers to compare (`Trigger`), one per group."""
         return self._fleet.triggers
 
     def __contains__(self, agent: str) -> bool:
@@ -43,11 +43,11 @@ class GoalRuns:
         self._fleet.leave(agents)
 
     def step(self, states: Sequence[Any], rewards: Sequence[Any], *, agents: Any) -> Outlooks:
-        """The outlook of each run; ``rewards`` are what its signals read."""
+        """The outlook of each run; ``rewards`` holds the values of its signals."""
         return self._fleet.step(states, rewards, agents=agents)
 
     def end(self, rewards: Sequence[Any], *, agents: Any) -> Outlooks:
-        """Close runs, each with its last signals."""
+        """End runs, each with its last signals."""
         return self._fleet.end(rewards, agents=agents)
 
     def intervene(self, agents: Iterable[str]) -> None:
@@ -59,7 +59,7 @@ class GoalRuns:
         return {name: one.p for name, one in self._fleet[agent].parts.items()}
 
     def standings(self, agents: Sequence[str]) -> Standings:
-        """Where runs stand, as arrays and as bytes."""
+        """The states of runs, as arrays and as bytes."""
         watches = [self._fleet[agent] for agent in agents]
         group, alarmed, since, ended = np.array([one.standing for one in watches]).T
         return Standings(
@@ -73,5 +73,5 @@ class GoalRuns:
         )
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue runs from where they were stored."""
+        """Continue runs from stored bytes."""
         self._fleet.unpack(packed)

@@ -1,4 +1,4 @@
-"""Runs as the engine holds them, and how their fleets move them on."""
+"""Runs in the engine's memory, and how their fleets take their next step."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ontarget.service.store import StoredRun
 __all__ = ["QUARTERS", "Accepted", "Run", "change", "move_on", "moved", "resume"]
 
 QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
-_CUT_OFF: Final = "cut off: nobody knows what the run would have come to"
+_CUT_OFF: Final = "cut off: the outcome is unknown"
 
 
 @dataclass(slots=True)
 class Run:
-    """A run in memory: as stored, and what this transaction adds to it."""
+    """A run in memory: as it is stored, and what the present transaction adds."""
 
     stored: StoredRun
     held: Held
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(slots=True)
 class Accepted:
-    """A message that is the next one of its run, and its place among those that came with it."""
+    """An accepted message, which is the next one of its run, and its position in the request."""
 
     place: int
     run: Run
@@ -123,21 +123,21 @@ def _reading(state: Any) -> Any:
 
 
 def move_on(one: Accepted, answer: bytes, state: bytes, at: float) -> None:
-    """Write down that a step was answered, and where its run is now."""
+    """Record that a step was answered, and the new state of its run."""
     stored = one.run.stored
     one.run.fresh.append((stored.next, one.payload, answer))
     stored.next, stored.state, stored.updated_at = stored.next + 1, state, at
 
 
 def change(one: Accepted, p: float, status: str, *, horizon: int, ended: bool, at: float) -> None:
-    """Write down what some steps change of a run and most do not.
+    """Record the less frequent changes of a run: its end, an intervention, the p at each quarter.
 
     Parameters
     ----------
     one
-        The step with its run, which has moved on.
+        The step with its run, which has taken the step.
     p, status
-        What the fleet says of the run now.
+        The run's p and status now.
     horizon
         How many steps its runs may have.
     ended

@@ -1,4 +1,4 @@
-"""Alarms, silences and messages to send, as rows."""
+"""Alarms, silences and messages to send, in the database."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def alarms(
     alarm: str | None = None,
     run: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Alarms, the newest first; ``after`` is the number of the last one that is known."""
+    """Alarms, the newest first; ``after`` is the number of the last one on the previous page."""
     where: list[str] = ["a.number < ?"]
     values: list[Any] = [after or _NEWEST]
     if is_open is not None:
@@ -57,7 +57,7 @@ def alarms(
 
 
 def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
-    """Add to each alarm how its messages fare, where they go, and when they arrived.
+    """Add the state of its messages to each alarm: where they go, and when they arrived.
 
     A message that says that an alarm was raised is as old as the alarm; one that says that it is
     over is newer.
@@ -87,7 +87,7 @@ def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
 
 
 def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> bool:
-    """Whether there is such an alarm; it is then acknowledged."""
+    """Acknowledge an alarm; return whether it exists."""
     with store.database.write() as writing:
         changed = writing.run(
             "UPDATE alarms SET acknowledged_at = ?, acknowledged_by = ?, note = ? WHERE id = ?",
@@ -97,7 +97,7 @@ def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> b
 
 
 def silence(store: Store, agent: str, *, until: float) -> None:
-    """Send no messages about an agent's alarms until then."""
+    """Send no messages about an agent's alarms until this time."""
     with store.database.write() as writing:
         writing.run(
             "INSERT INTO silences VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET "
@@ -107,7 +107,7 @@ def silence(store: Store, agent: str, *, until: float) -> None:
 
 
 def silenced(store: Store, agent: str, *, at: float) -> bool:
-    """Whether nobody wants to hear of an agent's alarms now."""
+    """Whether an agent's alarms are silenced now."""
     with store.database.read() as reading:
         return bool(
             reading.rows("SELECT 1 FROM silences WHERE agent = ? AND until > ?", (agent, at))
@@ -129,7 +129,7 @@ def deliveries(
 
 
 def try_again(store: Store, delivery: int, *, at: float) -> bool:
-    """Whether there is such a dead message; it is then due at once."""
+    """Make a dead message due at once; return whether it exists."""
     with store.database.write() as writing:
         changed = writing.run(
             "UPDATE outbox SET state = 'waiting', attempts = 0, due_at = ? "

@@ -1,4 +1,4 @@
-"""A contract's promises made anew, from runs that the service has recorded."""
+"""Recalibrates a contract on runs that the service has recorded."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Renewal(msgspec.Struct, frozen=True):
     Attributes
     ----------
     runs
-        The finished runs that it would use.
+        The finished runs that a recalibration would use.
     counted
-        How many of them count: for a promised rate those that met the target, else those that
-        ended by themselves.
+        How many of these runs count: for a promised rate, the runs that met the target; otherwise,
+        all that ended by themselves.
     needed
-        How many must count, at least, for the contract's rule.
+        How many runs must count, at least, for the contract's alarm rule.
     """
 
     runs: int
@@ -65,9 +65,9 @@ def renewal(store: Store, held: Held, *, since: float) -> Renewal:
 
 
 def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> GoalMonitor:
-    """The contract's monitor, with promises that rest on runs that began after ``since`` alone.
+    """The contract's monitor, recalibrated on runs that began after ``since``.
 
-    Runs that were cut off or taken over count as they must: as if they had gone wrong (M24).
+    Runs that were cut off or taken over count as the worst case (M24).
     """
     with store.database.read() as at:
         rows = at.rows(f"SELECT r.id FROM {_RENEWABLE} ORDER BY r.number", (held.spec.name, since))
@@ -76,7 +76,7 @@ def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> Go
     if not runs:
         raise InputError(
             f"contract {held.spec.name!r} has no finished runs to recalibrate on: they must have "
-            "begun after its newest version was put in force, and after drift was seen; wait for "
-            "more, or choose an earlier moment with since"
+            f"begun after its newest version was added, and after the drift; wait for more, or "
+            f"pass an earlier since"
         )
     return held.monitor.recalibrate(read_runs(store, runs, held.monitor), renew_p=renew_p)

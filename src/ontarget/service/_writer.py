@@ -1,4 +1,4 @@
-"""The one thread that writes: steps that wait together are committed together."""
+"""The one thread that writes; steps that are waiting are committed together."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class _Job(NamedTuple):
 
 
 class BusyError(ServiceError):
-    """More steps are waiting than the service takes on."""
+    """More steps are waiting than the service allows."""
 
 
 class Writer:
-    """Runs the engine, and whatever else writes, in one thread.
+    """Runs the engine, and everything else that writes, in one thread.
 
     Parameters
     ----------
     engine
-        What takes the steps.
+        The engine that takes the steps.
     most_waiting
         How many steps may wait to be written.
     committed
@@ -62,14 +62,14 @@ class Writer:
         self._thread.start()
 
     def take(self, messages: Sequence[StepMessage]) -> Future[list[Reply]]:
-        """The replies to these messages, once they are on disk."""
+        """The replies to these messages, after they are on disk."""
         self.admit(len(messages))
         found: Future[list[Reply]] = Future()
         self.submit([messages], lambda replies: _settle(found, replies[0]))
         return found
 
     def admit(self, n: int) -> None:
-        """Count n steps that will be submitted, or refuse them."""
+        """Reserve room for n steps, or refuse them."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")
@@ -93,7 +93,7 @@ class Writer:
         done([BusyError("the service is shutting down")] * len(requests))
 
     def run(self, work: Callable[[], Any]) -> Future[Any]:
-        """What a function gives that writes to the store."""
+        """Run a function that writes to the store, in the writer's thread; return its result."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")
@@ -161,7 +161,7 @@ def _size(requests: Sequence[Sequence[StepMessage]]) -> int:
 
 
 def _settle(found: Future[Any], result: Any) -> None:
-    """Give a future its result, or what was raised, unless nobody waits for it any more."""
+    """Set a future's result or error, unless it was cancelled."""
     if not found.set_running_or_notify_cancel():
         return
     if isinstance(result, Exception):

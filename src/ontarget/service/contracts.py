@@ -1,4 +1,4 @@
-"""What runs are held to: a monitor, a target and an alarm rule, under a name and a version."""
+"""Contracts: a monitor, a target and an alarm rule, under a name and a version."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ class ContractSpec(
     Attributes
     ----------
     name
-        What agents call it.
+        The name that agents send.
     model
         The model file: a path.
     target
-        What a run should end in: LO:HI, LO: or :HI, or a goal over several behaviors such as
-        ``return >= 200 & energy <= 50``. A run may have its own instead.
+        The outcomes that count as success: LO:HI, LO: or :HI, or a goal over several behaviors such
+        as ``return >= 200 & energy <= 50``. A run may have its own target instead.
     false_alarm_rate, alarm_below, ruled_out
-        When a run is in alarm, as in ``ontarget watch``: one of them; by default a promised rate of
+        The alarm, as in ``ontarget watch``; pass one of these. The default is a promised rate of
         0.05.
     confidence, for_steps, clear_above, calibration
         As in ``ontarget watch``.
     silent_after
         Raise an alarm when an agent in the middle of a run reports nothing for this many seconds.
     unit
-        What the behavior is counted in, such as ``minutes``, for people who read the page; for a
-        goal over several behaviors, the unit of each by its name.
+        The unit of the behavior, such as ``minutes``, shown on the page; for a goal over several
+        behaviors, a mapping from their names.
     model_sha256, recalibrated_from
-        The checksum of the model file; and of the one that it was recalibrated from. The service
-        fills them in.
+        The checksum of the model file, and that of the file it was recalibrated from. The service
+        fills these in.
     """
 
     name: Name
@@ -80,7 +80,7 @@ class ContractSpec(
 
     @property
     def rule(self) -> AlarmRule:
-        """When a run is in alarm."""
+        """The alarm rule."""
         given = (self.alarm_below, self.false_alarm_rate, self.ruled_out)
         if sum(one is not None for one in given) > 1:
             raise InputError(
@@ -100,7 +100,7 @@ class ContractSpec(
 
 @dataclass(slots=True)
 class Held:
-    """A contract that is in force: opened, with a fleet for each target."""
+    """A contract in use: its opened monitor, with a fleet for each target."""
 
     id: int
     version: int
@@ -121,38 +121,38 @@ class Held:
             if len(self.fleets) >= _MOST_TARGETS:
                 raise InputError(
                     f"contract {self.spec.name!r} has {_MOST_TARGETS:,} targets already, the most "
-                    "that a service keeps ready; use one of those"
+                    f"that a service allows; use one of those"
                 )
             found = self.fleets[target] = self._made(target)
         return found
 
     @property
     def fitted(self) -> Fitted:
-        """What all behaviors of the monitor have in common."""
+        """The part of the fit that all behaviors have in common."""
         return self.monitor.contracts.fitted
 
     def _made(self, target: str) -> Fleet:
-        """A fleet without runs, compiled."""
+        """A compiled fleet without runs."""
         asked = Goal.parse(target) if self.monitor.readings else Target.parse(target)
         found = self.monitor.fleet(asked, alarm=self.spec.rule, calibration=self.spec.calibration)
         return found if isinstance(found, FleetWatch) else GoalRuns(found)
 
     def drop(self, target: str, key: str) -> None:
-        """Forget a run, if it is here; the store knows it."""
+        """Drop a run from memory, if it is there; it stays in the store."""
         fleet = self.fleets.get(target)
         if fleet is not None and key in fleet:
             fleet.leave([key])
 
 
 class HeldContracts:
-    """The contracts of a service: each name's newest version for new runs, any for old ones.
+    """The contracts of a service: new runs get the newest version of a name, old runs keep theirs.
 
     Parameters
     ----------
     store
-        Where they are kept.
+        The store that keeps the contracts.
     folder
-        Where copies of the model files are kept, so that old runs keep the model they began with.
+        The folder for copies of the model files, so that old runs keep the model they began with.
     """
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -169,18 +169,18 @@ class HeldContracts:
         return tuple(self._newest)
 
     def reload(self) -> None:
-        """Take notice of contracts that another worker has added."""
+        """Read the contracts that another worker has added."""
         with self._store.database.read() as at:
             rows = at.rows("SELECT name, id FROM contracts ORDER BY id")
         for name, number in rows:
             self._newest[name] = number
 
     def all(self) -> list[Held]:
-        """The newest version of each."""
+        """The newest version of each contract."""
         return [self.held(number) for number in self._newest.values()]
 
     def named(self, name: str | None) -> Held:
-        """The newest version of a contract; the only one if no name is given."""
+        """The newest version of a contract; without a name, the only contract."""
         if name is None:
             if len(self._newest) != 1:
                 raise InputError(f"contract needs a name: {self._listed()}")
@@ -220,9 +220,9 @@ class HeldContracts:
         return found
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
-        """The contract in force: a new version, unless the newest one says the same.
+        """Add a contract as a new version, unless its newest version is the same; return it.
 
-        A unit is only shown, so that another one makes no new version.
+        Another unit makes no new version, because it is only shown.
         """
         try:  # what is stored must be readable: a struct that Python made was not checked
             msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
@@ -262,7 +262,7 @@ class HeldContracts:
         return self._put_in_force(spec, at)
 
     def _labelled(self, held: Held, unit: Unit | dict[Name, Unit]) -> Held:
-        """A contract that is in force, with this unit."""
+        """A contract in use, with this unit."""
         if unit != held.spec.unit:
             _check_unit(held.spec.name, unit, held.monitor)
             held.spec = msgspec.structs.replace(held.spec, unit=unit)
@@ -310,7 +310,7 @@ class HeldContracts:
 
 
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
-    """Whether a contract is in force already, perhaps recalibrated since; names may be paths."""
+    """Whether two specs are the same contract, even if it was recalibrated since."""
     own = newest.recalibrated_from or newest.model_sha256
     same = msgspec.structs.replace(
         newest, model=asked.model, model_sha256=own, recalibrated_from="", unit=asked.unit
@@ -336,12 +336,12 @@ def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) 
 
 
 def read_contracts(path: Path) -> list[ContractSpec]:
-    """The contracts of a TOML file: one table ``[[contract]]`` each; paths are relative to it."""
+    """The contracts of a TOML file, a table ``[[contract]]`` each; paths are relative to it."""
     try:
         found: Mapping[str, Any] = tomllib.loads(path.read_text())
         specs = msgspec.convert(found.get("contract", []), list[ContractSpec])
     except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise InputError(f"{path} is no file of contracts: {error}") from error
+        raise InputError(f"{path} is not a valid file of contracts: {error}") from error
     if not specs:
         raise InputError(f"{path} needs at least one table [[contract]]")
     try:

@@ -1,4 +1,4 @@
-"""The engine: steps in, answers out, each of them on disk before it is given."""
+"""The engine: it takes steps and returns answers, each on disk before it is returned."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _encoder: Final = msgspec.json.Encoder()
 class Engine:
     """Takes steps of many runs at once, and answers each.
 
-    For one thread. Runs are kept in memory as long as there is room, and read from the store again
-    when they are not there. Whatever fails to be written is forgotten, so memory never runs ahead
-    of the store.
+    Only one thread may use it. Runs are kept in memory as long as there is room, and otherwise read
+    from the store again. If a write fails, its changes are dropped from memory too, so that memory
+    and store agree.
 
     Parameters
     ----------
     store
         Where runs and steps are kept.
     contracts
-        What runs are held to.
+        The contracts.
     clock
-        What tells the time, in seconds since 1970.
+        A function that returns the time in seconds since 1970.
     most_runs
         How many runs are kept in memory.
     longest_run
@@ -92,7 +92,7 @@ class Engine:
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The reply to each message, once all that they bring is on disk."""
+        """The reply to each message, after everything in the messages is on disk."""
         for _ in range(_ATTEMPTS):
             self._arriving.clear()
             ids = [run_id(one.agent, one.run) for one in messages]
@@ -108,10 +108,10 @@ class Engine:
                 raise
             self._settle(batch)
             return replies
-        raise StoreError("other workers kept moving these runs on; send the steps again")
+        raise StoreError("other workers kept changing these runs; send the steps again")
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Drop runs from memory; the store knows them."""
+        """Drop runs from memory; they stay in the store."""
         for key in ids:
             run = self._runs.pop(key, None)
             if run is not None:
@@ -125,7 +125,7 @@ class Engine:
     def _decided(
         self, messages: Sequence[StepMessage], ids: Sequence[str]
     ) -> tuple[list[Reply], Batch]:
-        """The replies, and what has to be written before they may be given."""
+        """The replies, and what must be written before they are returned."""
         batch = Batch(at=self._clock())
         self._load(messages, ids)
         replies: list[Reply | None] = [None] * len(messages)
@@ -149,7 +149,7 @@ class Engine:
         return [one for one in replies if one is not None], batch
 
     def _load(self, messages: Sequence[StepMessage], ids: Sequence[str]) -> None:
-        """Read the runs that are not in memory, or that another worker may have moved on."""
+        """Read the runs that are not in memory, or that another worker may have changed."""
         wanted: set[str] = set()
         crowded = 2 * len(self._runs) > self._most_runs  # then it matters which were used last
         for key, message in zip(ids, messages, strict=True):
@@ -167,7 +167,7 @@ class Engine:
             self._runs[key] = Run(stored, held, stored.next, False, marks)
 
     def _checked(self, message: StepMessage, key: str, place: int, at: float) -> Accepted | Reply:
-        """The message with its run if it is the next one; otherwise the reply to it."""
+        """The message with its run if it is the run's next step; otherwise the reply to it."""
         payload = payload_of(message)
         run = self._runs.get(key)
         if run is None:
@@ -196,11 +196,11 @@ class Engine:
         return Accepted(place, run, message, payload)
 
     def _begun(self, message: StepMessage, key: str, at: float) -> Run | Problem:
-        """A new run, in memory alone."""
+        """A new run, in memory only."""
         known = message.agent in self._agents or message.agent in self._arriving
         if not known and len(self._agents) + len(self._arriving) >= self._most_agents:
             wrong = (
-                f"the service takes {self._most_agents:,} agents; delete some, or raise the limit"
+                f"the service allows {self._most_agents:,} agents; delete some, or raise the limit"
             )
             return _problem(message, 403, "too many agents", wrong)
         try:
@@ -220,7 +220,7 @@ class Engine:
         return Run(stored, held, -1, True, [None] * QUARTERS)
 
     def _again(self, message: StepMessage, payload: bytes, run: Run) -> Reply:
-        """The reply to a step that was taken already: the same answer, or a refusal."""
+        """The reply to a repeated step: the same answer, or a refusal if the message differs."""
         found = next((one for one in run.fresh if one[0] == message.step), None)
         if found is None and run.last is not None and run.last[0] == message.step:
             found = run.last
@@ -238,7 +238,7 @@ class Engine:
     def _advance(
         self, accepted: Sequence[Accepted], batch: Batch, replies: list[Reply | None]
     ) -> None:
-        """Move runs one step on, those alike in one call."""
+        """Let runs take their next step, those of the same fleet in one call."""
         alike: dict[tuple[int, str, bool, bool, bool], list[Accepted]] = {}
         for one in accepted:
             run, message = one.run, one.message
@@ -262,7 +262,7 @@ class Engine:
         batch: Batch,
         replies: list[Reply | None],
     ) -> None:
-        """Write down where runs are now, and the answers."""
+        """Record the new states of runs, and the answers."""
         judged = zip(some, news.alarmed, news.since, news.ended, news.reasons, strict=True)
         for one, alarmed, since, ended, reason in judged:
             if alarmed or one.run.alarm:
@@ -291,7 +291,7 @@ class Engine:
             run.alarm = ""
 
     def _settle(self, batch: Batch) -> None:
-        """After a commit: what was new is stored, and runs that ended may go."""
+        """After a commit: mark new runs as stored, and drop runs that have ended from memory."""
         self._agents |= self._arriving
         for one in batch.progress:
             run = self._runs[one.run.id]
@@ -303,7 +303,7 @@ class Engine:
 
 
 def _waves(ids: Sequence[str]) -> Iterable[Iterable[int | None]]:
-    """The places of messages in rounds that have at most one message of each run."""
+    """The messages divided into rounds with at most one message of each run."""
     if len(set(ids)) == len(ids):
         return [range(len(ids))]
     by_run: dict[str, list[int]] = {}

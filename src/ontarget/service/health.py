@@ -1,7 +1,7 @@
-"""Whether a contract's probabilities still come true, by what its finished runs show.
+"""Whether a contract's probabilities still come true, judged by its finished runs.
 
-The verdict comes from two guards that are valid however often one looks (M10, M26); the counts
-beside it are there to be looked at.
+The verdict comes from two guards that are valid however often you look (M10, M26); the counts are
+for information only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Bin(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How a contract's probabilities compare with what became of its runs.
+    """How a contract's probabilities compare with the outcomes of its runs.
 
     Attributes
     ----------
@@ -51,24 +51,25 @@ class Health(msgspec.Struct, frozen=True):
     runs
         Finished runs without an intervention.
     met, false_alarms
-        How many of those runs met their target, and how many of these had an alarm.
+        How many of these runs met their target, and how many of the runs that met it had an alarm.
     cut_off
-        Runs that were cut off or taken over: nobody knows what they would have come to.
+        Runs that were cut off or taken over, so that their outcome is unknown.
     bins
-        Answers by their p: of each run those at the start and at a quarter, half and three quarters
-        of the horizon, so up to four. Each bin's ``runs`` counts such answers.
+        Answers divided by their p. Of each run up to four answers are used: those at the start and
+        at a quarter, half and three quarters of the horizon. Each bin's ``runs`` counts such
+        answers.
     guarded
         Runs that the drift guard has counted, in the order in which they began.
     evidence
-        The evidence that runs have changed, in whatever way: the money of a gambler who began with
-        1 and bets on it. The verdict is ``drifting`` once it has reached ``limit``.
+        The evidence that runs have changed in any way: the money of a gambler who began with 1 and
+        bets on a change. The verdict is ``drifting`` as soon as it has reached ``limit``.
     harm
         The same for the bet that p has become too high.
     limit
-        What either evidence ever reaches in at most 1 service of 200 while nothing changes, however
-        often one looks.
+        The limit for both kinds of evidence. If nothing changes, each ever reaches it in at most 1
+        service of 200, however often you look.
     drifted_at
-        When a guard gave its alarm, in seconds since 1970. Recalibrate on runs that began later.
+        When a guard raised its alarm, in seconds since 1970. Recalibrate on runs that began later.
     guard
         Why there is no guard; empty if there is one.
     renewal
@@ -92,7 +93,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class HealthWatch:
-    """The health of one contract; finished runs are counted once, in the order they began.
+    """Computes the health of one contract; finished runs are counted once, by their start.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ class HealthWatch:
         return renewal(self._store, self._held, since=since)
 
     def _finished(self) -> tuple[Any, Any, Any, int]:
-        """P at each quarter, target met, and alarm raised, of runs left alone; how many others."""
+        """P at each quarter, met and alarm of runs that nobody took over; the number of others."""
         with self._store.database.read() as at:
             rows = at.rows(
                 "SELECT marks, met, EXISTS (SELECT 1 FROM alarms a WHERE a.run = runs.number AND "
@@ -170,7 +171,7 @@ class HealthWatch:
         return found, met, alarmed, int(others[0][0])
 
     def _catch_up(self) -> None:
-        """Show the guards the runs that have ended, up to the first that has not."""
+        """Pass runs to the guards in order, up to the first that has not ended."""
         while self._guards:
             page = self._store.runs(after=self._after, limit=_PAGE, contract=self._held.id)
             ready: list[StoredRun] = []

@@ -1,4 +1,4 @@
-"""What agents send and what they get back, as types that read and write JSON."""
+"""The messages of agents and the answers to them, as types that read and write JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EndMessage(
 class StepMessage(EndMessage, frozen=True, kw_only=True):
     """One step of a run, as an agent reports it before it acts.
 
-    The agent, the run and the step together are its key: the same message may be sent again.
+    The agent, the run and the step identify the message, so the same message may be sent again.
     """
 
     agent: Name
@@ -58,7 +58,7 @@ class StepMessage(EndMessage, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """The outlook of a run at a step; the fields are those of `Outlook`, and what a page needs."""
+    """The outlook of a run at a step: the fields of `Outlook`, and further ones for the page."""
 
     agent: str
     run: str
@@ -84,7 +84,7 @@ class Answer(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 
 
 class Problem(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What is wrong with a request, as RFC 9457 has it."""
+    """What is wrong with a request, in the form of RFC 9457."""
 
     status: int
     title: str
@@ -105,14 +105,14 @@ def payload_of(message: StepMessage) -> bytes:
 
 
 def read_payload(payload: bytes) -> dict[str, Any]:
-    """The fields of a stored message that were not left out."""
+    """The fields of a stored message."""
     found: dict[str, Any] = msgspec.msgpack.decode(payload)
     return found
 
 
 @lru_cache(maxsize=100_000)  # asked at every step
 def run_id(agent: str, run: str) -> str:
-    """The id of a run in addresses: 24 digits that its agent and name give.
+    """The id of a run in URLs: 24 hexadecimal digits, computed from its agent and name.
 
     Examples
     --------

@@ -25,24 +25,24 @@ _DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a service takes on.
+    """The limits of a service.
 
     Attributes
     ----------
     body_bytes
-        The size of a request.
+        The largest size of a request.
     batch
-        Messages of one request.
+        The most messages of one request.
     steps_per_second
-        Messages of one client, on average; a second's worth may come at once.
+        The most messages per second of one client, on average; one second's worth may come at once.
     waiting
-        Steps that wait to be written.
+        The most steps that may wait to be written.
     agents
-        Agents.
+        The most agents.
     run_steps
-        Steps of one run.
+        The most steps of one run.
     streams
-        Clients that follow events.
+        The most clients that may follow events.
     """
 
     body_bytes: int = 16 << 20
@@ -55,28 +55,28 @@ class Limits:
 
 
 class Service:
-    """All that answers requests, apart from HTTP.
+    """The service without HTTP: its store, contracts, engine, writer and background work.
 
     Parameters
     ----------
     database
         A file, or ``postgresql://…``.
     contracts
-        What runs are held to; those that the database holds already stay.
+        Contracts to add; those already in the database stay.
     hooks
         Where messages about alarms go.
     models
         The folder that keeps copies of the model files.
     limits
-        What it takes on.
+        The limits of the service.
     keep_seconds, keep_runs
         How long a run is kept after its end, and how many that have ended are kept; None for all.
     export
-        The folder in which such runs are written before they go.
+        The folder to which runs are written before they are deleted.
     migrate
         Whether to change the tables of an older version.
     clock
-        What tells the time, in seconds since 1970.
+        A function that returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Service:
         self.store.close()
 
     def trouble(self) -> str:
-        """Why steps cannot be taken now; empty if they can. Asked at most once a second."""
+        """Why steps cannot be accepted now; empty if they can. Checked at most once a second."""
         failed = self.store.failed
         if failed is not None and time.monotonic() - failed[0] < _DOUBTED:
             return failed[1]  # a disk that is nearly full may still take what a probe writes
@@ -156,7 +156,7 @@ class Service:
             return self._readied[1]
 
     def forget(self, ids: Sequence[str]) -> int:
-        """Delete runs, in the writer's thread; how many there were."""
+        """Delete runs, in the writer's thread; return how many existed."""
         self.engine.forget(ids)
         found = list(self.store.find_runs(list(ids)).values())
         self.store.forget_runs(found)

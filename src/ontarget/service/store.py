@@ -1,4 +1,4 @@
-"""What the service keeps: contracts, runs, their steps, alarms and messages to send."""
+"""The store of the service: contracts, runs, their steps, alarms and messages to send."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MANY: Final = 400  # keys of one query: SQLite took at most 999 values for long
 
 
 class ConflictError(StoreError):
-    """Another worker has moved a run on; read it again, and decide anew."""
+    """Another worker has changed a run; read it again and repeat."""
 
 
 @dataclass(slots=True)
 class StoredRun:
-    """A run as it is stored, with all that is needed to go on."""
+    """A run as it is stored, with all that is needed to continue it."""
 
     number: int
     id: str
@@ -58,7 +58,7 @@ class StoredStep:
 
 
 class Progress(NamedTuple):
-    """Steps that move one run on, from ``expected`` to where ``run`` says it is."""
+    """New steps of one run, which lead from ``expected`` to the state in ``run``."""
 
     run: StoredRun
     expected: int  # the next step that the database must still have; −1 for a new run
@@ -68,7 +68,7 @@ class Progress(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """All that one transaction writes."""
+    """Everything that one transaction writes."""
 
     at: float
     progress: list[Progress] = field(default_factory=list)
@@ -122,13 +122,13 @@ def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
 class Store:
     """The tables of one service.
 
-    Writing is for one thread; reading is for any. What a writing method did is on disk when it
-    returns, and nothing of it is there if it raises.
+    Only one thread may write; any thread may read. When a writing method returns, its changes are
+    on disk; if it raises an error, nothing was changed.
 
     Parameters
     ----------
     database
-        Where they are.
+        The database that holds the tables.
     """
 
     def __init__(self, database: Database) -> None:
@@ -149,14 +149,14 @@ class Store:
         self.database.close()
 
     def probe(self) -> None:
-        """Write one row, or raise: whether steps can be taken."""
+        """Check that the store can be written, by writing one row; raise an error if not."""
         with self.database.write() as at:
             at.run("UPDATE counters SET next = next WHERE name = 'id'")
 
     def commit(self, batch: Batch) -> None:
         """Write a batch in one transaction; runs and steps get their numbers.
 
-        A run that is no longer where the batch expects it raises `ConflictError`.
+        If a run is no longer in the state that the batch expects, `ConflictError` is raised.
         """
         try:
             self._commit(batch)
@@ -182,13 +182,13 @@ class Store:
                     steps.append(row)
                     one.run.last, number = number, number + 1
             if self._write_runs(at, new, old) != len(batch.progress):
-                raise ConflictError("another worker has moved a run on")
+                raise ConflictError("another worker has changed a run")
             at.run_rows(self._add, steps)
             numbers = {one.run.id: one.run.number for one in batch.progress}
             _write_alarms(at, batch, numbers, number)
 
     def _write_runs(self, at: Connection, new: Sequence[Progress], old: Sequence[Progress]) -> int:
-        """How many runs could be written as they are now."""
+        """Write the runs; return how many were still in the expected state."""
         made = at.run_rows(self._begin, [_whole(one.run) for one in new])
         moved = at.run_rows(
             self._move, [(*_moved(one.run), one.expected) for one in old if one.only_moved]
@@ -199,13 +199,13 @@ class Store:
         return made + moved + changed
 
     def commit_alarms(self, batch: Batch, runs: Mapping[str, StoredRun]) -> None:
-        """Write alarms, and messages about them, that no step has raised."""
+        """Write alarms that no step has raised, and the messages about them."""
         with self.database.write() as at:
             number = reserve(at, len(batch.raised) + len(batch.messages))
             _write_alarms(at, batch, {key: run.number for key, run in runs.items()}, number)
 
     def find_runs(self, ids: Sequence[str]) -> dict[str, StoredRun]:
-        """The runs of these ids that there are."""
+        """The runs with these ids that exist."""
         found: dict[str, StoredRun] = {}
         with self.database.read() as at:
             for first in range(0, len(ids), _MANY):
@@ -317,10 +317,10 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
 
 
 def reserve(at: Connection, n: int) -> int:
-    """The first of n ids that nobody else has.
+    """Reserve n ids; return the first.
 
-    The row stays locked until the transaction ends, so ids rise in the order of commits, and
-    whoever follows them misses none.
+    The row stays locked until the transaction ends, so ids rise in the order of commits, and a
+    client that follows them misses none.
     """
     sql = "UPDATE counters SET next = next + ? WHERE name = 'id' RETURNING next"
     return int(at.rows(sql, (n,))[0][0]) - n
@@ -359,13 +359,13 @@ def _migrate(database: Database, *, allowed: bool) -> None:
         version = 0 if found is None else int(found)
         if version > newest:
             raise StoreError(
-                f"the database has schema {version}, and this version of ontarget knows {newest}; "
-                "install a newer one"
+                f"the database has schema {version}, but this version of ontarget knows only "
+                f"{newest}; install a newer version"
             )
         if 0 < version < newest and not allowed:
             raise StoreError(
-                f"the database has schema {version}, and this version of ontarget needs {newest}; "
-                "back it up, then pass --migrate"
+                f"the database has schema {version}, but this version of ontarget needs {newest}; "
+                f"back the database up, then pass --migrate"
             )
         for number in range(version, newest):
             for statement in MIGRATIONS[number]:

@@ -1,4 +1,4 @@
-"""The contract of a store, as tests that every database has to pass."""
+"""Tests that every database behind a store must pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["StoreContract"]
 
 
 def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
-    """A run that is not stored yet; its contract is."""
+    """A run that is not stored yet, of a contract that is."""
     with store.database.write() as at:
         found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
         contract = int(found[0][0]) if found else reserve(at, 1)
@@ -22,14 +22,14 @@ def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1)
 
 
 def write(store: Store, run: StoredRun, expected: int, *steps: int) -> None:
-    """Move a run on by these steps."""
+    """Write these steps of a run."""
     sent = [(step, b"sent %d" % step, b"answer %d" % step) for step in steps]
     run.next = steps[-1] + 1
     store.commit(Batch(at=2.0, progress=[Progress(run, expected, sent)]))
 
 
 class StoreContract:
-    """What a store promises. Subclass it, and give it a fixture ``store`` that is empty."""
+    """Tests of a store. Subclass it and add a fixture ``store`` that returns an empty store."""
 
     def test_what_was_committed_is_found(self, store: Store) -> None:
         """What was committed is found."""

@@ -1,4 +1,4 @@
-"""Tokens: who may report, read or administer."""
+"""Tokens, which allow clients to report, read or administer."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Tokens:
     Parameters
     ----------
     store
-        Where they are kept.
+        The store that keeps them.
     clock
-        What tells the time, in seconds.
+        A function that returns the time in seconds.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,10 +36,12 @@ class Tokens:
         self._read_at = float("-inf")
 
     def create(self, scopes: Iterable[str], *, note: str = "", at: float = 0.0) -> str:
-        """A new token; it is shown this once."""
+        """A new token; it cannot be shown again."""
         wanted = sorted(set(scopes))
         if not wanted or not set(wanted) <= set(SCOPES):
-            raise InputError(f"scopes need some of {', '.join(SCOPES)}, got {', '.join(wanted)}")
+            raise InputError(
+                f"scopes need one or more of {', '.join(SCOPES)}, got {', '.join(wanted)}"
+            )
         number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         with self._store.database.write() as writing:
             writing.run(
@@ -50,14 +52,14 @@ class Tokens:
         return f"ot_{number}_{secret}"
 
     def revoke(self, number: str) -> bool:
-        """Whether there was a token with this id."""
+        """Delete the token with this id; return whether it existed."""
         with self._store.database.write() as writing:
             found = writing.run("DELETE FROM tokens WHERE id = ?", (number,))
         self._read_at = float("-inf")
         return found == 1
 
     def scopes_of(self, token: str) -> frozenset[str]:
-        """What a token allows; nothing if it is none of ours. An admin may do everything."""
+        """The scopes of a token; none if the token is unknown. An admin may do everything."""
         kind, _, rest = token.partition("_")
         number, _, secret = rest.partition("_")
         stored, scopes = self._all().get(number, ("", frozenset[str]()))
@@ -73,7 +75,7 @@ class Tokens:
 
     @property
     def fresh(self) -> bool:
-        """Whether tokens can be told without asking the store."""
+        """Whether the tokens in memory are recent enough to use without asking the store."""
         return self._clock() - self._read_at <= _REMEMBERED
 
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages about alarms: written with the step that raised them, and sent until they arrive."""
+"""Messages about alarms: stored with the step that raised the alarm, and sent until they arrive."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ InWriter = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 class Hook(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Where messages go.
+    """A receiver of messages about alarms.
 
     Attributes
     ----------
     name
-        What it is called in lists and logs; the address may hold a secret.
+        The hook's name in lists and logs, where the URL, which may contain a secret, is not shown.
     url
-        Where to post: a webhook of your own, or Alertmanager itself.
+        The URL to post to: your own webhook, or Alertmanager.
     kind
         ``"webhook"`` posts what Alertmanager would post (version 4), signed as Standard Webhooks;
         ``"alertmanager"`` posts to Alertmanager's own API (``/api/v2/alerts``).
@@ -87,19 +87,19 @@ def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 class Courier:
     """Writes messages about alarms into a batch, and sends those that are due.
 
-    Every message arrives at least once, and those about one alarm in their order. A receiver can
-    tell copies by the header ``webhook-id``.
+    Every message arrives at least once, and messages about one alarm arrive in order. A receiver
+    can recognize copies by the header ``webhook-id``.
 
     Parameters
     ----------
     store
-        Where messages wait.
+        The store in which messages wait.
     hooks
-        Where they go.
+        The receivers.
     label
-        A contract's name and version, by its number.
+        A function that returns a contract's name and version, given its number.
     clock
-        What tells the time, in seconds since 1970.
+        A function that returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Courier:
         }
 
     async def work(self, in_writer: InWriter[Any], woken: asyncio.Event) -> None:
-        """Send what is due, for as long as the service runs."""
+        """Send the messages that are due, for as long as the service runs."""
         import httpx
 
         async with httpx.AsyncClient(timeout=10.0, follow_redirects=False) as client:
@@ -162,7 +162,7 @@ class Courier:
                         await asyncio.wait_for(woken.wait(), 1.0)
 
     async def send_due(self, client: Any, in_writer: InWriter[Any]) -> int:
-        """Try the messages that are due; how many there were."""
+        """Try to send the messages that are due; return how many there were."""
         if not self._hooks:
             return 0
         self.added = False
@@ -194,7 +194,7 @@ class Courier:
             ]
 
     async def _send(self, client: Any, message: _Message) -> str:
-        """Nothing if the message arrived, or what went wrong."""
+        """An empty text if the message arrived, or else the error."""
         hook = self._hooks.get(message.hook)
         if hook is None:
             return f"there is no hook {message.hook!r} any more"

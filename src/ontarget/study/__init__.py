@@ -1,6 +1,7 @@
-"""A monitor beside the classifiers that a competent user would write instead, on your own log.
+"""Compares a monitor with the classifiers that you could write instead, on your own log.
 
-`run_study` compares them on random splits, `study_beside` on the new episodes of an evaluation.
+`run_study` compares them on random splits of a log, `study_beside` on the new episodes of an
+evaluation.
 """
 
 from typing import TYPE_CHECKING

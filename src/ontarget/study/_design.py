@@ -1,4 +1,4 @@
-"""Columns for classifiers: categories as small codes, and what a logistic regression reads."""
+"""Columns for classifiers: categories as small codes, and the columns of a logistic regression."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Categories:
 
     @classmethod
     def of(cls, rows: Rows, most: int) -> Categories:
-        """The categories of these rows, at most so many of each column."""
+        """The most frequent categories of these rows, at most ``most`` of each column."""
         known: list[FloatArray | None] = []
         for column, categorical in zip(rows.X.T, rows.categorical, strict=True):
             names, counts = np.unique(column[~np.isnan(column)], return_counts=True)
@@ -33,7 +33,7 @@ class Categories:
         return cls(tuple(known))
 
     def coded(self, X: FloatArray) -> FloatArray:
-        """The columns with each category's place in its list; others count as missing."""
+        """The columns with each category's position in its list; others count as missing."""
         coded = np.array(X, dtype=np.float64)
         for k, names in enumerate(self.known):
             if names is not None:
@@ -47,7 +47,8 @@ class Design:
     """Standardised numbers and their squares, missing flags, one-hot categories; times the step.
 
     Up to 15 steps have a column each. Longer runs get a cubic spline in the step, with knots where
-    the rows are. Every other column is multiplied by these, so that its weight may change with t.
+    the rows are. Every other column is multiplied by these, so that its weight may change with the
+    step.
     """
 
     def __init__(self, learn: Rows, most_categories: int) -> None:
@@ -66,7 +67,7 @@ class Design:
         self.width = self(learn.take(slice(1))).shape[1]
 
     def __call__(self, rows: Rows) -> FloatArray:
-        """What the regression reads of these rows."""
+        """The columns that the regression reads for these rows."""
         squares, linear = [], []
         known = (*self._categories.known, None)
         for k, (column, names) in enumerate(zip(self._values(rows).T, known, strict=True)):

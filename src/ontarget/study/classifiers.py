@@ -1,7 +1,8 @@
-"""What a competent user would write instead: two classifiers of "ends inside this target".
+"""The classifiers to compare with: two ways to predict "ends inside this target" directly.
 
-Both learn from every past episode: from its features, the step and the behavior so far. What has to
-be chosen is chosen on a fifth of the past episodes, held out whole; then all of them are used.
+Both learn from every past episode: from its features, the step and the behavior so far. Their
+settings are chosen on a fifth of the past episodes, which is held out; then they learn from all of
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MOST_CELLS = 40_000_000  # of a regression's matrix: 320 MB
 
 
 class Classify(Protocol):
-    """A classifier: the probability of each asked row, after learning from the others."""
+    """A function that learns from some rows and returns the probability of other rows."""
 
     def __call__(self, learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
         """One probability per asked row."""
@@ -42,9 +43,9 @@ _on_one_thread: Callable[[Classify], Classify] = threadpool_limits.wrap(limits=1
 
 @_on_one_thread
 def boosted(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
-    """The probabilities of gradient-boosted trees, stopped where held-out episodes are met best.
+    """The probabilities of gradient-boosted trees; held-out episodes decide how many trees.
 
-    scikit-learn's `HistGradientBoostingClassifier`; categories are split as categories.
+    It is scikit-learn's `HistGradientBoostingClassifier`, with categorical columns marked as such.
     """
     held = _held(learn, seed)
     if not _both(learn.met[~held]):
@@ -79,7 +80,8 @@ def logistic(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
     """The probabilities of a logistic regression whose weights change smoothly with the step.
 
     Numbers are standardised and squared, categories one-hot, and the strength of the L2 penalty is
-    chosen on held-out episodes. Of a very large log every episode counts, but not every row.
+    chosen on held-out episodes. From a very large log it learns from every episode, but not from
+    every row.
     """
     design = Design(learn, _MOST_ONE_HOT)
     most = max(_MOST_CELLS // design.width, 1)
@@ -114,12 +116,12 @@ def _regression(X: FloatArray, met: BoolArray, strength: float) -> Any:
 
 
 def _both(met: BoolArray) -> bool:
-    """Whether some rows met the target and some missed it: otherwise there is nothing to tell."""
+    """Whether some rows met the target and some missed it; otherwise there is nothing to learn."""
     return bool(met.any() and not met.all())
 
 
 def _rate(rows: Rows) -> float:
-    """The share of episodes that met the target, kept off 0 and 1."""
+    """The share of episodes that met the target, kept away from 0 and 1."""
     hits = np.bincount(rows.episode, rows.met) > 0
     return float((hits.sum() + 1.0) / (hits.size + 2.0))
 

@@ -1,4 +1,4 @@
-"""Several methods asked the same rows, once or on several splits, and how they differ."""
+"""The forecasts of several methods for the same rows, on one or several splits, and differences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BASELINE: Final = "the past's rate"
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What every method said about the same new episodes, and how these ended.
+    """The forecasts of all methods for the same new episodes, and how these episodes ended.
 
     Attributes
     ----------
@@ -45,7 +45,8 @@ class Trial:
     t, episode, met
         One entry per row: the step, the position of the episode, whether it met the target.
     p
-        By method: one probability per row, the past's rate where it gave no answer.
+        By method: one probability per row; where a method gave no answer, the past rate at that
+        step.
     scores
         By method: every measure.
     """
@@ -62,7 +63,7 @@ class Trial:
     def of(
         cls, learn: Rows, asked: Rows, answers: Mapping[str, FloatArray], ids: AnyArray
     ) -> Trial:
-        """The trial in which these methods gave these answers, the past's rate added."""
+        """The trial with these methods' answers, and the past rate as a further method."""
         told = {**answers, BASELINE: past_rate(learn, asked.t)}
         return cls(
             n_past=learn.n_episodes,
@@ -76,7 +77,7 @@ class Trial:
 
     @property
     def n_new(self) -> int:
-        """How many new episodes were asked about."""
+        """How many new episodes were forecast."""
         return int(self.ids.size)
 
     def losses(self, method: str, measure: str) -> FloatArray:
@@ -101,7 +102,7 @@ class Compared:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """All methods: the monitor, its rivals, and the past's rate at each step."""
+        """All methods: the monitor, its rivals, and the past rate of success at each step."""
         return tuple(self.trials[0].p)
 
     @property
@@ -116,7 +117,7 @@ class Compared:
 
     @property
     def n_new(self) -> int:
-        """How many episodes a split asks about."""
+        """How many new episodes a split forecasts."""
         return self.trials[0].n_new
 
     def scores(self, method: str) -> Scores:
@@ -125,10 +126,10 @@ class Compared:
         return Scores(**{name: float(np.mean([one[name] for one in each])) for name in each[0]})
 
     def difference(self, rival: str, measure: str = "brier") -> Difference:
-        """The monitor's measure less the rival's, with a 95 % interval; below 0 it is better.
+        """The monitor's measure minus the rival's, with a 95 % interval; below 0 is better.
 
         Over several splits the interval is that of `corrected_difference`. For one set of new
-        episodes it is that of `paired_difference`, for the Brier score and log loss alone.
+        episodes it is that of `paired_difference`, and only for the Brier score and log loss.
         """
         if rival not in self.methods or measure not in MEASURES:
             raise InputError(

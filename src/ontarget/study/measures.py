@@ -1,4 +1,4 @@
-"""How good probabilities are on rows, with the past's rate where there is none (M12)."""
+"""How good probabilities are, with the past rate of success where there is none (M12)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Scores:
     ece
         The expected calibration error of all rows pooled.
     ece_by_step
-        That of each step by itself, averaged over rows.
+        The expected calibration error of each step by itself, averaged over rows.
     sharpness
-        The Brier score that the probabilities expect of themselves.
+        The Brier score that would result if all probabilities were exactly right.
     unanswered
-        The share of the rows without an answer; the past's rate at that step counts there.
+        The share of rows without an answer; there the past rate at that step is used.
     """
 
     brier: float
@@ -59,12 +59,12 @@ def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
 
 
 def filled(p: FloatArray, learn: Rows, asked: Rows) -> FloatArray:
-    """The probabilities, and where there is none the past's rate at that step."""
+    """The probabilities, with the past rate of that step where there is none."""
     return np.clip(np.where(np.isfinite(p), p, past_rate(learn, asked.t)), 0.0, 1.0)
 
 
 def score(p: FloatArray, learn: Rows, asked: Rows) -> Scores:
-    """Every measure of one method's answers, one per asked row, NaN where it has none."""
+    """Every measure of one method's answers, one per row, NaN where it has none."""
     told = filled(p, learn, asked)
     return Scores(
         brier=brier(told, asked.met),
@@ -77,6 +77,6 @@ def score(p: FloatArray, learn: Rows, asked: Rows) -> Scores:
 
 
 def _ece_by_step(p: FloatArray, met: BoolArray, t: IndexArray) -> float:
-    """The ECE of each step by itself, averaged over rows: a step counts by who is alive there."""
+    """The ECE of each step by itself, averaged over rows, so steps with more rows count more."""
     steps = [t == step for step in np.unique(t)]
     return float(sum(at.sum() * ece(p[at], met[at]) for at in steps) / t.size)

@@ -81,13 +81,13 @@ def rows_of(
     episodes
         Recorded episodes.
     target
-        The outcomes that count as met; of episodes with several behaviors, a goal. What each
-        further behavior has so far is then a column.
+        The outcomes that count as success; for episodes with several behaviors, a goal. The value
+        so far of each further behavior is then a column.
     grid
-        What outcomes are rounded to before they are compared; the episodes' own grid by default.
-        Of several behaviors, by name.
+        The grid to which outcomes are rounded before they are compared; by default that of the
+        episodes. For several behaviors, a mapping from their names.
     groups
-        All groups there are. If given, an episode's group becomes a last, categorical column.
+        The names of all groups. If given, an episode's group becomes a last, categorical column.
     """
     if isinstance(target, Goal):
         return _rows_of_goal(episodes, target, grid, groups)
@@ -112,7 +112,7 @@ def rows_of(
 
 
 def _rows_of_goal(episodes: Episodes, goal: Goal, grid: object, groups: AnyArray | None) -> Rows:
-    """The rows of one behavior, with the others so far beside it, judged by the goal."""
+    """The rows of one behavior, with the other behaviors so far as columns, judged by the goal."""
     given = grid if isinstance(grid, Mapping) else {}
     each = {name: episodes.only(name) for name in goal.names}
     grids = {name: given.get(name, one.grid) for name, one in each.items()}

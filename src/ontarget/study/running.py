@@ -1,4 +1,4 @@
-"""Runs a study: fits the monitor and its rivals, and asks all of them the same rows."""
+"""Runs a study: fits the monitor and its rivals, and lets all of them forecast the same rows."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def run_study(
     rivals: Mapping[str, Classify] = RIVALS,
     progress: bool = True,
 ) -> Study:
-    """The monitor beside two classifiers, on random splits of your own episodes.
+    """Compare a monitor with two classifiers, on random splits of your own episodes.
 
-    In every split all methods learn from the same past episodes and are asked about the same new
-    ones, at every step. The monitor keeps a part of the past for its promises; the classifiers
-    learn from all of it.
+    In every split all methods learn from the same past episodes and forecast the same new episodes
+    at every step. The monitor keeps a part of the past episodes for its promises; the classifiers
+    learn from all of them.
 
     Parameters
     ----------
     episodes
         Recorded episodes.
     target
-        The outcomes that count as met; of episodes with several behaviors, a goal.
+        The outcomes that count as success; for episodes with several behaviors, a goal.
     monitor
-        An unfitted monitor, `GoalMonitor()` by default; each split fits one like it.
+        An unfitted monitor, `GoalMonitor()` by default; each split fits a copy of it.
     splits
-        How many splits by whole episode.
+        How many random splits of the episodes to make.
     past
         The share of the episodes that a split learns from.
     seed
@@ -115,10 +115,10 @@ def run_study(
 def study_beside(
     found: Evaluation, past: Episodes, *, seed: int = 0, rivals: Mapping[str, Classify] = RIVALS
 ) -> Study:
-    """A fitted monitor's evaluation beside classifiers that learn from these past episodes.
+    """Compare a monitor's evaluation with classifiers that learn from these past episodes.
 
-    The intervals of the differences come from resampling the evaluated episodes. They do not cover
-    the luck of the past episodes, as those of `run_study` do.
+    The intervals of the differences come from resampling the evaluated episodes. Unlike those of
+    `run_study`, they do not cover the chance in which past episodes were recorded.
     """
     target = found.target
     if isinstance(target, Goal):
@@ -155,8 +155,8 @@ def check_episodes(episodes: Episodes, target: Target | Goal) -> None:
     n = len(episodes)
     if n < _FEWEST:
         raise FewEpisodesError(
-            f"a comparison needs at least {_FEWEST} episodes, got {n:,}; record more. "
-            "`ontarget plan` tells how many a monitor needs"
+            f"a comparison needs at least {_FEWEST} episodes, got {n:,}; record more. `ontarget "
+            f"plan` says how many a monitor needs"
         )
     met = int(np.count_nonzero(met_by(episodes, target)))
     fewest = min(met, n - met)
@@ -178,7 +178,7 @@ def check_episodes(episodes: Episodes, target: Target | Goal) -> None:
 
 
 def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
-    """Which of the episodes met the target, or the goal; one that does not fit is refused."""
+    """Which episodes met the target or goal; one that does not fit the episodes is refused."""
     if not isinstance(target, Goal):
         if episodes.names:
             raise InputError(
@@ -204,7 +204,7 @@ def _trial(
     seed: int,
     telling: Callable[[int, str], None] = lambda place, name: None,
 ) -> Trial:
-    """All methods on these new episodes; a group is a feature of the classifiers."""
+    """The forecasts of all methods for these new episodes; a group is a feature of classifiers."""
     groups, contracts = _groups(found, past, new), found.contracts
     grid: Any = found.fitted.grid
     if isinstance(contracts, GoalContracts):

@@ -1,4 +1,4 @@
-"""`Study`: a monitor beside the classifiers that a competent user would write instead."""
+"""`Study`: a monitor compared with the classifiers that you could write instead."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _FEWEST_SHOWN = 20  # forecasts at a step of the figure
 
 
 class Study(Compared):
-    """A monitor and its rivals on the same rows, in numbers, in words and as a figure.
+    """A comparison of a monitor and its rivals, in numbers, in words and as a figure.
 
     `run_study` and `study_beside` make one.
 
     Attributes
     ----------
     target
-        The target that was asked about.
+        The target that was forecast.
     trials
-        What every method said, one entry per split.
+        The forecasts of every method, one entry per split.
     """
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Study(Compared):
     def summary(self) -> str:
         """The table of measures, and one sentence for each rival.
 
-        A number after ± is how far the 95 % interval of a difference reaches.
+        A number after ± is half the width of the 95 % interval of a difference.
         """
         head, rows = self.table()
         widths = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
@@ -76,7 +76,7 @@ class Study(Compared):
     def figure(self, *, dark: bool = False) -> Figure:
         """Two panels: how often each method's forecasts came true, and Brier scores by step.
 
-        Steps at the end that fewer than 20 forecasts were made at are left out: they show chance.
+        Steps at the end with fewer than 20 forecasts are left out, because chance dominates there.
         """
         told = (OURS, *self.rivals)
         often = np.flatnonzero(self.forecasts_by_step >= _FEWEST_SHOWN)

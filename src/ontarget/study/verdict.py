@@ -1,4 +1,4 @@
-"""Who is better, the monitor or a classifier, in words; and what to do if it is the classifier."""
+"""Which is better, the monitor or a classifier, in words; what to do if it is the classifier."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def verdict_beside(found: Compared, rival: str) -> RivalVerdict:
 
 
 def standing_of(told: Mapping[str, Difference]) -> Standing:
-    """How a method stands by its differences, below 0 where it is better; only what shows counts.
+    """How a method compares, by differences that are below 0 where it is better.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def standing_of(told: Mapping[str, Difference]) -> Standing:
 
 
 def _listed(told: Mapping[str, Difference], shown: Sequence[str], sign: float = 1.0) -> str:
-    """These differences in words; if they show and others do not, that too."""
+    """These differences in words; if they are clear and others are not, it says so."""
     text = ", ".join(f"{MEASURES[name]} {_way(told[name], sign)}" for name in shown)
     unshown = [MEASURES[name] for name, one in told.items() if not one.shows]
     if len(unshown) == 1:
@@ -105,14 +105,14 @@ def _way(one: Difference, sign: float) -> str:
 
 
 def _idle(found: Compared) -> str:
-    """That the monitor knows no more than the past's rate, if that is so."""
+    """A sentence if the monitor is no better than the past rate of success; empty otherwise."""
     if found.difference(BASELINE).value < 0.0:
         return ""
     return "always saying the past's rate is as good, so these features tell nothing yet"
 
 
 def _advice(found: Compared, rival: str) -> str:
-    """What to do where a classifier is better; the reasons that the numbers give come first."""
+    """What to do if a classifier is better; reasons that follow from the numbers come first."""
     ours = found.scores(OURS)
     told = [_where(found, rival)]
     if ours.unanswered > _MANY:

@@ -37,7 +37,7 @@ class Chart:
     bottom, top
         The values of the lowest and the highest row.
     labels
-        What stands left of the highest, the middle and the lowest row.
+        The texts to the left of the highest, the middle and the lowest row.
     lines
         What is drawn across.
     horizon

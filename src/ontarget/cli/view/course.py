@@ -70,7 +70,7 @@ class Course:
 
 
 def joined_by(size: int, points: Sequence[Point]) -> list[Point]:
-    """Neighbouring points joined, so many to one."""
+    """Neighbouring points joined, ``size`` to one."""
     if size == 1:
         return list(points)
     return [_joined(points[at : at + size]) for at in range(0, len(points), size)]

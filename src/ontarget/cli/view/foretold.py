@@ -1,4 +1,4 @@
-"""Where a run that is watched stands and will be, for the live view."""
+"""The present state of a watched run and its predicted path, for the live view."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _NUMBERS = 6  # where the numbers of an outlook begin in a stored run
 
 
 def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> Ahead | None:
-    """The ranges in which an agent's run will be at later steps; None if nobody can say.
+    """The ranges in which an agent's run will be at later steps; None if nothing is known.
 
-    They hold with 90 % at all steps together, so that one may look at every step. Of several
-    behaviors it is about the one with the lowest p.
+    They hold with 90 % probability at all steps together, so you may look at every step. For
+    several behaviors they are about the one with the lowest p.
     """
     if agent not in sessions:
         return None
@@ -64,9 +64,9 @@ def _p(state: RunState) -> float:
 
 
 def placed(sessions: Sessions, agent: str) -> dict[str, Place]:
-    """What an agent's run has so far, and where nine of ten runs like it end, where it is known.
+    """The behavior of an agent's run so far, and where nine of ten runs like it end, if known.
 
-    It is by behavior, or under "" for a target. The range is the estimate that p comes from, and no
+    The result is by behavior, or under "" for a target. The range is an estimate, like p, and not a
     promise.
     """
     if agent not in sessions:

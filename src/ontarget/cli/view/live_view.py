@@ -41,7 +41,7 @@ _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that s
 
 @dataclass
 class LiveView:
-    """All agents at a glance; rich draws it anew whenever it is asked to."""
+    """All agents at a glance; rich redraws it when needed."""
 
     contract: Contract | GoalContract
     name: str
@@ -171,7 +171,7 @@ class LiveView:
             yield Text(text, style="dim", overflow="ellipsis", no_wrap=True)
 
     def _outcomes(self, track: Track, width: int, rows: int) -> Text | None:
-        """The chart of what a run has so far and where it will end; None if nobody can say."""
+        """The chart of a run's behavior so far and its likely outcome; None if nothing is known."""
         target, course = self.contract.target, track.outcomes.get(track.culprit)
         if course is None:
             return None

@@ -1,4 +1,4 @@
-"""What the live view keeps of an agent: where its run stands, and how it got there."""
+"""What the live view stores about an agent: its run's present state and history."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Track:
         self.ended_at = {name: float(one) for name, one in by_name.items() if one is not None}
 
     def stand(self, places: Mapping[str, Place]) -> None:
-        """Take in what the run has so far, and where it will likely end, as far as is known."""
+        """Store the run's behavior so far and its likely outcome, as far as they are known."""
         self.places |= places
         for name in places:
             self.outcomes.setdefault(name, Course())
@@ -110,17 +110,17 @@ class Track:
 
     @property
     def place(self) -> Place | None:
-        """Where the culprit stands, or the only behavior."""
+        """The place of the culprit, or of the only behavior."""
         return self.places.get(self.culprit)
 
     @property
     def standing(self) -> str:
-        """Where the culprit stands, or the only behavior, in a line."""
+        """The place of the culprit, or of the only behavior, in a line."""
         return "" if self.place is None else _named(self.culprit, self.place.in_words)
 
     @property
     def others(self) -> list[str]:
-        """Where the other behaviors stand, a line for each."""
+        """The places of the other behaviors, a line for each."""
         return [
             _named(name, place.in_words)
             for name, place in self.places.items()

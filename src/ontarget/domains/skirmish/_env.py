@@ -28,7 +28,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
 
     An observation holds the features of `Skirmish`. An action is blue's order for the step: 0 hold,
     1 attack-move toward red (the fixed policy), 2 retreat. An episode is truncated at the horizon.
-    It never terminates, even if a side has no unit left. The battle is a simulation of ours, not
+    It never terminates, even if a side has no unit left. The battle is our own simulation, not
     StarCraft data.
 
     Parameters
@@ -70,8 +70,8 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         Parameters
         ----------
         options
-            ``{"episode": i}`` with a seed replays episode i of ``simulate(domain, n, seed)``:
-            under the fixed policy it is that very episode.
+            ``{"episode": i}`` with a seed replays episode i of ``simulate(domain, n, seed)``: under
+            the fixed policy it is the same episode.
         """
         super().reset(seed=seed)
         options = options or {}
@@ -106,7 +106,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         return take(self._battle, np.arange(1))
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture of the battle as it stands, or None without a render mode."""
+        """A picture of the present battle, or None without a render mode."""
         if self.render_mode is None:
             return None
         from ontarget.domains.skirmish._picture import draw_battle

@@ -82,8 +82,8 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         ----------
         options
             ``{"episode": i}`` with a seed replays the surroundings of episode i of
-            ``simulate(domain, n, seed)``: under the fixed policy it is that very episode.
-            ``{"edges": codes}`` starts from a river of your own.
+            ``simulate(domain, n, seed)``: under the fixed policy it is the same episode.
+            ``{"edges": codes}`` starts from the given river.
         """
         super().reset(seed=seed)
         options = options or {}

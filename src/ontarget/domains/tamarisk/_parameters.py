@@ -46,16 +46,16 @@ _DISPERSALS: Final = ("competition", "plain")
 class TamariskParameters:
     """All parameters of a river; the defaults are those of the `paper` preset.
 
-    Rates, seeds, costs, budget and penalty are those of the 2014 competition's document (known). In
-    the competition, seeds also arrive from outside. Here they do not, which fits the paper's text
-    better (chosen).
+    Rates, seeds, costs, budget and penalty are those of the 2014 competition's document. In the
+    competition, seeds also arrive from outside the river. Here they do not, which fits the paper's
+    text better; that is our choice, and so is the horizon.
 
     Parameters
     ----------
     edges
         The number of edges, ``2**k - 1``.
     horizon
-        Steps in an episode (chosen: 50).
+        Steps in an episode.
     eradication, restoration
         Success rates of the two treatments.
     native_death, tamarisk_death
@@ -65,7 +65,7 @@ class TamariskParameters:
     upstream, downstream
         Dispersal rates per edge step.
     dispersal
-        How path lengths are counted: see `dispersal_kernel`.
+        How path lengths are counted, ``"plain"`` or ``"competition"``; see `dispersal_kernel`.
     competition
         The weight β of a tamarisk seed against a native one.
     arrivals, arrival_rate
@@ -77,8 +77,8 @@ class TamariskParameters:
     eradicate_tree_cost, restore_slot_cost, replace_tree_cost
         Cost on top per tamarisk eradicated, per slot restored, per tamarisk replaced.
     budget, penalty
-        The most that the actions of one step may cost, and the reward if one is illegal or they
-        cost more.
+        The most that the actions of one step may cost, and the reward if an action is illegal or
+        the budget is exceeded.
 
     Examples
     --------

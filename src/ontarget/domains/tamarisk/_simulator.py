@@ -63,7 +63,7 @@ class Tamarisk:
     Parameters
     ----------
     parameters
-        The name of a preset, or parameters of your own.
+        The name of a preset, or a `TamariskParameters`.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Tamarisk:
         return self.apply(state, self.act(state), t, keys)
 
     def apply(self, state: Rivers, actions: NDArray[np.int8], t: int, keys: KeyArray) -> FloatArray:
-        """The rewards of your own actions, in the shape of `act`; the rivers are advanced."""
+        """The rewards of the given actions, in the shape of `act`; the rivers are advanced."""
         rewards = np.empty(keys.size)
         advance(state.edges, actions, streams(keys, t), self.tables, rewards)
         return rewards

@@ -1,7 +1,7 @@
 """Tamarisk's exact transition probabilities, and the exact distribution of its return (M12).
 
 A river of up to seven edges has 3⁷ = 2,187 states, few enough to enumerate. Given the plants that
-stand after treatment and death, the empty edges settle independently of each other, so a row of
+are left after treatment and death, the empty edges settle independently of each other, so a row of
 the transition matrix is a sum of products of small vectors.
 """
 
@@ -59,10 +59,10 @@ def river_index(state: Rivers) -> IndexArray:
 def settling_chances(parameters: TamariskParameters, standing: Rivers) -> FloatArray:
     """The probability of each edge state after seeds have settled, as (rivers, edges, 3).
 
-    ``standing`` are rivers after treatment and death. A plant that stands stays. At an empty edge,
-    let N and T be the numbers of seeds, with generating functions G_N and G_T. For β = 1,
-    ``E[T / (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1). The integrand is a polynomial, so
-    Gauss–Legendre quadrature with half its degree is exact.
+    ``standing`` are rivers after treatment and death. Plants that survived stay. At an empty edge,
+    let N and T be the numbers of seeds, with generating functions G_N and G_T. For β = 1, ``E[T /
+    (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1). The integrand is a polynomial, so Gauss–Legendre
+    quadrature with half its degree is exact.
     """
     p, n_edges = parameters, parameters.edges
     spread = dispersal_kernel(p)
@@ -100,7 +100,7 @@ class _Seeds:
         self._sources = np.empty((0, rates.size + 1))
 
     def at(self, standing: NDArray[np.bool_]) -> _Seeds:
-        """The generating function for rivers in which plants stand where the mask is true."""
+        """The generating function for rivers with plants where the mask is true."""
         always = np.ones((standing.shape[0], 1))
         self._sources = np.hstack([standing.astype(np.float64), always]) * self._counts
         return self
@@ -174,10 +174,10 @@ class ExactReturns:
     domain
         A Tamarisk domain of at most seven edges.
     steps
-        The steps t that will be asked for.
+        The steps t that you will ask about.
     lowest
-        Returns below this are not told apart. Take the lowest finite end of any target that you
-        will ask for, minus the behavior so far.
+        Returns below this are not distinguished. Pass the lowest finite bound of any target that
+        you will ask about, minus the behavior so far.
 
     Examples
     --------

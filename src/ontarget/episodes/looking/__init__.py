@@ -1,1 +1,1 @@
-"""What is striking about recorded episodes: columns, leaks, the order of the file."""
+"""Checks of recorded episodes before a fit: columns, leaks, the order of the file."""

@@ -1,4 +1,4 @@
-"""`Caution`: one thing about some episodes that would make a monitor look better than it is."""
+"""`Caution`: something in the data that would make a monitor look better than it is."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ CautionKind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Caution:
-    """One thing that a user should look into before a fit.
+    """Something that you should look into before a fit.
 
     Attributes
     ----------
     kind
-        What the columns seem to give away: the ``outcome``, the ``length`` of a run, the
-        ``reward`` of the same row, a ``total`` that includes it, the outcome in the ``last row``
-        alone, the outcome by several columns ``together``, the ``wait`` for the next row of the
-        log; or where a result shows that should not: in the ``order`` of the file, or in the
-        ``id``.
+        What the columns seem to reveal too early: the ``outcome``, the ``length`` of a run, the
+        ``reward`` of the same row, a ``total`` that includes that reward, the outcome in the ``last
+        row`` only, the outcome by several columns ``together``, or the ``wait`` until the next row
+        of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results.
     columns
         The columns concerned.
     what, why
         What was found and where, and why it matters; a sentence each.
     remedy
-        What to do about it: texts, with the arguments that they name between them.
+        What to do about it: texts, and an `Argument` wherever they name an argument.
     """
 
     kind: CautionKind
@@ -43,7 +42,7 @@ class Caution:
     remedy: tuple[str | Argument, ...]
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The caution in one line, with each argument shown as the function spells it."""
+        """The caution in one line, with each argument's name replaced by what ``spell`` returns."""
         remedy = "".join(part if isinstance(part, str) else spell(part) for part in self.remedy)
         return plain(f"{self.what}. {self.why}. {remedy}")
 

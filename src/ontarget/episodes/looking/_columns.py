@@ -1,4 +1,4 @@
-"""Facts about each feature's column: gaps, values that never change or hardly ever repeat."""
+"""Facts about each feature's column: missing values, constants, values that hardly ever repeat."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class ColumnFacts:
     missing
         The share of rows without a reading.
     constant
-        Whether all readings are the same; also if there are none.
+        Whether all readings are the same, or there are none.
     seen_once
         The categories that only one episode has.
     like_an_id
-        Whether it seems to number the runs, or has categories that hardly ever come again.
+        Whether the column looks like an id: it numbers the runs, or its categories hardly ever
+        repeat.
     """
 
     name: str
@@ -84,7 +85,7 @@ def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
 
 
 def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
-    """Whether each episode has a whole number of its own, the same in all of its rows."""
+    """Whether the column numbers the episodes: a different whole number for each of them."""
     own = values[: int(owner.max()) + 1]  # all episodes have a first step, and it comes first
     if not np.all(own == np.rint(own)) or np.unique(own).size <= max(_MANY, 0.9 * own.size):
         return False

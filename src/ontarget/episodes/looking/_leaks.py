@@ -1,4 +1,4 @@
-"""Finds features that hold what nobody knows yet: the outcome, the reward of their own row."""
+"""Finds features that hold what is not known yet: the outcome, the reward of the same row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_leaks(
 def _outcome_at_start(
     name: str, x: FloatArray, start: Moment, target: Target | None
 ) -> Caution | None:
-    """A feature that tells the outcome where a run begins and nothing can be known yet."""
+    """A feature that reveals the outcome at the start of a run, when it cannot be known yet."""
     y = start.outcomes
     linear = _usual_share(x[:, None], y)
     strength = max(determined(x, y), linear)
@@ -58,11 +58,11 @@ def _outcome_at_start(
         what = f"{name!r} is the outcome in another unit, from the first step on"
     elif strength >= _NEARLY_ALL:
         told = "all" if strength > 1.0 - 1e-9 else percent(strength)
-        what = f"{name!r} tells {told} of the differences between outcomes at the first step"
+        what = f"{name!r} explains {told} of the differences between outcomes at the first step"
     elif _split(x, y) >= _NEARLY_ALL:
         what = f"each value of {name!r} stands for one range of outcomes, at the first step already"
     elif target is not None and determined(x, target.contains(y).astype(float)) >= _NEARLY_ALL:
-        what = f"{name!r} tells at the first step whether a run will meet the target"
+        what = f"{name!r} reveals at the first step whether a run will meet the target"
     else:
         return None
     return _given_away("outcome", name, what, ", unless it is really known when a run begins")
@@ -83,7 +83,7 @@ def _outcome_later(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
-    """A feature that holds what its own row's action earned."""
+    """A feature that holds the reward of its own row."""
     judged = [
         _earned(moment.states[j], moment, moment.lengths > moment.t + 1)
         for moment in sample.moments
@@ -98,7 +98,7 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
     what = (
         f"{name!r} is a running total that includes the reward of its own row"
         if kind == "total"
-        else f"{name!r} tells the reward of its own row"
+        else f"{name!r} reveals the reward of its own row"
     )
     why = (
         "A state holds what is known before acting, and the reward is known only after it: live, "
@@ -112,7 +112,7 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | bool | None:
-    """What x tells of these rows' rewards; False for nothing, None if that cannot be judged."""
+    """What x reveals about these rows' rewards; False for nothing, None if too few rows tell."""
     known = np.isfinite(x) & judged
     if np.count_nonzero(known) < LEAST or _constant(x[known]):
         return None
@@ -137,7 +137,7 @@ def _follows(x: FloatArray, before: FloatArray, gain: FloatArray) -> bool:
 
 
 def _last_row(name: str, j: int, sample: Sample) -> Caution | None:
-    """A feature that holds the outcome, but only once it is written into the last row."""
+    """A feature that holds the outcome, but only in the last row of each run."""
     last = sample.last
     x, y = last.states[j], last.outcomes
     exact = _equal(x, y, so_far=last.before)
@@ -146,20 +146,20 @@ def _last_row(name: str, j: int, sample: Sample) -> Caution | None:
     enough = gain.size >= LEAST and np.unique(gain).size > _FEW_VALUES
     if not exact and not (enough and _follows(x[known], last.before[known], gain)):
         return None
-    what = f"{name!r} tells the outcome in the last row of each run"
+    what = f"{name!r} reveals the outcome in the last row of each run"
     return _given_away("last row", name, what, ", unless it is known before the last action")
 
 
 def _length_at_start(name: str, x: FloatArray, start: Moment) -> Caution | None:
-    """A feature that tells at the start how many steps a run will have."""
+    """A feature that reveals at the start how many steps a run will have."""
     if determined(x, start.lengths) < _NEARLY_ALL:
         return None
-    what = f"{name!r} tells at the first step how many steps a run will have"
+    what = f"{name!r} reveals at the first step how many steps a run will have"
     return _given_away("length", name, what, ", unless the length is planned when a run begins")
 
 
 def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
-    """Features that tell the outcome at the start only together, as two final scores do."""
+    """Features that together reveal the outcome at the start, as two final scores do."""
     whole = [j for j, x in enumerate(start.states) if np.isfinite(x).all() and not _constant(x)]
     X, y = start.states[whole].T, start.outcomes
     if X.shape[0] < 10 * len(whole) or not whole or _usual_share(X, y) < _ALL:
@@ -174,27 +174,27 @@ def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
             chosen = fewer
     own = tuple(names[whole[k]] for k in sorted(chosen))
     listed = " and ".join(filter(None, [", ".join(map(repr, own[:-1])), repr(own[-1])]))
-    what = f"{listed} together tell the outcome at the first step"
+    what = f"{listed} together reveal the outcome at the first step"
     unless = ", unless all of them are really known when a run begins"
     yield Caution("together", own, what, _PERFECT, ("Pass ", Argument("drop", list(own)), unless))
 
 
 def _given_away(kind: CautionKind, name: str, what: str, unless: str = "") -> Caution:
-    """A caution about a feature that a run cannot have yet."""
+    """A caution about a feature that cannot be known yet."""
     return Caution(kind, (name,), what, _PERFECT, ("Pass ", Argument("drop", [name]), unless))
 
 
 def _split(x: FloatArray, y: FloatArray) -> float:
-    """How nearly x, or only whether x is missing, divides the outcomes into blocks."""
+    """How well x, or whether x is missing, divides the outcomes into ranges."""
     gaps = np.isnan(x)
     missing = separated(gaps.astype(np.float64), y) if gaps.any() else 0.0
     return max(separated(x, y), missing)
 
 
 def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
-    """Whether x equals the outcomes y wherever it is there and the behavior was not yet that.
+    """Whether x equals the outcomes y in rows where the behavior so far differs from the outcome.
 
-    None if too few rows can tell.
+    None if there are too few such rows.
     """
     spread = float(y.std())
     # A behavior that is the same for all says nothing, even where it is the outcome already.
@@ -207,7 +207,7 @@ def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
 
 
 def _usual_share(X: FloatArray, y: FloatArray) -> float:
-    """The linear share without the most extreme outcomes, which alone could make it large."""
+    """The linear share without the most extreme outcomes, because these alone can make it large."""
     low, high = np.quantile(y, [0.01, 0.99])
     usual = (y >= low) & (y <= high)
     return _share(X[usual], y[usual])

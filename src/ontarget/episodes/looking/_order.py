@@ -23,12 +23,13 @@ _PARTS = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")
 
 @dataclass(frozen=True)
 class FileOrder:
-    """How the episodes stand in their file.
+    """How the episodes are ordered in their file.
 
     Attributes
     ----------
     sorted_by
-        The features whose first readings never fall, or never rise, from one episode to the next.
+        The features by which the file is sorted: their first readings never fall, or never rise,
+        from one episode to the next.
     share
         How much of the differences between outcomes an episode's place in the file explains.
     """
@@ -63,10 +64,10 @@ def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
     for part in _parts_of(episodes.ids):
         if max(determined(part, outcomes), separated(part, outcomes)) >= 0.95:
             role = episodes.roles.episode
-            what = f"The ids of the episodes ({role!r}) tell their outcomes"
+            what = f"The ids of the episodes ({role!r}) reveal their outcomes"
             why = (
-                "They were given after the runs were over. An id is no feature, so p does not "
-                "read it, but whoever sorts or samples by id chooses by result"
+                "They were given after the runs were over. An id is not a feature, so p does not "
+                "read it, but sorting or sampling by id selects runs by their result"
             )
             remedy = "Name the runs before they begin, and make no feature from the id"
             cautions.append(Caution("id", (role,), what, why, (remedy,)))

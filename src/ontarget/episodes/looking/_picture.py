@@ -42,7 +42,7 @@ class Histogram:
 
 
 def histogram(values: FloatArray) -> Histogram:
-    """The histogram of these values; the outermost bars also count what lies far out.
+    """The histogram of these values; the outermost bars also count values beyond them.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def histogram(values: FloatArray) -> Histogram:
 
 
 def _round_width(rough: float) -> float:
-    """The least of 1, 2 and 5 times a power of ten that is no less."""
+    """The smallest 1, 2 or 5 times a power of ten that is not below the width."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= rough * (1.0 - 1e-9))
 

@@ -1,4 +1,4 @@
-"""Some of the episodes at some of their steps: enough to look for leaks in any log."""
+"""A sample of the episodes at some of their steps, to look for leaks in a log of any size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The sampled episodes: from their start on, at a few steps, and in their last rows."""
+    """The sampled episodes: at their start, at a few steps, and in their last rows."""
 
     moments: tuple[Moment, ...]
     last: Moment

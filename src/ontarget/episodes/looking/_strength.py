@@ -13,10 +13,10 @@ _BEYOND_CHANCE = 5.0  # times the share that groups of these sizes explain on av
 
 
 def determined(x: FloatArray, y: FloatArray) -> float:
-    """The share of y's variance that x explains as some function of itself, by ranks of y.
+    """The share of the variance of y's ranks that some function of x explains.
 
-    Each row is predicted by the others with the same x, or else by its two neighbours along x. So a
-    column of unique values explains nothing unless y really follows it. NaN is a value of its own.
+    Each row is predicted by the other rows with the same x, or else by its two neighbours along x.
+    So a column of unique values explains nothing unless y really follows it. NaN counts as a value.
     """
     response = _ranks(y)
     total = float(np.square(response - response.mean()).sum())
@@ -35,10 +35,10 @@ def determined(x: FloatArray, y: FloatArray) -> float:
 
 
 def separated(x: FloatArray, y: FloatArray) -> float:
-    """How nearly the values of x are blocks of y: 1 if each holds an unbroken range of outcomes.
+    """How well x separates the outcomes y: 1 if each value of x has an unbroken range of outcomes.
 
     This finds columns such as "won" or "lost", which explain only a part of the outcome's variance
-    but say on which side of a limit it fell. 0 if that is within reach of chance.
+    but say on which side of a limit it fell. 0 if chance may explain the separation.
     """
     codes, sizes = _coded(x)
     large: BoolArray = (sizes >= _MEMBERS)[codes]

@@ -1,4 +1,4 @@
-"""Finds a reward that is the time until the log's next row, on a clock that ticks in between."""
+"""Finds a reward that is the time until the next row of the log, if rows are put on a clock."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ROUNDED = 1.05  # ticks: both ends of a wait lie somewhere within theirs
 
 
 def find_waits(episodes: Recorded) -> list[Caution]:
-    """A caution if rewards on a clock are the times until the next row; none off a clock.
+    """A caution if rows are on a clock and rewards are the times until the next row.
 
-    Such a reward is earned at once, at the tick of its row. From then on the behavior so far tells
-    when the next row comes, which nobody knows yet.
+    Such a reward is earned at the tick of its row. From then on, the behavior so far reveals when
+    the next row comes, which is not known yet.
     """
     clock, reward = episodes.roles.step or "", episodes.roles.reward
     if ON_CLOCK not in clock or reward is None or episodes.behavior.spec != "sum":
@@ -32,7 +32,7 @@ def find_waits(episodes: Recorded) -> list[Caution]:
     what = f"{reward!r} looks like the time until the next row of the log"
     why = (
         f"On the clock of {clock.partition(ON_CLOCK)[2]} the whole wait is earned at its first "
-        "tick, so that p learns when the next row comes before anybody knows it"
+        "tick, so that p learns when the next row comes, which is not known yet"
     )
     remedy = (
         "Add a column with the time since the run began, and pass ",

@@ -1,1 +1,1 @@
-"""Episodes on disk, sorted by step, of which only the step that is asked for is in memory."""
+"""Prepared episodes: on disk, sorted by step, with only the requested step in memory."""

@@ -24,7 +24,7 @@ _BY_FILE = (
 
 
 def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
-    """Refuse an episode in several files if nothing tells in which order its rows are."""
+    """Refuse an episode with rows in several files if no column gives their order."""
     if layout.step is not None:
         return
     keys = list(buckets.parts.episode_columns)
@@ -33,8 +33,8 @@ def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
         episode, files = spread.row(0)[0], sorted(spread.row(0)[-1])
         names = " and ".join(buckets.sources[number].name for number in files[:2])
         raise EpisodesError(
-            f"episode {episode} has rows in {names}, and no column tells their order; name a "
-            "column for the steps, or, if each file numbers its own episodes, pass ",
+            f"episode {episode} has rows in {names}, and no column gives their order; name a "
+            f"column for the steps, or, if each file numbers its own episodes, pass ",
             *_BY_FILE,
         )
 
@@ -42,7 +42,7 @@ def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
 def blamed(
     error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
 ) -> EpisodesError:
-    """The error, with the file or files that are to blame."""
+    """The error, with the name of the file or files that cause it."""
     twice = _twice(rows, buckets)
     if twice is not None:
         return twice
@@ -72,7 +72,7 @@ def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int],
 
 
 def _first_words(error: EpisodesError) -> str:
-    """The message without how many more rows are as bad."""
+    """The message without the number of further bad rows."""
     return str(error).partition(" and in ")[0]
 
 

@@ -98,8 +98,8 @@ class Manifest:
                 raise ValueError(f"its kind is {found.get('kind')!r}, not {_KIND!r}")
             if found["format"] != _FORMAT:
                 raise ValueError(
-                    f"its format is {found['format']!r}, and this version of ontarget reads "
-                    f"{_FORMAT}"
+                    f"its format is {found['format']!r}, but this version of ontarget reads "
+                    f"format {_FORMAT}"
                 )
             return cls._of(found)
         except FileNotFoundError as error:
@@ -117,7 +117,7 @@ class Manifest:
     def _of(cls, found: Mapping[str, Any]) -> Manifest:
         parts = {str(name): _part(one) for name, one in found["parts"].items()}
         if not parts or not set(parts) <= set(_PARTS):
-            raise ValueError(f"parts needs some of {', '.join(_PARTS)}, got {sorted(parts)}")
+            raise ValueError(f"parts needs one or more of {', '.join(_PARTS)}, got {sorted(parts)}")
         if not isinstance(found["features"], list):
             raise ValueError(f"features needs a list, got {found['features']!r}")
         horizon = _number(found, "horizon", least=1)
@@ -145,7 +145,7 @@ class Manifest:
 def _number(
     found: Mapping[str, Any], name: str, *, least: int = 0, default: int | None = None
 ) -> int:
-    """A whole number of the manifest, which may leave it out if there is a default."""
+    """A whole number of the manifest, or its default if the manifest leaves it out."""
     value = found[name] if default is None else found.get(name, default)
     most = _MOST_STEPS if name in ("horizon", "start", "stop") else None
     return whole_number(name, value, least=least, most=most, error=EpisodesError)
@@ -170,7 +170,7 @@ def _columns(found: Any) -> tuple[str, ...]:
     named = tuple(map(str, found))
     known = set(named) <= set(_COLUMNS) and len(set(named)) == len(named)
     if "before" not in named or not known:
-        raise ValueError(f"columns needs before and some of {', '.join(_COLUMNS)}, got {named}")
+        raise ValueError(f"columns needs before, and may have {', '.join(_COLUMNS)}, got {named}")
     return named
 
 

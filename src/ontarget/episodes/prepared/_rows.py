@@ -1,4 +1,4 @@
-"""The rows of prepared episodes in the place of arrays: a step is read when it is indexed."""
+"""The rows of prepared episodes, used like arrays; a step is read from disk when it is indexed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class PreparedRows:
 
     @cached_property
     def _number(self) -> int:
-        """What tells this table from others in the cache."""
+        """A number that identifies this table in the cache."""
         return next(_NUMBERS)
 
     def recoded(self, schema: Schema) -> PreparedRows:
@@ -154,8 +154,8 @@ class PreparedRows:
             if not np.array_equal(own, alive):
                 raise EpisodesFileError(
                     f"{path} at step {t} needs one row for each of the {alive.size:,} episodes "
-                    f"that are alive there, got {own.size:,} rows or others; prepare the episodes "
-                    "anew"
+                    f"that are alive there, got {own.size:,} rows that differ; prepare the "
+                    f"episodes again"
                 )
 
             def where(row: int) -> str:

@@ -1,7 +1,7 @@
-"""The first half of preparing episodes: their rows in buckets, each with all rows of its episodes.
+"""The first half of preparing: divides rows into buckets, each with all rows of its episodes.
 
-A bucket fits in memory, however many rows there are, and is read as any other table is. What is
-finished stands on disk under its final name, so a run that was killed goes on from there.
+A bucket fits in memory, however many rows there are, and is read like any other table. Finished
+files have their final names, so after an interruption the same call continues from there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROWS_A_FILE = 1 << 40  # more than any file has: numbers of rows of different f
 
 
 class _First(NamedTuple):
-    """What the first file with rows tells: its columns, their roles, and how to read them."""
+    """What is learned from the first file with rows: its columns, their roles, how to read them."""
 
     name: str
     types: pl.Schema
@@ -72,11 +72,11 @@ class Buckets:
                 with explained(source.path, "read"):
                     layout = layout_of(source.options, written_layout(source))
                     return _First(source.name, head.schema, found_parts(head, layout), layout)
-        raise EpisodesError("the files have no row; record at least one episode")
+        raise EpisodesError("the files have no rows; record at least one episode")
 
     @property
     def parts(self) -> Parts:
-        """The column for each role, as the first file tells."""
+        """The column for each role, as found in the first file."""
         return self._first.parts
 
     def scatter(self, number: int) -> None:
@@ -136,7 +136,7 @@ class Buckets:
 
     @cached_property
     def _pieces(self) -> dict[int, list[Path]]:
-        """The files of each bucket that has rows, in the order of the sources; once all stand."""
+        """The files of each bucket that has rows, in the order of the sources."""
         found: dict[int, list[Path]] = {}
         for path in sorted(self.folder.glob("rows-*/*.parquet")):
             found.setdefault(int(path.name[:4]), []).append(path)
@@ -144,7 +144,7 @@ class Buckets:
 
     @cached_property
     def _types(self) -> pl.Schema:
-        """The type of each column in all buckets: one that holds what every file has."""
+        """The type of each column in all buckets, which can hold the values of every file."""
         schemas: dict[tuple[tuple[str, pl.DataType], ...], str] = {}
         for path in sorted(path for paths in self._pieces.values() for path in paths):
             name = self.sources[int(path.parent.name.removeprefix("rows-"))].name
@@ -169,7 +169,7 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """How every bucket is read: what one table would have told is settled for all of them."""
+        """How to read every bucket: what depends on the whole data is decided for all of them."""
         parts, asked = self.parts, self._first.layout
         episode = parts.episode_columns
         step: Any = list(parts.step_columns) if parts.sorts else parts.step
@@ -219,7 +219,7 @@ class Buckets:
         return min(known) if known else None
 
     def _longest(self, bucket: int) -> int:
-        """The most rows that an episode of the bucket has: its steps, as none may lack."""
+        """The most rows of any episode in the bucket, which is its number of steps."""
         layout = self._first.layout
         if layout.every is not None:
             raise EpisodesError(
@@ -242,7 +242,7 @@ class Buckets:
         return (*self.parts.episode_columns, *filter(None, (self.parts.group,)))
 
     def _refuse_nameless(self, rows: pl.DataFrame, source: Source, at: int) -> None:
-        """Refuse a row that belongs to no episode, which no bucket could find its place."""
+        """Refuse a row without an episode."""
         for name in self.parts.episode_columns:
             missing = rows.get_column(name).is_null()
             if missing.any():
@@ -254,7 +254,7 @@ class Buckets:
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        """Columns of text that are no feature, whatever they are asked for."""
+        """The text columns that are never features."""
         parts = self.parts
         return (*parts.episode_columns, *parts.step_columns, *filter(None, (parts.group,)))
 

@@ -34,8 +34,8 @@ _LARGEST_TEXT = 256 << 20
 class Source:
     """One file or dataset to prepare episodes from.
 
-    ``name`` is what messages and a column of files call it: the name of the file, with folders
-    where two files have the same.
+    ``name`` identifies it in messages and in ``file_column``: the name of the file, with its
+    folders if two files have the same name.
     """
 
     path: Path
@@ -49,17 +49,17 @@ class Source:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a text file, which does not tell the types of its columns."""
+        """Whether it is a text file, which does not store the types of its columns."""
         return not self.is_dataset and self.path.suffix != ".parquet"
 
     def stamp(self) -> list[object]:
-        """What tells that it is still the same file."""
+        """A stamp by which to see that the file has not changed."""
         with explained(self.path, "read"):
             seen = self.path.stat()
         return [str(self.path), seen.st_size, seen.st_mtime_ns]
 
     def n_rows(self) -> int:
-        """How many rows it has, roughly if it is text."""
+        """How many rows it has; an estimate for a text file."""
         with explained(self.path, "read"):
             if self.path.suffix == ".parquet":
                 return int(pl.scan_parquet(self.path).select(pl.len()).collect().item())
@@ -93,9 +93,9 @@ def _large_text(path: Path) -> Iterator[pl.DataFrame]:
 
 
 def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Source]:
-    """The files in a folder, of a pattern, or of a list of these, in the order of their names.
+    """The files in a folder, of a pattern, or of a list of these, sorted by name.
 
-    What lies in the output's folder is none of them.
+    Files in the output's folder are left out.
     """
     several = [given] if isinstance(given, str | PathLike) else list(given)
     found: list[Path] = []
@@ -109,7 +109,9 @@ def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Sour
             # Path.glob takes no absolute pattern.
             matches = sorted(map(Path, glob.glob(str(one), recursive=True)))  # noqa: PTH207
             if not matches:
-                raise EpisodesFileError(f"{one}: no such file or folder, and no file fits it")
+                raise EpisodesFileError(
+                    f"{one}: no such file or folder, and no file matches it as a pattern"
+                )
             found += [
                 name for name in matches if name.suffix in _ENDINGS and not _within(name, output)
             ]
@@ -146,7 +148,7 @@ def _within(path: Path, folder: Path) -> bool:
 
 
 def _told_apart(paths: Sequence[Path]) -> list[str]:
-    """The name of each file, with so many of its folders that no two are alike."""
+    """The name of each file, with as many of its folders as needed to make names unique."""
     if len({path.name for path in paths}) == len(paths):
         return [path.name for path in paths]
     whole = [path.absolute() for path in paths]
@@ -157,10 +159,10 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
 def check_alike(
     first: tuple[str, pl.Schema], other: tuple[str, pl.Schema], names: Collection[str]
 ) -> None:
-    """Refuse a file whose columns, or what they hold, differ from those of the first file.
+    """Refuse a file whose columns or their types differ from those of the first file.
 
-    A column without any value fits all others. Those that name episodes need whole numbers in both
-    files, or text.
+    A column without any values fits every type. Columns that name episodes need whole numbers in
+    both files, or text in both.
     """
     (one, known), (two, schema) = first, other
     for column in (*known.names(), *schema.names()):

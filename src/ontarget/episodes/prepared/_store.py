@@ -1,4 +1,4 @@
-"""The store behind prepared episodes: rows on disk in the place of arrays."""
+"""The store behind prepared episodes, whose rows are on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["PreparedStore", "opened_store", "prepared_store"]
 
 @dataclass(frozen=True)
 class PreparedStore(Store):
-    """A store whose rows are on disk; sent elsewhere, it is opened again from the same folder."""
+    """A store whose rows are on disk; unpickling opens the same folder again."""
 
     origin: tuple[str, tuple[str, ...], str] = ("", (), "")
 
@@ -70,7 +70,7 @@ def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
 def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> PreparedStore:
     """The store of some parts of a folder whose manifest has this checksum."""
     if checksum(folder / MANIFEST) != digest:
-        raise EpisodesFileError(f"{folder} has changed since it was opened; begin again")
+        raise EpisodesFileError(f"{folder} has changed since it was opened; open it again")
     manifest = Manifest.read(folder)
     tables = [_episodes_in(folder, name, manifest) for name in parts]
     for name in parts:
@@ -115,7 +115,7 @@ def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> Prepare
 
 
 def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
-    """The store with these rows in the place of its arrays, which it indexes in the same way."""
+    """The store, with these rows in place of its arrays."""
 
     def column(name: str) -> FloatArray | None:
         return cast(FloatArray, RowColumn(rows, name)) if name in rows.columns else None
@@ -132,7 +132,7 @@ def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
 
 
 def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyArray]:
-    """What the table of a part says of each episode."""
+    """The columns of a part's table of episodes, checked."""
     part = manifest.parts[name]
     path = folder / part.table.path
     with explained(path, "read"):
@@ -149,7 +149,7 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
             "outcome": table.get_column("outcome").cast(pl.Float64).fill_null(np.nan).to_numpy(),
         }
         if table.get_column("id").n_unique() < table.height:
-            raise EpisodesFileError(f"{path} needs no two episodes of the same id")
+            raise EpisodesFileError(f"{path} needs different ids, got the same id for two episodes")
         if "group" in table.columns:
             found["group"] = _names(table.get_column("group"), path)
         for flag in ("truncated", "terminated"):
@@ -160,8 +160,9 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
     bad = ~small | (found["length"] < 1) | (found["length"] > longest)
     if bad.any():
         raise EpisodesFileError(
-            f"{path} needs a length of 1 to {longest} steps and a finite outcome for each episode; "
-            f"{bad.sum():,} have none, the first of them {found['id'][np.argmax(bad)]}"
+            f"{path} needs a length of 1 to {longest} steps and a finite outcome for each "
+            f"episode; {bad.sum():,} do not have these, the first of them "
+            f"{found['id'][np.argmax(bad)]}"
         )
     if int(found["length"].sum()) != part.rows:
         raise EpisodesFileError(

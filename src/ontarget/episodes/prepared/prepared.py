@@ -17,14 +17,14 @@ __all__ = ["PreparedEpisodes"]
 class PreparedEpisodes:
     """Episodes that `ontarget prepare` wrote to a folder: sorted by step, in their parts.
 
-    What is known of a whole episode is in memory (its id, length and outcome, some 60 bytes), and
-    the rows of the steps that were asked for last. Everything that takes one step after the other
-    works as on other `Episodes`: fits, evaluations, drift and recalibration.
+    Memory holds only the id, length and outcome of each episode (some 60 bytes) and the rows of the
+    steps that were read last. Fits, evaluations, drift and recalibration work as with other
+    `Episodes`, because they take one step after the other.
 
     Parameters
     ----------
     folder
-        What `prepare` wrote, or another program in the same layout (``docs/prepared.md``).
+        A folder that `prepare` wrote, or another program in the same layout (``docs/prepared.md``).
 
     Examples
     --------
@@ -58,7 +58,7 @@ class PreparedEpisodes:
 
     @cached_property
     def split(self) -> Split:
-        """The parts as `Episodes.split` gives them, on the grid of those to learn from."""
+        """The parts in the form that `Episodes.split` returns."""
         learn = self.part("learn")
         grid = grid_of(learn._unsnapped_outcomes)
         own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}
@@ -70,10 +70,10 @@ class PreparedEpisodes:
             for file in (part.table, *part.steps):
                 path = self.folder / file.path
                 if not path.exists():
-                    raise EpisodesFileError(f"{path}: no such file; prepare the episodes anew")
+                    raise EpisodesFileError(f"{path}: no such file; prepare the episodes again")
                 if file.checksum is not None and checksum(path) != file.checksum:
                     raise EpisodesFileError(
-                        f"{path} has changed since it was prepared; prepare the episodes anew"
+                        f"{path} has changed since it was prepared; prepare the episodes again"
                     )
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""`prepare`: recorded episodes as a folder that is read step by step."""
+"""`prepare`: writes recorded episodes to a folder that is read step by step."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def prepare(
     progress: bool = True,
     **options: Unpack[FrameOptions],
 ) -> PreparedEpisodes:
-    """Recorded episodes, written to a folder that is read step by step.
+    """Write recorded episodes to a folder that is read step by step, for more than memory holds.
 
     The rows of an episode may be spread over files and come in any order. Memory holds a part of
-    the rows at a time, and for each episode some 100 bytes. If it is killed, the same call goes on
-    where it was, and the files are the same bit for bit.
+    the rows at a time, and some 100 bytes per episode. If the process is killed, the same call
+    continues where it stopped, and the files are the same bit for bit.
 
     Parameters
     ----------
@@ -85,8 +85,7 @@ def prepare(
     progress
         Whether to show a progress bar.
     options
-        Those of `Episodes.from_frame`. Several behaviors, and runs with targets of their own, are
-        not prepared.
+        The options of `Episodes.from_frame`, except several behaviors and a column of targets.
 
     Examples
     --------
@@ -137,7 +136,7 @@ def _refuse_unprepared(options: FrameOptions) -> None:
 
 
 def _shown(value: object) -> str:
-    """An option as text, by which a run that was killed knows that it is the same."""
+    """An option as text, to check that an interrupted call is continued with the same options."""
     if hasattr(value, "schema"):
         like: Any = value
         return repr([like.schema.to_json(), like.behavior.spec, like.horizon])
@@ -146,7 +145,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def _room_for(folder: Path) -> Iterator[None]:
-    """Turns a full disk into a message that says how to go on."""
+    """Turns errors about a full disk into a message that says what to do."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -155,8 +154,8 @@ def _room_for(folder: Path) -> Iterator[None]:
         code = getattr(root, "errno", None)
         if code in (ENOSPC, EDQUOT) or "os error 28" in str(root) or "No space" in str(error):
             raise EpisodesFileError(
-                f"{folder}: the disk is full; make room, or remove the folder and choose another, "
-                "and run the same again: it goes on where it stopped"
+                f"{folder}: the disk is full; free some space and run the same command again, "
+                f"which continues where it stopped, or choose a folder on another disk"
             ) from error
         if isinstance(error, EpisodesFileError):
             raise
@@ -180,7 +179,9 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
         return True
     others = [path for path in folder.iterdir() if path.name != _WORK]
     if others and not plan.exists():
-        raise EpisodesFileError(f"{folder} is not empty: it holds {others[0].name}; pass another")
+        raise EpisodesFileError(
+            f"{folder} is not empty: it holds {others[0].name}; pass another folder"
+        )
     plan.parent.mkdir(exist_ok=True)
     if not plan.exists():
         write_whole(plan, [text.encode()])
@@ -201,7 +202,7 @@ def _difference(was: str, asked: dict[str, Any]) -> str:
 
 
 class _Table(NamedTuple):
-    """What is known of each episode, in the order of their first rows, and where it stands."""
+    """The table of episodes, in the order of their first rows, and the bucket of each."""
 
     columns: dict[str, AnyArray]
     bucket: IndexArray
@@ -214,7 +215,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class _Preparing:
-    """The second half: each bucket's episodes, then all episodes by part and step."""
+    """The second half of preparing: reads each bucket's episodes, writes all by part and step."""
 
     folder: Path
     buckets: Buckets
@@ -225,7 +226,7 @@ class _Preparing:
         return self.buckets.folder
 
     def run(self, *, progress: bool) -> None:
-        """Do all that is not done yet; the manifest comes last."""
+        """Do everything that is not done yet; the manifest is written last."""
         sources, n = self.buckets.sources, self.buckets.n
         total = 2 * len(sources) + 3 * n
         with progress_bar("preparing", total, unit="pieces", shown=progress) as reached:
@@ -261,12 +262,12 @@ class _Preparing:
 
     @cached_property
     def _sample(self) -> Episodes:
-        """The episodes of the first bucket that has any: they tell what one table would tell."""
+        """The episodes of the first bucket that has any, for properties that all buckets share."""
         for bucket in range(self.buckets.n):
             rows = self.buckets.rows(bucket)
             if rows.height:
                 return self._read(rows, self.buckets.layout)
-        raise EpisodesError("the files have no row; record at least one episode")
+        raise EpisodesError("the files have no rows; record at least one episode")
 
     @cached_property
     def _schema(self) -> Schema:
@@ -354,7 +355,7 @@ class _Preparing:
         return {name: np.sort(index) for name, index in found.items()}
 
     def _part(self, name: str, table: _Table) -> PreparedPart:
-        """Write all files of one part; those that stand there already are kept."""
+        """Write all files of one part; existing ones are kept."""
         folder = self.folder / f"part={name}"
         folder.mkdir(exist_ok=True)
         own = {key: values for key, values in table.columns.items() if key != "first"}
@@ -399,7 +400,7 @@ class _Preparing:
 
 
 def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
-    """The rows sorted by step, then episode: each has a place of its own, so none are compared."""
+    """The rows sorted by step, then episode; positions are computed, without comparing rows."""
     episode, step = (rows.get_column(name).to_numpy() for name in ("episode", "step"))
     place = (step - start).astype(np.intp) * (int(episode.max()) + 1) + episode
     found = np.full(int(place.max()) + 1, -1)
@@ -408,7 +409,7 @@ def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
 
 
 def _row_columns(store: Store) -> list[pl.Series]:
-    """The rows of episodes in memory: which, when, and every value that is read of them."""
+    """The rows of episodes in memory as columns: episode, step and all values."""
     counts = np.diff(store.offsets)
     alive = [np.flatnonzero(store.lengths > t) for t in range(counts.size)]
     found = [
@@ -465,7 +466,7 @@ def _series(name: str, values: AnyArray) -> pl.Series:
 def _write_table(
     path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS, *, passing: bool = False
 ) -> None:
-    """Write a table; one that is only passing is packed less, in less time."""
+    """Write a table; a temporary one is compressed less, to save time."""
     with explained(path, "written"), replacing(path) as part:
         pl.DataFrame(columns).write_parquet(
             part,

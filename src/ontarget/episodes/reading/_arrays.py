@@ -101,8 +101,8 @@ def _signals(
         return reading.behavior, None if named else rewards, []
     if told:
         raise EpisodesError(
-            "several behaviors read their columns from rewards; pass a mapping of arrays there, "
-            "and no behavior_values"
+            "several behaviors read their signals from rewards; pass rewards={SIGNAL: …}, and "
+            "leave out behavior_values"
         )
     readings = readings_of(behavior)
     given = rewards if isinstance(rewards, Mapping) else {_REWARD: rewards}
@@ -117,7 +117,7 @@ def _named_column(behavior: Any) -> Any:
 
 
 def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
-    """What a behavior reads: its signal; without one what bears its own name, or the reward."""
+    """The signal that a behavior reads: as specified, or that of its own name, or the reward."""
     if reading.column is None and name in signals:
         reading = replace(reading, signal=name)
     values = signals.get(reading.column or _REWARD)
@@ -147,11 +147,11 @@ def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
         _check_numeric(states, "states")
         if 0 in states.shape:
             what = "step" if 0 in states.shape[:2] else "feature"
-            raise EpisodesError(f"states hold no {what} at all: their shape is {states.shape}")
+            raise EpisodesError(f"states need at least one {what}, got shape {states.shape}")
         return states, np.full(states.shape[0], states.shape[1]), states.dtype.name
     parts = [np.asarray(part) for part in states]
     if not parts:
-        raise EpisodesError("states hold no episode; pass at least one")
+        raise EpisodesError("states need at least one episode, got none")
     for i, part in enumerate(parts):
         _check_numeric(part, f"states of episode {i}")
         if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
@@ -203,7 +203,9 @@ def _check_numeric(values: AnyArray, what: str) -> None:
             f"{what} need numbers, got the type {values.dtype}; Episodes.from_frame encodes text"
         )
     if values.dtype.kind in "iu" and values.size and np.abs(values).max() > 2**53:
-        raise EpisodesError(f"{what} need integers up to 2**53: beyond, float64 cannot hold them")
+        raise EpisodesError(
+            f"{what} need integers up to 2**53: float64 cannot hold larger ones exactly"
+        )
 
 
 def _names(features: Sequence[str] | None, d: int) -> tuple[str, ...]:

@@ -38,9 +38,9 @@ class Clock:
     steps
         The tick's number in its episode, from 0.
     seen
-        The last row up to the tick: what is known there.
+        The last row up to the tick, which is the state known there.
     ended
-        The last row before the next tick: what is known after acting.
+        The last row before the next tick, which is known after acting.
     tick
         For each row of the table, the tick during which it came.
     times
@@ -75,7 +75,7 @@ class Clock:
         return column
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
-        """What each tick earned, so that the outcomes stay the same."""
+        """The reward of each tick; the outcomes stay the same."""
         rewards = numbers(column, f"reward (column {column.name!r})", lambda row: f"row {row}")
         if behavior.spec == "sum":
             total = np.bincount(self.tick, weights=rewards, minlength=self.seen.size)
@@ -89,7 +89,7 @@ class Clock:
 
 
 def clock_of(column: pl.Series, ids: Labels, every: str, behavior: Behavior) -> Clock:
-    """The clock that ticks every so often from each episode's first row on."""
+    """The clock that ticks at this interval from each episode's first row on."""
     length = _microseconds(every)
     column = year_first(column, f"step (column {column.name!r})")
     if not is_times(column):
@@ -152,5 +152,5 @@ def _check_size(ticks: int, rows: int, every: str) -> None:
     if ticks > max(_MOST_ROWS, _MOST_COPIES * rows):
         raise EpisodesError(
             Argument("every"),
-            f" {every!r} makes {ticks:,} steps of {rows:,} rows; pass a longer one",
+            f" {every!r} makes {ticks:,} steps of {rows:,} rows; pass a longer interval",
         )

@@ -185,7 +185,7 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:
     """The column that `encoded` read, in the type it had; a missing float comes back as NaN.
 
-    A type that tables lack, or that the values do not fit, gives way to float64.
+    If tables do not have that type, or the values do not fit it, the column is float64.
     """
     column = pl.Series(feature.name, values)
     if feature.categories is None:

@@ -29,10 +29,10 @@ def check_order(
 ) -> Parts:
     """The roles, with a remark if one of the columns counts the rows of each episode.
 
-    Such a column holds 0, 1, 2, … or 1, 2, 3, …, each once in an episode. If the rows stand in
-    another order than every such column counts, they are refused: with the last row first, a
-    monitor would see the future. Nothing is looked for if a column holds the step, or if the user
-    says that there is none.
+    Such a column holds 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If the rows are in
+    another order than every such column, they are refused: with the last row first, a monitor would
+    see the future. Nothing is checked if a column holds the step, or if the user says that there is
+    none.
     """
     if layout.step is None or parts.step is not None:
         return parts
@@ -48,10 +48,10 @@ def check_order(
         return replace(parts, notes=(*parts.notes, note))
     one = len(counters) == 1
     raise EpisodesError(
-        f"no column is named as the step, and {' and '.join(map(repr, counters))} "
-        f"count{'s' * one} the rows of each episode in another order than they stand in; pass ",
+        f"no column is known to be the step, and {' and '.join(map(repr, counters))} "
+        f"count{'s' * one} the rows of each episode, but the rows are in another order; pass ",
         Argument("step", counters[0] if one else Placeholder("NAME")),
-        f" if {'it' if one else 'one of them'} tells which row comes first, or ",
+        f" if {'it' if one else 'one of them'} gives the order of the rows, or ",
         Argument("step", None),
         " if the rows are in order",
     )
@@ -59,7 +59,7 @@ def check_order(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows episode by episode, each episode's in the order of the table."""
+    """The rows grouped by episode, each episode's rows in the order of the table."""
 
     order: IndexArray
     starts: IndexArray
@@ -72,7 +72,7 @@ class _Rows:
         return cls(order, starts, np.diff(np.append(starts, order.size)))
 
     def counted_in_order(self, column: pl.Series) -> bool | None:
-        """Whether the column counts the rows as they stand; None if it does not count them."""
+        """Whether the column counts the rows in their present order; None if it does not count."""
         if not column.dtype.is_numeric() or column.has_nulls():
             return None
         values = column.cast(pl.Float64).to_numpy()[self.order]

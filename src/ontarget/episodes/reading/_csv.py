@@ -1,4 +1,4 @@
-"""Reads a table from a text file: its encoding and separator are recognised and told."""
+"""Reads a table from a text file; recognizes and reports its encoding and separator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_TEXT: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table, and sentences about how its text was read, if that was not as usual."""
+    """A table, and remarks on how its text was read, if that was unusual."""
 
     table: pl.DataFrame
     notes: tuple[str, ...]
@@ -37,7 +37,7 @@ class TextTable:
 
 
 def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
-    """The table in a text file; all rows decide the types, and uneven lines are refused.
+    """The table in a text file; types are inferred from all rows, and uneven lines are refused.
 
     The file is UTF-8, or UTF-16 if it says so in its first bytes; otherwise it is read as
     Windows-1252, which includes Latin-1, and this is noted. ``as_text`` leaves every value as it is
@@ -111,7 +111,7 @@ def _separator_of(head: bytes) -> str:
 
 
 def _first_rows(head: bytes, most: int = 20) -> str:
-    """The first lines of a file, without one that is cut off."""
+    """The first lines of a file, without a last one that is incomplete."""
     lines = head.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     return "\n".join((lines[:-1] or lines)[:most])
 
@@ -132,7 +132,7 @@ def _bytes(source: Path | bytes) -> bytes:
 
 
 def _is_utf8(data: bytes, *, whole: bool = True) -> bool:
-    """Whether the bytes are UTF-8; if they are not the whole file, the last sign may be cut."""
+    """Whether the bytes are UTF-8; in a part of a file, the last character may be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Divides the rows of a log into those of earlier and of later runs, and changes none of them."""
+"""Divides a log into the rows of earlier and of later runs, without changing any row."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class DividedLog:
     Attributes
     ----------
     table
-        The rows as the file has them; those of a text file are texts.
+        The rows as they are in the file; all values of a text file are texts.
     episode
         The number of each row's run.
     later
         Which runs are later ones.
     starts
-        The value of the column by which they are divided at each run's start; None if by lot.
+        The value, at each run's start, of the column by which runs are divided; None if they are
+        divided at random.
     """
 
     source: Path
@@ -55,7 +56,7 @@ class DividedLog:
         return int(np.count_nonzero(self.later == later))
 
     def reach(self, *, later: bool) -> tuple[Any, Any] | None:
-        """The smallest and the largest start in one part; None if they were divided by lot."""
+        """The smallest and the largest start in one part; None if runs were divided at random."""
         if self.starts is None:
             return None
         own = self.starts.filter(pl.Series(self.later == later))
@@ -72,7 +73,7 @@ class DividedLog:
         return part.height
 
     def _metadata(self) -> dict[str, str] | None:
-        """What the file says of itself beside its columns, such as a declared horizon."""
+        """The file's metadata, such as a declared horizon."""
         if self.source.suffix != ".parquet":
             return None
         found = pl.read_parquet_metadata(self.source)
@@ -98,13 +99,14 @@ def divided_log(
         The column of episode ids, or several joined by commas; found by its name if not given.
     by
         The column that says when a run started: dates, times, numbers or texts. A run starts at its
-        smallest value. Without it, runs are divided by lot.
+        smallest value. Without it, runs are divided at random.
     at
         Runs that start before this value are the earlier ones.
     share
-        The share of earlier runs, where there is no ``at``. Runs that start together stay together.
+        The share of earlier runs, if ``at`` is not given. Runs that start at the same value stay
+        together.
     seed
-        The seed of the lot.
+        The seed for a random division.
     """
     with explained(path, "read"):
         found = _opened(path)
@@ -120,7 +122,7 @@ def divided_log(
 
 
 class _Opened(NamedTuple):
-    """A file's rows as they are and with their types, and what it says of itself."""
+    """A file's rows as they are and with their types, and its metadata."""
 
     table: pl.DataFrame
     typed: pl.DataFrame
@@ -143,9 +145,9 @@ def _opened(path: Path) -> _Opened:
 def _divided(
     starts: pl.Series | None, runs: AnyArray, at: str | None, share: float, seed: int
 ) -> BoolArray:
-    """Which runs are the later ones: some, and not all."""
+    """Which runs are the later ones; both parts get at least one run."""
     if runs.size < 2:
-        raise EpisodesError(f"it takes two runs to divide them, got {runs.size}")
+        raise EpisodesError(f"dividing a log needs at least two runs, got {runs.size}")
     if starts is None:
         return _by_lot(runs, share, seed)
     if starts.n_unique() < 2:
@@ -166,7 +168,7 @@ def _divided(
 
 
 def _by_lot(ids: AnyArray, share: float, seed: int) -> BoolArray:
-    """Later runs by lot: which they are depends on their ids alone, not on the file's order."""
+    """A random choice of later runs, which depends on the seed and the ids, not on their order."""
     order = np.lexsort((ids, keyed_hash(keys_of(ids), seed, "old and new")))
     later = np.ones(ids.size, dtype=np.bool_)
     later[order[: _cut(share, ids.size)]] = False
@@ -216,7 +218,7 @@ def _from(starts: pl.Series, at: str) -> BoolArray:
 
 
 def _last(starts: pl.Series, share: float) -> BoolArray:
-    """The last runs, of which those that start together stay together."""
+    """The last runs; runs that start at the same value stay together."""
     first: Any = starts.sort()[_cut(share, starts.len())]
     if first == starts.min():  # most runs start together: these are the older ones
         first = starts.filter(starts > first).min()
@@ -225,5 +227,5 @@ def _last(starts: pl.Series, share: float) -> BoolArray:
 
 
 def _cut(share: float, n: int) -> int:
-    """How many of n runs are the earlier ones: one at least, and not all."""
+    """How many of n runs are the earlier ones: at least one, and not all."""
     return max(1, min(round(share * n), n - 1))

@@ -38,7 +38,7 @@ def record_file(
 ) -> tuple[RawEpisodes, Layout]:
     """The unchecked episodes in a file or Minari folder, and the layout they were read by.
 
-    Of a Minari folder, ``chosen`` are the numbers of the episodes to read; all by default.
+    For a Minari folder, ``chosen`` holds the numbers of the episodes to read; all by default.
     """
     if path.is_dir() and not is_lerobot(path):
         from ontarget.episodes.reading._minari import record_minari
@@ -51,7 +51,7 @@ def record_file(
 def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
     """The rows of a file as they are, each with its episode and step.
 
-    None if episodes do not consist of the file's own rows: on a clock, or in a Minari dataset.
+    None if episodes do not consist of the file's own rows, as on a clock or in a Minari dataset.
     """
     if path.is_dir() and not is_lerobot(path):
         return None
@@ -115,7 +115,7 @@ def write(episodes: Recorded, path: Path) -> None:
 
 
 def _described(episodes: Recorded) -> str:
-    """What the columns alone do not tell, as JSON with sorted keys."""
+    """What the columns alone do not say (roles, behavior, horizon), as JSON with sorted keys."""
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
@@ -137,7 +137,7 @@ def _described(episodes: Recorded) -> str:
 
 
 def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
-    """The behavior's name, or names and behaviors in pairs, which JSON leaves in their order."""
+    """The behavior's name, or pairs of names and behaviors, whose order JSON keeps."""
     if not episodes.names:
         return episodes.behavior.spec
     return [[name, reading.spec] for name, reading in episodes.readings.items()]
@@ -190,7 +190,7 @@ def _roles_in(found: Any) -> dict[str, Any]:
 
 
 def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
-    """The behavior that the file names, or several by name, unless the user passes others."""
+    """The behavior or behaviors that the file names, unless the user passes others."""
     if "behavior" in options:
         return options["behavior"]
     like = options.get("like")
@@ -202,14 +202,14 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
         return behavior_of(str(spec))
     except EpisodesError as error:
         raise EpisodesFileError(
-            f"{path.name}: its episodes are judged by {spec!r}, a class that the file cannot "
-            "hold; pass it as behavior="
+            f"{path.name}: its episodes are judged by {spec!r}, a class that the file does not "
+            f"contain; pass it as behavior="
         ) from error
 
 
 @contextmanager
 def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
-    """Turns what readers, writers and the system say into one message that names the file."""
+    """Turns errors of readers, writers and the system into one message that names the file."""
     try:
         yield
     except OntargetError:

@@ -87,7 +87,7 @@ def record_frame(
 ) -> RawEpisodes:
     """The unchecked episodes in a table, of which a few columns are read at a time.
 
-    ``notes`` are what a user should know about how the table itself was read.
+    ``notes`` are remarks for the user on how the table itself was read.
     """
     taken_over = named_column(layout, table.collect_schema().names())
     if taken_over is not None:
@@ -109,7 +109,7 @@ def record_frame(
 
 
 def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
-    """The column for each role in a table, whose rows stand for those of others like it."""
+    """The column for each role in a table, which is a sample of several tables of the same kind."""
     columns = kept_columns(layout, table.columns)
     layout, judged = _judged(layout, columns)
     parts = find_parts(layout, columns, judged, table.get_column)
@@ -146,7 +146,7 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
 
 
 def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
-    """The layout with what its behavior settles, and what the episodes are judged by."""
+    """The layout, completed by what its behavior implies, and what the episodes are judged by."""
     layout = _with_outcome(layout, columns)
     judged = Judged.of(layout.behavior, columns)
     signal = judged.first.signal
@@ -188,7 +188,7 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows of a table, or the ticks of a clock: whose they are, and how columns are read."""
+    """The rows of a table, or the ticks of a clock: their episodes, and how columns are read."""
 
     read: Callable[[str], pl.Series]
     columns: tuple[str, ...]
@@ -199,7 +199,7 @@ class _Rows:
 
 
 def _every(layout: Layout, parts: Parts) -> str | None:
-    """The clock to put the rows on; None if there is none, or if they are on it already."""
+    """The clock to put the rows on; None if there is none, or the rows are already on it."""
     on_it = layout.like is not None and parts.step == layout.like.roles.step
     return None if on_it else layout.every
 
@@ -214,7 +214,7 @@ def _rows_of(
 ) -> _Rows:
     ids = joined_labels([read(name) for name in parts.episode_columns], "episode")
     if not ids.codes.size:
-        raise EpisodesError("the table has no row; record at least one episode")
+        raise EpisodesError("the table has no rows; record at least one episode")
     every = _every(layout, parts)
     if every is None:
         free = _free(parts, layout, judged, columns)
@@ -227,7 +227,8 @@ def _rows_of(
         if judged.several:
             raise EpisodesError(
                 Argument("every"),
-                " puts a single behavior on a clock, got several; put the table on it first",
+                " works with a single behavior, got several; put the table on a clock before you "
+                "pass it",
             )
         behavior = judged.first.behavior
         clock = clock_of(read(parts.step), ids, every, behavior)
@@ -258,7 +259,7 @@ def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
         s, one = "s" * (len(found) > 1), "them" if len(found) > 1 else "it"
         raise EpisodesError(
             f"feature{s} {', '.join(map(repr, found))} {'hold' if s else 'holds'} dates or times, "
-            "which are no numbers; pass ",
+            "not numbers; pass ",
             Argument("times", found),
             " to make numbers of them, or ",
             Argument("drop", found),
@@ -392,7 +393,7 @@ class _Reader:
         return None if values is None else values[: self.arrangement.lengths.size]
 
     def per_episode(self, column: pl.Series, what: str) -> AnyArray:
-        """One label per episode; refused unless it is the same in all rows of an episode."""
+        """One label per episode; refused if it differs between rows of an episode."""
         name = column.name
         found = labels(column, f"{what} (column {name!r})")
         own = found.codes[self.arrangement.first_rows]
@@ -410,7 +411,7 @@ class _Reader:
         return found[self.arrangement.first_rows]
 
     def at_last(self, values: FloatArray, name: str) -> FloatArray:
-        """Each episode's one value in its last row, and 0 before; gaps before the end are fine."""
+        """Each episode's value in its last row, and 0 in other rows, where it may be missing."""
         last = self.arrangement.last_rows()
         own = values[last]
         offsets = self.arrangement.offsets
@@ -476,7 +477,7 @@ def _states(
 
 
 def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[str, ...]:
-    """A remark on each text feature with so many values that new runs will bring new ones."""
+    """A remark on each text feature with so many values that new runs will have new values."""
     return tuple(
         f"{feature.name!r} is text with {len(feature.categories):,} different values in "
         f"{n_episodes:,} episodes. {_what_to_do(feature.categories)}"

@@ -1,4 +1,4 @@
-"""Runs that somebody took over: recorded up to then, or left out (M24)."""
+"""Runs that somebody took over: cut off at that step, or left out (M24)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USUAL = "intervened"
 
 
 def named_column(layout: Layout, columns: Collection[str]) -> str | None:
-    """The column of interventions: as passed, or one of that very name that has no other use."""
+    """The column of interventions: as passed, or ``intervened`` if that has no other role."""
     if not isinstance(layout.intervened, EllipsisType):
         return layout.intervened
     known = () if layout.schema is None else layout.schema.names
@@ -33,7 +33,7 @@ def named_column(layout: Layout, columns: Collection[str]) -> str | None:
 
 
 class LeftAlone(NamedTuple):
-    """A table of what happened before anybody intervened, how to read it, and what to say."""
+    """The rows from before anybody intervened, the layout to read them by, and remarks."""
 
     table: pl.DataFrame
     layout: Layout
@@ -45,9 +45,9 @@ def left_alone(
 ) -> LeftAlone:
     """The rows before somebody took over, by the column of interventions.
 
-    ``keyed`` gives the id of each row's episode and its step. By default a run that was taken over
-    is left out. If ``censored`` says how to treat cut-off runs, it is cut off at the first step at
-    which somebody acted in the policy's place.
+    ``keyed`` returns the episode's id and the step of each row. By default a run that was taken
+    over is left out. If ``censored`` says how to treat cut-off runs, the run is cut off at the
+    first step at which somebody acted in place of the policy.
     """
     name = layout.intervened
     assert isinstance(name, str)

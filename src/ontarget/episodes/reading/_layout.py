@@ -44,12 +44,12 @@ class Alike(Protocol):
 
     @property
     def behavior(self) -> Behavior:
-        """What an episode is judged by."""
+        """The behavior that an episode is judged by."""
         ...
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """What each of several named behaviors reads; empty for a single one without a name."""
+        """The signal that each named behavior reads; empty for a single behavior without a name."""
         ...
 
     def only(self, name: str) -> Alike:
@@ -203,7 +203,7 @@ def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
 
 
 def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
-    """The column of outcomes that ``like`` has, unless the user passes other columns."""
+    """The outcome column of ``like``, unless the user passes other columns."""
     if "outcome" in options or "reward" in options or "behavior" in options:
         return options.get("outcome")
     named = roles.reward is not None and roles.reward.startswith(AN_OUTCOME)
@@ -249,7 +249,7 @@ def feature_names(
     unfit = [name for name in names if name in late]
     if unfit:
         raise EpisodesError(
-            f"feature {unfit[0]!r} is known only after acting, so no state may hold it; "
-            "leave it out of features"
+            f"feature {unfit[0]!r} is known only after acting, so it cannot be part of a state; "
+            f"leave it out of features"
         )
     return names

@@ -1,4 +1,4 @@
-"""Reads episodes from the folder of a LeRobot dataset: JSON and Parquet, nothing is run.
+"""Reads episodes from the JSON and Parquet files of a LeRobot dataset; no code in it is run.
 
 Versions 2 and 3 differ in how many episodes a file holds, not in its columns. Videos are not read.
 """
@@ -30,7 +30,7 @@ def is_lerobot(path: Path) -> bool:
 
 
 def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, FrameOptions]:
-    """The dataset's rows with one number per column, and the options to read them by.
+    """The dataset's rows with one number per column, and the options for reading them.
 
     The state is what was observed, without images. The reward is ``next.reward``, or else
     ``next.success``; then a run is judged by whether it ever succeeded.
@@ -61,8 +61,8 @@ def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, Fram
         )
     elif not passed:
         raise EpisodesFileError(
-            f"{path.name}: it has no next.reward and no next.success, so nothing says how a run "
-            "ended; add one of them, or pass the table with your own outcome to "
+            f"{path.name}: it has neither next.reward nor next.success, so the result of a run is "
+            f"unknown; add one of these columns, or pass the table with your own outcome to "
             "Episodes.from_frame"
         )
     judged |= {"truncated": None, "terminated": None, "group": None}
@@ -94,7 +94,7 @@ def _elements(kind: pl.DataType, column: pl.Expr, place: int) -> pl.Expr:
 
 
 def _names_of(found: Any, size: int) -> list[str]:
-    """The names of a reading's numbers, which may stand below another key; else their places."""
+    """The names of a reading's numbers, which may be nested under a key; else their positions."""
     if isinstance(found, dict) and len(found) == 1:
         found = next(iter(found.values()))
     fits = isinstance(found, list) and len(found) == size and len(set(map(str, found))) == size

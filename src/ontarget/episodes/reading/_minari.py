@@ -99,7 +99,9 @@ def _wanted(
         raise EpisodesFileError("there is no episode 0, 1, … to read")
     told = metadata.get("total_episodes", len(numbers))
     if told != len(numbers):
-        raise EpisodesFileError(f"{_METADATA} tells of {told} episodes, there are {len(numbers)}")
+        raise EpisodesFileError(
+            f"{_METADATA} says that there are {told} episodes, but {len(numbers)} were found"
+        )
     if chosen is None:
         return numbers
     missing = sorted(set(chosen) - set(numbers))
@@ -172,7 +174,7 @@ def _metadata_in(folder: Path) -> Mapping[str, Any]:
 
 
 def _time_limit(metadata: Mapping[str, Any]) -> int | None:
-    """The recorded environment's time limit; None if the metadata do not tell it."""
+    """The recorded environment's time limit; None if the metadata do not contain it."""
     try:
         limit = json.loads(metadata["env_spec"])["max_episode_steps"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -218,7 +220,7 @@ def _child(group: Any, key: str, name: str, h5py: Any) -> Any:
     if not isinstance(group, h5py.Group) or key not in group:
         raise EpisodesFileError(f"{name} lacks {key!r}, which its layout asks for")
     if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-        raise EpisodesFileError(f"{name}/{key} is a link to elsewhere; links are not followed")
+        raise EpisodesFileError(f"{name}/{key} is a link to another place; links are not followed")
     return group[key]
 
 
@@ -229,7 +231,7 @@ def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
         kind = getattr(dataset, "dtype", "a group")
         raise EpisodesFileError(f"{where} needs an array of numbers, got {kind}")
     if dataset.is_virtual or dataset.external:
-        raise EpisodesFileError(f"{where} keeps its numbers in another file, which is not read")
+        raise EpisodesFileError(f"{where} stores its numbers in another file, which is not read")
     if not dataset.shape:
         raise EpisodesFileError(f"{where} needs one entry per step, got a single number")
     if dataset.nbytes > _SMALL + _MOST_SHRUNK * dataset.id.get_storage_size():

@@ -39,7 +39,7 @@ def episode_of(
     early = np.flatnonzero((terminated | truncated)[:-1])
     if early.size:
         raise EpisodesFileError(
-            f"{name} ends at step {early[0]} and goes on to {steps - 1}; make it two episodes"
+            f"{name} ends at step {early[0]} but has steps up to {steps - 1}; make it two episodes"
         )
     parts = []
     for leaf in seen.leaves:

@@ -62,14 +62,14 @@ def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
 def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
     """The layout of an episode's observations, taken from how the file stores them.
 
-    Used if no metadata describe it. Categories look like other numbers there.
+    It is used if no metadata describe the layout. Categories are then read as plain numbers.
     """
 
     def stored(node: Any, where: str) -> Numbers | Mapping[Any, Any]:
         if isinstance(node, h5py.Group):
             keys = list(node)
             if any(not isinstance(node.get(key, getlink=True), h5py.HardLink) for key in keys):
-                raise EpisodesFileError("the observations hold a link to elsewhere")
+                raise EpisodesFileError("the observations contain a link to another place")
             listed = [f"_index_{i}" for i in range(len(keys))]
             if keys and set(keys) == set(listed):
                 return {i: node[key] for i, key in enumerate(listed)}

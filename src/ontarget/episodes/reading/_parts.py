@@ -64,9 +64,9 @@ _SEVERAL: Final = ("episode", "step")  # roles that several columns can play tog
 class Parts:
     """The column for each role; None if there is none.
 
-    An episode may be named by several columns, and rows may be sorted by several; their names are
-    then joined by commas. ``guessed`` are the roles whose column was found by another name than the
-    usual one. ``notes`` tell what else a user should know about the choice.
+    Several columns may name an episode together, and several may sort its rows; their names are
+    then joined by commas. ``guessed`` holds the roles whose column has another than the usual name.
+    ``notes`` are further remarks for the user.
     """
 
     episode: str
@@ -151,7 +151,7 @@ def find_parts(
 def episode_columns(
     layout: Layout, columns: Sequence[str], read: Callable[[str], pl.Series]
 ) -> tuple[str, ...]:
-    """The columns that together hold a row's episode, where nothing else is read of the table."""
+    """The columns that name a row's episode, if nothing else of the table is needed."""
     name = None if layout.episode is ... else _joined("episode", layout.episode)
     if name is None:
         candidates = _candidates("episode", columns, layout, read, needed=True)
@@ -199,7 +199,7 @@ def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict
 
 
 def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
-    """Several columns as one name, joined by commas; a single column to sort by ends in one."""
+    """Several columns as one name, joined by commas; a single column to sort by ends in a comma."""
     if name is None or isinstance(name, str):
         return name
     names = list(name)
@@ -210,7 +210,7 @@ def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
 
 
 def _several(name: str | None, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of this name: one, or several that are joined by commas; empty if one lacks."""
+    """The columns in this name: one, or several joined by commas; empty if any is missing."""
     if name is None or name in columns:
         return () if name is None else (name,)
     parts = tuple(part.strip() for part in name.removesuffix(",").split(","))
@@ -257,7 +257,7 @@ def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None
 
 
 def no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
-    """What to say of a column that was named and is not there."""
+    """The error for a column that was named but does not exist."""
     message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
     return message, Argument(part, _NAME)
 

@@ -1,4 +1,4 @@
-"""The step of each row: a whole number, or the row's place once its episode is sorted."""
+"""The step of each row: a whole number, or the row's position after its episode is sorted."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def read_steps(
 ) -> Steps:
     """The step of each row, counted from the first step passed, or else from the smallest.
 
-    Times, and several columns, only sort the rows of an episode, which are then counted. A column
-    that was guessed to be the step may hold numbers with decimals. It then becomes a feature, and
-    the roles are returned without it.
+    Times, and several columns, only sort the rows of an episode, which are then counted. If a
+    column that was guessed to be the step has decimals, it becomes a feature, and the roles are
+    returned without it.
     """
     name, first = parts.step, layout.first_step
     columns = [year_first(read(one), f"step (column {one!r})") for one in parts.step_columns]
@@ -66,7 +66,7 @@ def read_steps(
 
 
 def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
-    """Each row's place in its episode, once the rows are sorted by these columns."""
+    """Each row's position in its episode, after sorting by these columns."""
     keys = [sortable(column) for column in columns]
     order = np.lexsort((*reversed(keys), ids.codes))
     same = np.diff(ids.codes[order]) == 0
@@ -79,7 +79,7 @@ def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
             f"two rows of episode {ids[np.array([row])][0]!s} have the same {names} "
             f"({', '.join(str(column[int(row)]) for column in columns)})"
             f"{f' (and {more:,} more such pairs)' * (more > 0)}; "
-            "keep one of them, or name a further column that tells which comes first: ",
+            "keep one of them, or name a further column that orders them: ",
             Argument("step", [*(column.name for column in columns), Placeholder("NAME")]),
         )
     starts = np.flatnonzero(np.concatenate([[True], ~same]))
@@ -126,7 +126,7 @@ def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
 
 
 def _has_decimals(column: pl.Series) -> bool:
-    """Whether these are numbers without gaps, not all of them whole."""
+    """Whether these are numbers, none missing, of which some are not whole."""
     if not column.dtype.is_float() or column.has_nulls():
         return False
     return bool(column.is_finite().all() and (column != column.round()).any())

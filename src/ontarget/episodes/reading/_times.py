@@ -1,4 +1,4 @@
-"""Dates and times in a column, in a table's own type or as text, and features made of them."""
+"""Dates and times in a column, as their own type or as text, and the features made of them."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def _first(column: pl.Series) -> Any:
 
 
 def year_first(column: pl.Series, what: str) -> pl.Series:
-    """The column; text such as 31/01/2026 is written with the year first, as 2026-01-31.
+    """The column, with dates such as 31/01/2026 rewritten with the year first, as 2026-01-31.
 
-    Some date of the column must tell whether the day or the month comes first, because only a day
-    is above 12. Between dots, the day comes first. Otherwise the column is refused.
+    Dates with dots have the day first. Otherwise some date of the column must show whether the day
+    or the month comes first, by a number above 12, which can only be a day. If none does, the
+    column is refused.
     """
     first = _first(column) if is_text(column) else None
     if first is None or not _YEAR_LAST.match(str(first)):
@@ -63,8 +64,8 @@ def year_first(column: pl.Series, what: str) -> pl.Series:
     if day_first == month_first or not parts.field("4").is_not_null().any():
         raise EpisodesError(
             f"{what} needs dates with the year first (2026-01-31 14:05:00), got {str(first)!r}: "
-            "whether the day or the month comes first cannot be told; write them so, or read the "
-            "table yourself and pass it to Episodes.from_frame"
+            "whether the day or the month comes first is unclear; write dates with the year "
+            "first, or read the table yourself and pass it to Episodes.from_frame"
         )
     day, month = ("1", "3") if day_first else ("3", "1")
     found = [parts.field(name).str.zfill(2) for name in ("4", month, day)]
@@ -101,7 +102,7 @@ def time_features(name: str) -> tuple[str, ...]:
 
 
 def checked_times(layout: Layout, columns: Collection[str]) -> tuple[str, ...]:
-    """The columns of times to make features of: those asked for, or those behind ``like``'s."""
+    """The columns of times to make features of: those passed, or those of ``like``."""
     if isinstance(layout.times, str):
         raise EpisodesError(
             Argument("times"), f" needs a list of columns, got the text {layout.times!r}"
@@ -146,7 +147,7 @@ def with_time_features(
 
 
 def _checked(column: pl.Series) -> pl.Series:
-    """The column, refused unless it holds dates or times, of which half can be read at least."""
+    """The column; refused unless it holds dates or times, at least half of them readable."""
     column = year_first(column, f"times (column {column.name!r})")
     if column.dtype in (pl.Duration, pl.Time) or not is_times(column):
         raise EpisodesError(

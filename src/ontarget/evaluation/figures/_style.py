@@ -1,7 +1,7 @@
 """The look of all figures: colours for light and dark pages, sizes and axes.
 
-Series differ in colour, line and marker, so that they can be told apart in grey and by readers
-who do not see colours as most do (the hues are those of Okabe and Ito).
+Series differ in colour, line and marker, so that they can be distinguished in grey and by
+colour-blind readers (the hues are those of Okabe and Ito).
 """
 
 from __future__ import annotations

@@ -81,9 +81,9 @@ def dot_chart(
 def bias_chart(
     column: str, parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False
 ) -> Figure:
-    """A chart of how far forecasts lie above what came true, one row for each value of a column.
+    """A chart of how far forecasts are too high or too low, one row for each value of a column.
 
-    A part is the value, mean forecast less the share that came true, and both ends of its interval.
+    A part holds the mean forecast minus the share that came true, and both ends of its interval.
     """
     if not parts:
         raise InputError("a figure needs at least one part, got none")
@@ -109,7 +109,7 @@ def bias_chart(
 
 
 def _unmarked(name: str) -> str:
-    """A name in which dollar signs are no mathematics."""
+    """A name whose dollar signs are escaped, so that they do not start mathematics."""
     return name.replace("$", r"\$")
 
 
@@ -125,7 +125,7 @@ def methods_chart(
     Parameters
     ----------
     reliabilities
-        By method: its forecasts in bins. The first method's points carry their intervals; those of
+        By method: its forecasts in bins. Intervals are drawn for the first method only; those of
         the others are about as wide.
     scores
         By method: its Brier score at each step.

@@ -82,7 +82,7 @@ def check_curves(curves: Mapping[str, Curve]) -> int:
 def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "") -> None:
     """Draw a curve and its band; a curve of a single step becomes a marker with a bar.
 
-    ``band`` is what a legend calls the band; without, it does not name it.
+    ``band`` is the band's name in the legend; without it, the legend leaves the band out.
     """
     steps = np.arange(curve.value.size)
     if curve.value.size == 1:

@@ -62,7 +62,7 @@ def alarm_chart(
     curve
         The result of `alarm_curve`.
     marks
-        False-alarm rates to mark, with what they catch written beside.
+        False-alarm rates to mark; the share of failures caught in time is written beside each.
     most
         The highest false-alarm rate to show.
     dark

@@ -31,11 +31,12 @@ def explanation_chart(
     causes
         The name of each cause, its part of the change and the error of that, largest first.
     precedents
-        The outcome that each run leads to, its weight, and whether that meets the target.
+        The outcome that each precedent leads to, its weight, and whether the outcome meets the
+        target.
     probabilities
-        Before and now; None before if nothing is compared.
+        The probability before and now; the first is None if nothing is compared.
     outcome
-        What the precedents' outcomes are called.
+        The name of the outcome.
     dark
         For a dark background.
     """

@@ -1,4 +1,4 @@
-"""A figure of one run's path so far, and the band that holds its path to come."""
+"""A figure of one run's path so far, and the predicted band for its path to come."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def path_chart(
     unit: str = "behavior",
     dark: bool = False,
 ) -> Figure:
-    """A chart of a run's behavior over the steps, with the band that was foretold at step t.
+    """A chart of a run's behavior over the steps, with the band that was predicted at step t.
 
     Parameters
     ----------
     path
         The behavior before each step of the run, and at its end.
     t
-        The step at which the band was foretold.
+        The step at which the band was predicted.
     band
         The lower and the upper end at each step after t.
     level

@@ -40,8 +40,8 @@ def episodes_chart(
 ) -> Figure:
     """A chart of the probability over time for some episodes; failures are drawn differently.
 
-    Episodes that met it are solid lines that end in a dot, the others dashed lines that end in a
-    cross. A triangle marks the first step below the threshold.
+    Episodes that met the target are solid lines that end in a dot; the others are dashed lines that
+    end in a cross. A triangle marks the first step below the threshold.
 
     Parameters
     ----------

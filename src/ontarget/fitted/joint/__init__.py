@@ -1,1 +1,1 @@
-"""The laws of several behaviors, held together by the ranks of recorded episodes."""
+"""The laws of several behaviors, joined by the ranks of recorded episodes."""

@@ -1,7 +1,8 @@
 """p of a goal that is given by a function of the outcomes (M21).
 
-Each learning episode's ranks are read back as outcomes of the new run: a rank is a level of the
-behavior's law, and that level is an outcome. p is the share of the episodes that meet the goal so.
+Each learning episode's ranks are turned into outcomes of the new run: a rank is a level of the
+behavior's law, and the quantile at that level is an outcome. p is the share of the episodes whose
+outcomes, obtained in this way, meet the goal.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def answers_by_function(
 
     Notes
     -----
-    A function promises nothing at all steps together, so it is never ruled out nor assured, and its
-    bounds are 0 and 1.
+    A goal that is a function has no guarantee over all steps together, so it is never ruled out or
+    assured, and its bounds are 0 and 1.
     """
     ranks, own, assured = episodes
     n, laws = ranks.shape[1], list(asked.values())

@@ -1,9 +1,10 @@
-"""The laws of several behaviors over the same episodes, and how their outcomes go together (M21).
+"""The laws of several behaviors over the same episodes, and how their outcomes depend (M21).
 
-Each behavior keeps its whole law, as good as a monitor of its own. What joins them is the copula of
-ranks: where the outcomes of each learning episode lay in their laws, answered by models that never
-saw it. An episode that ended low in one law and high in another carries that over to any new run.
-So p of a goal over one behavior is p of its target.
+Each behavior keeps its own law, as in a monitor of that behavior alone. The laws are joined by the
+copula of ranks: where the outcomes of each learning episode lay in their laws, as predicted by
+models that did not learn from it. If low outcomes in one behavior went with high ones in another, p
+of a new run takes that into account. For a goal over one behavior, p is the same as p of its
+target.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _ENOUGH_EPISODES = 100
 
 
 class GoalAnswers(NamedTuple):
-    """Outlooks on a goal and on what it asks of each behavior.
+    """Outlooks on a goal, and on its target for each behavior.
 
     ``numbers`` are (rows, numbers), ``parts`` (behaviors, rows, numbers).
     """
@@ -55,7 +56,7 @@ class GoalAnswers(NamedTuple):
 class GoalQuestion:
     """A goal as the kernels read it: the targets of each behavior, and the boxes made of them.
 
-    The first target of each behavior is what the goal asks of it whatever the others do.
+    The first target of each behavior holds all its values with which the goal can be met.
     """
 
     goal: Goal
@@ -104,7 +105,7 @@ def _places(
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What a fit on several behaviors leaves behind: a fitted monitor of each, by name."""
+    """The result of a fit on several behaviors: a fitted monitor of each, by name."""
 
     parts: Mapping[str, Fitted]
     signals: Mapping[str, str | None]  # what each reads; None for the reward, or its own column
@@ -118,17 +119,17 @@ class Joint:
                 raise InputError(f"behavior {name!r} needs the episodes of the others")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What was worked out of it is worked out again where it arrives."""
+        """Unpickling computes the derived values again."""
         return Joint, (dict(self.parts), dict(self.signals))
 
     @property
     def first(self) -> Fitted:
-        """The first behavior's, for what all have in common."""
+        """The fitted monitor of the first behavior, for what all have in common."""
         return next(iter(self.parts.values()))
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """What each behavior reads."""
+        """The signal that each behavior reads."""
         return {name: Reading(one.behavior, self.signals[name]) for name, one in self.parts.items()}
 
     @property
@@ -148,13 +149,13 @@ class Joint:
                 )
             if own.behavior.translation is Translation.OWN:
                 raise InputError(
-                    f"behavior {name!r} translates its targets by itself, so a goal must not join "
-                    "it with others; ask for it alone"
+                    f"behavior {name!r} defines its own translate, so a goal cannot combine it "
+                    f"with others; use a goal over it alone"
                 )
         return GoalQuestion.of(goal, self.grids)
 
     def checked(self, goal: object) -> Goal:
-        """The goal; what is no goal over these behaviors is refused with an `InputError`."""
+        """The goal; an `InputError` if it is not a goal over these behaviors."""
         known = ", ".join(self.parts)
         if not isinstance(goal, Goal):
             raise InputError(
@@ -189,7 +190,7 @@ class Joint:
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
-        """Whether any behavior's step is UNKNOWN by structure."""
+        """Whether the step of any behavior is UNKNOWN for every run."""
         return any(one.unknown(t, group) for one in self.parts.values())
 
     def outlook(
@@ -450,7 +451,7 @@ def _answers(
 
 
 def pieces_room(question: GoalQuestion, rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Room for the pieces of each behavior's targets, with nothing where it has fewer."""
+    """Arrays for the pieces of each behavior's targets, filled with zeros where it has fewer."""
     k, (targets, pieces) = len(question.names), question.shape
     return (
         np.zeros((k, rows, targets, NUMBERS)),

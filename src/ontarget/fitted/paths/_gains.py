@@ -1,4 +1,4 @@
-"""What recorded runs gained after each step, as a law of the path to come (M22)."""
+"""What recorded runs gained after each step, which gives the law of a run's later path (M22)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOCK = 32
 class Tail(NamedTuple):
     """The centre and the scale of a logistic law that has a millionth of the mass (M2).
 
-    So no path lies outside, and one farther out lies deeper.
+    So no path has probability 0, and a path farther out has a larger depth.
     """
 
     centre: FloatArray
@@ -62,7 +62,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, n_leads: int) -> Cells:
-        """The cells of so many steps ahead; up to fifty have a cell each."""
+        """The cells for this many steps ahead; up to fifty steps have a cell each."""
         n_cells = min(n_leads, MOST_CELLS)
         starts = np.rint(np.linspace(0, n_leads, n_cells + 1)).astype(np.intp)
         return cls(read_only((starts[:-1] + starts[1:] + 1) // 2), read_only(starts))
@@ -107,9 +107,9 @@ class Gains:
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
-        """(paths, leads): what these paths gained after so many steps from step t.
+        """(paths, leads): what these paths gained from step t on, after each number of steps.
 
-        Paths are as long as the longest of them; beyond that, all are over and gain nothing.
+        All paths have the length of the longest one; after that all runs are over and gain nothing.
         """
         last = paths.shape[1] - 1
         later = paths[:, np.minimum(t + leads, last)]
@@ -138,7 +138,7 @@ class Gains:
     ) -> tuple[FloatArray, FloatArray]:
         """Both limits, given what each run has now: a maximum never falls, a minimum never rises.
 
-        So all that recorded runs came to on the wrong side of it counts as what the run has.
+        So values of recorded runs on the wrong side of what the run has now count as that value.
         """
         here = values == now[:, None]
         if self.translation is Translation.FLOOR:

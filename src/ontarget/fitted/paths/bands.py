@@ -1,4 +1,4 @@
-"""Bands that hold a run's path to come, with a promise from the assure episodes (M22)."""
+"""Bands for a run's later path, with a promise from the assure episodes (M22)."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ class PathBand:
     Attributes
     ----------
     t
-        The step at which it was foretold.
+        The step at which the band was predicted.
     steps
-        The later steps h: the behavior before step h, up to the horizon.
+        The later steps, up to the horizon. The band at step h is about the behavior before step h.
     lower, upper
-        (runs, steps): the ends of the band, infinite where nothing can be promised.
+        (runs, steps): the bounds of the band, infinite where nothing can be promised.
     level
         The probability with which the whole path stays inside.
     all_steps
-        Whether it does so for the bands of all steps at once, not only this one's.
+        Whether this probability holds for the bands asked for at all steps of a run together, and
+        not only for this band.
     """
 
     t: int
@@ -62,7 +63,7 @@ class PathBand:
 
 
 class PathBands:
-    """The path bands of a fitted monitor; what the assure episodes say of a step is kept."""
+    """Makes the path bands of a fitted monitor, and keeps what it computes from assure episodes."""
 
     def __init__(self, fitted: Fitted) -> None:
         self.fitted = fitted
@@ -113,9 +114,9 @@ class PathBands:
     def run_depths(self) -> FloatArray:
         """How deep each assure episode's path ever lies, over all steps.
 
-        Of long runs some assure episodes suffice, which are drawn whatever they are like; the
-        others have NaN. Who asks first waits: a second, or several if runs are long. Runs that are
-        longer than that are refused.
+        If runs are long, a random part of the assure episodes is used; the others have NaN. The
+        first call takes a second, or several if runs are long. Runs that are too long for that are
+        refused.
         """
         with self._lock:
             if self._everywhere is None:
@@ -147,7 +148,7 @@ class PathBands:
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
         """The depths of some assure episodes from step t on; NaN for others and where it is over.
 
-        One that was cut off might have done anything, at every step (M24).
+        An episode that was cut off counts as the worst case at every step (M24).
         """
         fitted, rows = self.fitted, self._assure.at(t, grid=self.fitted.grid)
         found = np.where(some & np.isinf(fitted.excess), np.inf, np.nan)

@@ -1,1 +1,1 @@
-"""Runs that are held to a goal over several behaviors: contracts, watches and fleets."""
+"""Runs that are watched for a goal over several behaviors: contracts, watches and fleets."""

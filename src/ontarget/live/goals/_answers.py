@@ -1,4 +1,4 @@
-"""Recorded episodes asked about a goal over several behaviors, as if live (M21)."""
+"""Answers about recorded episodes and a goal over several behaviors, as if they were live (M21)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def answer_goal(
     own_map: TargetMap | None = None,
     reached: Reached | None = None,
 ) -> Answers:
-    """What the monitor says of the episodes at every step.
+    """The monitor's answers about the episodes at every step.
 
-    ``episodes`` are the same ones under the name of each behavior, judged by it alone.
+    ``episodes`` holds the same episodes under the name of each behavior, judged by that behavior
+    alone.
     """
     first, names = joint.first, question.names
     one = episodes[names[0]]
@@ -60,7 +61,7 @@ def answer_goal(
 def rehearsed_goal(
     joint: Joint, question: GoalQuestion, *, own_map: TargetMap | None = None
 ) -> Answers:
-    """What the monitor would say of its own learning episodes, had it not learned from each."""
+    """The answers about each learning episode that the monitor would give if it had not seen it."""
     first, n = joint.first, joint.n_rehearsed
     rehearsals = {name: joint.rehearsal(name) for name in question.names}
     one = rehearsals[question.names[0]]
@@ -77,5 +78,5 @@ def rehearsed_goal(
 
 
 def map_at(own_map: TargetMap | None, t: int, group: int) -> FloatArray:
-    """The goal's own map at a step, empty where it leaves p as it is."""
+    """The calibration map of the goal at a step; empty where it leaves p unchanged."""
     return NO_CURVE if own_map is None else own_map.knots_at(t, group)

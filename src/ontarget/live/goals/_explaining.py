@@ -26,7 +26,7 @@ __all__ = ["GoalReading", "explained_goal"]
 class GoalReading(NamedTuple):
     """What was known of a run at one step: its state, and each behavior so far on its grid.
 
-    The behaviors stand in the order of the question's names.
+    The behaviors are in the order of the question's names.
     """
 
     t: int
@@ -35,7 +35,7 @@ class GoalReading(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """What makes p of a row: the monitor, the goal, its own map, and the run's group."""
+    """What p of a row depends on: the monitor, the goal, its map, and the run's group."""
 
     joint: Joint
     question: GoalQuestion
@@ -187,9 +187,9 @@ def _behind(fitted: Fitted, law: StepLaw, state: FloatArray, so_far: float) -> _
 def _precedents(
     asking: _Asking, now: GoalReading, most: int
 ) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The recorded runs behind the laws, the share of them that misses, and their share of it.
+    """The recorded runs behind the laws, the share of them that miss the goal, and their weight.
 
-    A run weighs what it weighs on average in the laws of all behaviors.
+    A run's weight is the average of its weights in the laws of all behaviors.
     """
     joint, names = asking.joint, asking.question.names
     laws = {name: joint.parts[name].at(now.t, asking.group) for name in names}

@@ -1,4 +1,4 @@
-"""Signals by name, as each call of a live run brings them to the behaviors that read them."""
+"""Passes the named signals of a live call to the behaviors that read them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["SignalWatch", "news_of", "standing_of"]
 
 
 def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
-    """The number of a run's group, if it is in alarm, since which step, and if it is over."""
+    """A run's group number, whether it is in alarm, since which step, and whether it is over."""
     return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
 
 class _Missing:
-    """Stands for a signal that a call did not bring; a reason shows it by name."""
+    """A placeholder for a signal that a call did not contain; a reason shows the signal's name."""
 
     def __init__(self, signal: str) -> None:
         self._signal = signal
@@ -33,7 +33,7 @@ class _Missing:
 
 
 class _Unnamed:
-    """Stands for behaviors so far that a call did not bring by name; a reason shows it."""
+    """A placeholder for behaviors so far that were not passed by name; a reason shows it."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -50,7 +50,7 @@ def news_of(
     *,
     begun: bool,
 ) -> tuple[Any, Any]:
-    """The reward and, where it is told, the behavior so far that a call brings to one behavior."""
+    """The reward and, if passed, the behavior so far that a call contains for one behavior."""
     if behavior is not None:
         if not isinstance(behavior, Mapping):
             return 0.0, _Unnamed(behavior)
@@ -69,7 +69,7 @@ def news_of(
 
 
 class SignalWatch(Watch):
-    """A watch over one of several behaviors, which finds its signal in what each call brings."""
+    """A watch over one of several behaviors, which finds its signal in each call."""
 
     __slots__ = ("_name", "_reading")
 
@@ -88,16 +88,16 @@ class SignalWatch(Watch):
 
     @property
     def parts(self) -> dict[str, Outlook]:
-        """The outlook by the behavior's name, as `GoalWatch.parts` has those of several."""
+        """The outlook under the behavior's name, in the form of `GoalWatch.parts`."""
         return {self._name: self.peek()}
 
     @property
     def standing(self) -> tuple[int, bool, int, bool]:
-        """The number of the run's group, if it is in alarm, since which step, and if it is over."""
+        """The run's group number, whether it is in alarm, since which step, whether it is over."""
         return standing_of(self._whole)
 
     def pack(self) -> bytes:
-        """Where the run stands, as bytes from which another watch goes on bit for bit."""
+        """The state of the run as bytes, from which another watch continues bit for bit."""
         return json.dumps(self.run_state.to_json()).encode()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -115,12 +115,12 @@ class SignalWatch(Watch):
         *,
         behavior: Any = None,
     ) -> Outlook:
-        """The outlook before acting at this step, as `GoalWatch.step` takes what it brings."""
+        """The outlook before acting at this step; the arguments are those of `GoalWatch.step`."""
         reward, behavior = self._brought(reward, behavior)
         return super().step(state, reward, behavior=behavior)
 
     def end(self, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
+        """End the run before the horizon: its status is DONE, with p exactly 0 or 1."""
         reward, behavior = self._brought(reward, behavior)
         return super().end(reward, behavior=behavior)
 

@@ -1,4 +1,4 @@
-"""Contracts over a goal of several behaviors: what assure episodes say, and what a run needs."""
+"""Contracts for a goal over several behaviors."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 class GoalRoom(NamedTuple):
-    """What the kernels work in for one run: all of it, and the part of each behavior."""
+    """The arrays that kernels work in for one run, and each behavior's part of them."""
 
     whole: Pieces
     each: tuple[Pieces, ...]
 
     @classmethod
     def of(cls, question: GoalQuestion) -> GoalRoom:
-        """Room for a run that is asked this question."""
+        """The arrays for a run that is asked this question."""
         whole = pieces_room(question, 1)
         return cls(whole, tuple(zip(*whole, strict=True)))
 
 
 class GoalContract:
-    """What a run is held to: a monitor of several behaviors, a goal, and when to be told.
+    """What a run is watched for: a monitor of several behaviors, a goal and an alarm rule.
 
     Parameters
     ----------
     contracts
-        The monitor's contents and what was asked of it before.
+        The contracts of the monitor.
     goal
-        What a run should end in.
+        The goal that a run should meet.
     rule, triggers
-        When it is in alarm, and that as data, one per group.
+        The alarm rule, and the rule as numbers to compare (`Trigger`), one per group.
     own_map
-        The goal's own map; None if p is the common one.
+        The calibration map of the goal; None if p uses the common map.
     """
 
     def __init__(
@@ -100,25 +100,26 @@ class GoalContract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew where it arrives, so that all is compiled there before the first step."""
+        """Unpickling makes the contract again, so all code is compiled before the first step."""
         made_for = (self.contracts, self.goal, self.rule, self.triggers, self.own_map)
         return GoalContract, made_for
 
     @property
     def fitted(self) -> Fitted:
-        """What all behaviors have in common."""
+        """The part of the fit that all behaviors have in common."""
         return self.contracts.joint.first
 
     @property
     def target(self) -> Goal:
-        """The goal, under the name that contracts over a target have for theirs."""
+        """The goal; a contract over a single target has the same attribute."""
         return self.goal
 
     def admit(self, state: RunState) -> int:
-        """The number of a stored run's group; a state that is not of this contract is refused."""
+        """The number of a stored run's group; a state of another contract is refused."""
         if len(state.parts) != len(self.parts):
             raise InputError(
-                f"a run held to a goal over {', '.join(self.question.names)} needs a state with "
+                f"a run watched for a goal over {', '.join(self.question.names)} needs a state "
+                f"with "
                 f"{len(self.parts)} parts, got {len(state.parts)}"
             )
         for part, own in zip(self.parts, state.parts, strict=True):
@@ -157,7 +158,7 @@ class GoalContract:
     ) -> None:
         """Write the numbers of one run's outlook, from the limits of each behavior's law.
 
-        ``so_far`` are arrays of one number, and ``room`` is to work in.
+        ``so_far`` are arrays of one number; ``room`` holds working arrays.
         """
         parts, episodes, stored = self._steps[t, group]
         for part, own, had, into in zip(parts, limits, so_far, room.each, strict=True):
@@ -167,7 +168,7 @@ class GoalContract:
         goals_of_rows(room.whole, self.question.boxes, episodes, stored, out)
 
     def judge_parts(self, tables: Sequence[RunTable], room: GoalRoom) -> None:
-        """Give each behavior the numbers of its own outlook, which `look` has left in the room."""
+        """Give each behavior the numbers of its own outlook, which `look` has computed."""
         for part, table, (numbers, _, _) in zip(self.parts, tables, room.each, strict=True):
             table.real[0, :NUMBERS] = numbers[0, 0]
             k.judge_rows((table.whole, table.real), _FIRST, part.numbers)
@@ -181,7 +182,7 @@ class GoalContract:
         out[0] = found.numbers[0]
 
     def _warm_up(self) -> None:
-        """Compile what a step runs, on a run that is thrown away."""
+        """Compile what a step needs, by a trial run."""
         for t, group in list(self._steps)[:1]:
             ends = [np.zeros((1, one.values.size)) for one in self.question.questions]
             limits = [(one, one.copy()) for one in ends]
@@ -190,7 +191,7 @@ class GoalContract:
 
 
 class GoalContracts:
-    """The contracts of one monitor over several behaviors, the last few kept; any thread may ask.
+    """Makes the contracts of a monitor of several behaviors; keeps the last few; safe for threads.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ class GoalContracts:
 
     @property
     def fitted(self) -> Fitted:
-        """What all behaviors have in common."""
+        """The part of the fit that all behaviors have in common."""
         return self.joint.first
 
     @cached_property
@@ -221,11 +222,11 @@ class GoalContracts:
         return self._once(("question", goal), lambda: self.joint.question(goal))
 
     def map_of(self, goal: Goal) -> TargetMap:
-        """The goal's own map, learned once (M17)."""
+        """The calibration map of the goal, learned once (M17)."""
         return self._once(("map", goal), lambda: map_goal(self.joint, self.question(goal)))
 
     def of(self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None) -> GoalContract:
-        """The contract over a goal with an alarm rule; making it again costs microseconds."""
+        """The contract for a goal with an alarm rule; asking for it again costs microseconds."""
         return self._once(
             ("contract", goal, rule, own_map), lambda: self._make(goal, rule, own_map)
         )
@@ -234,8 +235,8 @@ class GoalContracts:
         triggers = self.triggers(goal, rule, own_map)
         if goal.is_function and triggers[0].compared > P:
             raise InputError(
-                f"a goal that is a function has p alone, and no {rule.compared_name}; use Below or "
-                "Promised"
+                f"a goal that is a function has p but no {rule.compared_name}; use Below or "
+                f"Promised"
             )
         for g, trigger in enumerate(triggers):
             warn_of_silence(rule, trigger, self.assured(goal, own_map, g))
@@ -244,16 +245,17 @@ class GoalContracts:
     def triggers(
         self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None = None
     ) -> tuple[Trigger, ...]:
-        """The rule as data, for each group."""
+        """The trigger of the rule (its threshold and promise) for each group."""
         groups = range(self.fitted.n_groups)
         if not rule.needs_assure:
             return (rule.trigger(None),) * len(groups)
         return tuple(rule.trigger(self.assured(goal, own_map, g)) for g in groups)
 
     def assured(self, goal: Goal, own_map: TargetMap | None = None, group: int = 0) -> Answers:
-        """What the monitor says of the group's assure episodes at every step (M8, M21).
+        """The monitor's answers about the group's assure episodes at every step (M8, M21).
 
-        Without any, what it would say of its learning episodes, had it not learned from them.
+        If there are no assure episodes: its answers about each learning episode, as if it had not
+        learned from that episode.
         """
         fitted, question = self.fitted, self.question(goal)
         observed = {name: self.joint.parts[name].observed for name in question.names}
@@ -285,7 +287,7 @@ class GoalContracts:
         own_map: TargetMap | None = None,
         reached: Reached | None = None,
     ) -> Answers:
-        """What the monitor says of episodes that it has never seen."""
+        """The monitor's answers about episodes that it has never seen."""
         question = self.question(goal)
         return answer_goal(self.joint, question, episodes, own_map=own_map, reached=reached)
 

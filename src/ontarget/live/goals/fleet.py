@@ -1,4 +1,4 @@
-"""Many runs held to a goal over several behaviors, live."""
+"""`GoalFleet`: many live runs, watched for a goal over several behaviors."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ __all__ = ["GoalFleet"]
 class GoalFleet:
     """A watch over many runs and several behaviors; see `GoalMonitor.fleet`.
 
-    It is used like a `FleetWatch`, and each agent has a watch of its own: ``fleet[agent]``, whose
-    ``parts`` say how each behavior stands.
+    Use it like a `FleetWatch`. Each agent also has its own watch, ``fleet[agent]``, whose ``parts``
+    are the outlooks on each behavior.
 
     Parameters
     ----------
     goal
-        What every run should end in.
-    make
-        A new watch for a run of the group with this number.
+        The goal that every run should meet. make A function that makes a watch for a run, given the
+        number of its group.
     agents
         How many agents there are, or their names.
     groups
@@ -62,17 +61,17 @@ class GoalFleet:
 
     @property
     def target(self) -> Goal:
-        """What every run should end in."""
+        """The goal that every run should meet."""
         return self._goal
 
     @property
     def rule(self) -> AlarmRule:
-        """When a run is in alarm."""
+        """The alarm rule."""
         return self._like.rule
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The alarm rule as data, one per group."""
+        """The rule as numbers to compare (`Trigger`), one per group."""
         return self._like.contract.triggers
 
     @property
@@ -82,12 +81,12 @@ class GoalFleet:
 
     @property
     def steps(self) -> IndexArray:
-        """The step that each agent's next call is for."""
+        """The step of each agent's next call."""
         return np.array([one.run_state.step for one in self._watches.values()], dtype=np.intp)
 
     @property
     def intervened(self) -> BoolArray:
-        """Which of the agents' runs somebody took over."""
+        """Which agents' runs somebody took over; see `intervene`."""
         taken = [one.intervened_at is not None for one in self._watches.values()]
         return np.array(taken, dtype=np.bool_)
 
@@ -103,19 +102,19 @@ class GoalFleet:
             ) from None
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
-        """New agents, each at the beginning of a run."""
+        """Add agents, each at the beginning of a run."""
         names = list(agents)
         for name in names:
             if name in self._watches:
-                raise InputError(f"agents need to differ, {name!r} is here already")
+                raise InputError(f"agents need different names, {name!r} is in the fleet already")
         if len(set(names)) != len(names):
-            raise InputError("agents need to differ, a name comes twice")
+            raise InputError("agents need different names, got the same name twice")
         own = self._like.contract.fitted.groups_of(groups, len(names))
         for name, group in zip(names, own.tolist(), strict=True):
             self._watches[name] = self._make(group)
 
     def leave(self, agents: Iterable[Hashable]) -> None:
-        """Forget these agents."""
+        """Remove these agents from the fleet."""
         for name in self._which(agents):
             del self._watches[name]
 
@@ -134,12 +133,14 @@ class GoalFleet:
         states
             (agents, features), or a list of states as `Watch.step` takes them.
         rewards
-            What the signals read since the last call: a mapping from signals to one number per
-            agent, or a list with a mapping for each agent. Numbers alone are the reward itself.
+            The values of the signals since the last call: a mapping from each signal to one number
+            per agent, or a list with a mapping for each agent. Plain numbers are taken as the
+            reward.
         agents
             Which agents these are, by name; all of them by default.
         behavior
-            A mapping from behaviors to the values so far of each agent, as for `GoalWatch.step`.
+            A mapping from each behavior to its value so far for each agent, as for
+            `GoalWatch.step`.
         """
         names = self._which(agents)
         rows = list(states)
@@ -154,7 +155,7 @@ class GoalFleet:
         return Outlooks.of_each(found)
 
     def end(self, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None) -> Outlooks:
-        """Close runs that ended before the horizon: DONE, with p exactly 0 or 1."""
+        """End runs before the horizon: their status is DONE, with p exactly 0 or 1."""
         names = self._which(agents)
         earned = _by_agent(rewards, len(names), "rewards")
         told = _by_agent(behavior, len(names), "behavior")
@@ -167,7 +168,7 @@ class GoalFleet:
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
         """The outlooks of these agents after somebody took their runs over; see `Watch.intervene`.
 
-        None of them is marked if any one's run is over.
+        If the run of any of these agents is over, an error is raised and no run is marked.
         """
         names = self._which(agents)
         for name in names:
@@ -180,22 +181,22 @@ class GoalFleet:
         return Outlooks.of_each([self._watches[name].peek() for name in self._which(agents)])
 
     def run_state(self, agent: Hashable) -> RunState:
-        """Where an agent's run stands, as a value to store and to `resume` elsewhere."""
+        """The state of an agent's run, as a value to store and to `resume` elsewhere."""
         return self[agent].run_state
 
     def run_states(self, agents: Any = None) -> list[RunState]:
-        """Where runs stand, for all agents or for some."""
+        """The states of the runs of all agents or some."""
         return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Put an agent's run where it stood elsewhere; an agent that is not here joins."""
+        """Continue an agent's run from a stored state; an unknown agent joins the fleet."""
         self._like.contract.admit(state)  # all of it, else a run that is refused would begin anew
         if agent not in self._watches:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Put agents' runs where they stood elsewhere; agents that are not here join."""
+        """Continue agents' runs from packed bytes; unknown agents join the fleet."""
         states = {agent: state_of(one) for agent, one in packed.items()}
         for state in states.values():
             self._like.contract.admit(state)  # all of them before any joins
@@ -203,19 +204,19 @@ class GoalFleet:
             self.resume(agent, state)
 
     def _which(self, agents: Any) -> list[Hashable]:
-        """These agents, or all of them; one that is not here, or comes twice, is refused."""
+        """These agents, or all of them; an unknown or repeated name is refused."""
         if agents is None:
             return list(self._watches)
         names = agents.tolist() if isinstance(agents, np.ndarray) else list(agents)
         for name in names:
             _ = self[name]
         if len(set(names)) != len(names):
-            raise InputError("agents need to differ: each takes one step per call")
+            raise InputError("agents need different names: each takes one step per call")
         return names
 
 
 def _by_agent(values: Any, n: int, what: str) -> list[Any]:
-    """What a call brings to each of n agents: columns by name, or an entry for each agent."""
+    """A call's values for each of n agents; they come as columns by name, or one per agent."""
     if isinstance(values, Mapping):
         columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}
         return [{name: one[i] for name, one in columns.items()} for i in range(n)]

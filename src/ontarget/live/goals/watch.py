@@ -1,4 +1,4 @@
-"""One run held to a goal over several behaviors, live."""
+"""`GoalWatch`: one live run, watched for a goal over several behaviors."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)
 class GoalWatch:
     """A watch over one run and several behaviors; see `GoalMonitor.watch`.
 
-    It is used like a `Watch`. ``reward`` is a mapping from signals to what they read since the last
-    call, under the name of the signal or of the behavior. `parts` says how each behavior stands.
+    Use it like a `Watch`, but pass ``reward`` as a mapping from each signal, or the behavior that
+    reads it, to its value since the last call. `parts` gives the outlook on each behavior.
     """
 
     __slots__ = (
@@ -108,17 +108,17 @@ class GoalWatch:
 
     @property
     def target(self) -> Goal:
-        """What the run should end in."""
+        """The goal that the run should meet."""
         return self._contract.goal
 
     @property
     def rule(self) -> AlarmRule:
-        """When it is in alarm."""
+        """The alarm rule."""
         return self._contract.rule
 
     @property
     def trigger(self) -> Trigger:
-        """The rule as data: its threshold, and the promise behind it."""
+        """The alarm threshold, and the promise behind it."""
         return self._contract.triggers[self._group]
 
     @property
@@ -133,11 +133,11 @@ class GoalWatch:
 
     @property
     def parts(self) -> dict[str, Outlook]:
-        """The outlook on each behavior by itself: the one with the lowest p is the likely culprit.
+        """The outlook on each behavior by itself; the one with the lowest p is the likely culprit.
 
-        For a goal of one box, what it asks of the behavior; for several boxes, the values with
-        which any of them can still be met. A goal that is a function asks nothing of a behavior by
-        itself, so it has no parts.
+        Each part is about the goal's target for that behavior; if the goal joins alternatives by
+        ``|``, about all values that allow any of these to be met. A goal that is a function has no
+        parts.
         """
         if self._contract.question.is_function:
             return {}
@@ -157,10 +157,11 @@ class GoalWatch:
         state
             As for `Watch.step`.
         reward
-            What each signal read since the last call, by name; a number is the reward itself. A
-            signal that is missing makes the run UNKNOWN, with its name.
+            The value of each signal since the last call, by name; a plain number is taken as the
+            reward. A missing signal makes the run UNKNOWN, and the reason names it.
         behavior
-            The behavior so far of some behaviors, by name: it repairs a sum that was lost.
+            The value so far of some behaviors, by name. It restores a sum that a bad reading has
+            made unknown.
         """
         with self._turn:
             first = self._watches[0]
@@ -176,7 +177,7 @@ class GoalWatch:
         *,
         behavior: Mapping[str, float] | None = None,
     ) -> Outlook:
-        """Close a run that ended before the horizon: DONE, with p exactly 0 or 1."""
+        """End the run before the horizon: its status is DONE, with p exactly 0 or 1."""
         with self._turn:
             return self._told(self._advance(reward, behavior, "", begun=True, ending=True))
 
@@ -208,16 +209,16 @@ class GoalWatch:
         )
 
     def pack(self) -> bytes:
-        """Where the run stands, as bytes from which another watch goes on bit for bit."""
+        """The state of the run as bytes, from which another watch continues bit for bit."""
         return json.dumps(self.run_state.to_json()).encode()
 
     def unpack(self, packed: bytes) -> None:
-        """Continue a run from where another watch of the same contract has packed it."""
+        """Continue a run from bytes that another watch of the same contract packed."""
         self.resume(state_of(packed))
 
     @property
     def standing(self) -> tuple[int, bool, int, bool]:
-        """The number of the run's group, if it is in alarm, since which step, and if it is over."""
+        """The run's group number, whether it is in alarm, since which step, whether it is over."""
         return standing_of(self._table.whole[0].tolist())
 
     def peek(self) -> Outlook:
@@ -232,7 +233,7 @@ class GoalWatch:
 
     @property
     def run_state(self) -> RunState:
-        """Where the run stands, as a value to store and to `resume` elsewhere."""
+        """The state of the run, as a value to store and to `resume` elsewhere."""
         groups = self._contract.fitted.groups
         state = self._table.states_of(
             _FIRST,
@@ -289,7 +290,7 @@ class GoalWatch:
         begun: bool,
         ending: bool = False,
     ) -> list[int]:
-        """Bring each behavior up to the next step; what became of it."""
+        """Bring each behavior to the next step; return the result."""
         became = []
         for name, reading, watch in self._each:
             earned, told = news_of(name, reading, reward, behavior, begun=begun)
@@ -297,7 +298,7 @@ class GoalWatch:
         return became
 
     def _told(self, became: list[int]) -> Outlook:
-        """Join what the behaviors' own watches know."""
+        """Combine the results of the behaviors' own watches."""
         table, watches = self._table, self._watches
         whole, first = table.whole[0], watches[0]._table.whole[0]
         for place in _SHARED:
@@ -350,7 +351,7 @@ class GoalWatch:
         table.hold(held)
 
     def _close(self) -> None:
-        """A run that has ended: exactly 0 or 1."""
+        """The outlook of a run that has ended: p is exactly 0 or 1."""
         grids = self._contract.contracts.joint.grids
         ended: dict[str, FloatArray] = {
             name: watch._table.real[:, k.SO_FAR] for name, _, watch in self._each
@@ -361,7 +362,7 @@ class GoalWatch:
         self._say(Status.DONE, f"ended {'inside' if met else 'outside'} the goal at {shown}")
 
     def _know_nothing(self, became: list[int]) -> None:
-        """No number for this step; an alarm stands until something is known again."""
+        """The outlook of a step where nothing is known; an alarm stays on."""
         whole = self._table.whole[0]
         self._table.real[0, :NUMBERS] = math.nan
         unknown = [

@@ -42,10 +42,10 @@ _LARGEST = 1e6
 
 
 class Boosted(NamedTuple):
-    """Guides to a row's location and to its spread, and the shape that both move and stretch.
+    """Predictions (guides) of a row's location and spread, and the shape that they transform.
 
-    The shape is kept at the levels of the knots. A shift without units says nothing: every row has
-    the outcomes around its step.
+    The shape is stored at the levels of the knots. A shift without units has no effect: every row
+    then has the distribution of the outcomes around its step.
     """
 
     location: Guides
@@ -54,7 +54,7 @@ class Boosted(NamedTuple):
 
 
 class FittedBoosted(NamedTuple):
-    """The model for new rows, and for each fold one that has not seen it."""
+    """The model for new rows, and for each fold a model that has not seen it."""
 
     ranks: RankedOutcomes
     model: Boosted
@@ -65,8 +65,8 @@ class FittedBoosted(NamedTuple):
 def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]) -> FittedBoosted:
     """The model of rows in their canonical order, and one without each fold in turn.
 
-    Without ids every row is an episode. The shape is that of the distances of all rows from
-    locations that never saw them.
+    Without ids every row is an episode. The shape is the distribution of the distances of all rows
+    from their locations, as predicted by models that have not seen them.
     """
     if not rows.has_ids:
         rows = replace(rows, episodes=rows.units, has_ids=True)
@@ -143,7 +143,7 @@ def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> F
 
 
 def _last_guide(guides: Guides, rows: FloatArray) -> FloatArray:
-    """What the last guide says of each row: the trees, which correct the ridge regression."""
+    """The prediction of the last guide for each row: trees, which correct the ridge regression."""
     guided = np.empty((rows.shape[0], rows.shape[1] + 2))
     append_guides_of_rows(guides, rows, guided)
     return guided[:, -1].copy()

@@ -29,17 +29,18 @@ class BoostedQuantiles(RankedEstimator):
     """A conditional distribution of one shape that boosted trees move and stretch.
 
     Outcomes are ranked among those around the same step. Gradient-boosted trees, on top of a ridge
-    regression, tell where a row's rank lies and how far it may be off; how the distances are
-    distributed is learned from all rows. It is smaller and faster than a forest, keeps atoms, and
-    is at its best where rows differ in location and spread alone.
+    regression, predict a row's rank and how far the rank may be off; the distribution of these
+    distances is learned from all rows. The model is smaller and faster than a forest, keeps atoms
+    (outcomes with positive probability), and works best if rows differ only in location and spread.
 
     Parameters
     ----------
     n_boosted, boosted_depth, boosted_rate
-        The most trees, how deep each is, and how much of its advice is taken. Fewer trees are kept
+        The largest number of trees, the depth of each, and the learning rate. Fewer trees are kept
         if more would not help on episodes that they have not seen.
     n_folds
-        In how many parts the episodes are divided, for honest distances and `out_of_bag_limits`.
+        Into how many parts the episodes are divided, so that distances and `out_of_bag_limits` come
+        from models that have not seen the episode.
     seed
         A whole number from 0 up, or several.
     n_jobs
@@ -50,7 +51,7 @@ class BoostedQuantiles(RankedEstimator):
     boosted_
         The trees and regressions of location and spread, and the shape.
     ranks_
-        The outcomes around each step.
+        The distribution of the outcomes around each step.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class BoostedQuantiles(RankedEstimator):
         ids, steps
             The episode and the step of each row. A row is ranked among outcomes of its own step.
         categorical
-            The columns of X that hold category numbers without an order of their own.
+            The columns of X that hold category numbers, whose order has no meaning.
         """
         plan = guide_plan(
             n_folds=whole_number("n_folds", self.n_folds, least=2),

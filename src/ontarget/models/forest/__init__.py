@@ -1,4 +1,4 @@
-"""The quantile forest: its scikit-learn face, and the kernels that grow and ask its trees."""
+"""The quantile forest: its scikit-learn interface, and the kernels that grow and use its trees."""
 
 from typing import TYPE_CHECKING
 

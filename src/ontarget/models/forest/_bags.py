@@ -1,7 +1,7 @@
 """Bags: which episodes each tree draws, and which trees omit an episode (M16).
 
-A bag depends on the seed, the tree and the sizes of the episodes alone, so it is drawn again where
-it is needed. Only which trees hold which episode is kept.
+A bag depends only on the seed, the tree and the sizes of the episodes, so it is drawn again when it
+is needed. Only which trees hold which episode is stored.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Bags:
         return counts, state
 
     def note(self, held: BoolArray) -> None:
-        """Keep which bags hold which episodes, for whoever has drawn them all."""
+        """Store which bags hold which episodes, after all were drawn."""
         self.__dict__["_drawn"] = held
 
     @cached_property

@@ -45,7 +45,7 @@ class Distinct(NamedTuple):
 
 
 def distinct_values(X: FloatArray, categorical: Collection[int]) -> list[Distinct]:
-    """The distinct values of every feature: whoever bins the same rows twice finds them once."""
+    """The distinct values of every feature, to be reused if the same rows are binned twice."""
     found: list[Distinct | None] = [None] * X.shape[1]
 
     def find(start: int, stop: int) -> None:
@@ -89,8 +89,8 @@ def choose_bins(
     """The bins of every feature: one per distinct value, or quantile bins where there are more.
 
     The codes of a categorical feature follow the mean outcome of its categories, so that a cut
-    between two codes divides them into those with lower and with higher outcomes. ``distinct`` is
-    what `distinct_values` gives, if it is known.
+    between two codes divides them into categories with lower and with higher outcomes. ``distinct``
+    is the result of `distinct_values`, if it is known.
     """
     orders: dict[int, IntArray] = {}
     edges = []
@@ -109,7 +109,7 @@ def bin_by_value(
 ) -> tuple[BinTable, IntArray, IntArray]:
     """Bins, codes and numbers of bins as `bin_features` gives them, categories by their numbers.
 
-    `reorder_categories` brings them into the order of outcomes.
+    `reorder_categories` puts the categories into the order of outcomes.
     """
     edges = [
         _categories(own, f) if f in categorical else _edges(own, max_bins)

@@ -1,4 +1,4 @@
-"""What a forest and a guided forest do the same way as parts of a monitor and of scikit-learn."""
+"""What all forests have in common, for monitors and for scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ForestEstimator(DistributionEstimator):
 
     @property
     def row_share(self) -> float:
-        """The share of the law that rests on training rows: all of it, unless experts differ."""
+        """The share of the distribution that consists of training rows: 1 for a plain forest."""
         return 1.0
 
     @property
@@ -44,7 +44,7 @@ class ForestEstimator(DistributionEstimator):
         raise NotImplementedError
 
     def live(self) -> Any:
-        """The model for rows that come live, without checks."""
+        """The model for live rows, which are not checked."""
         raise NotImplementedError
 
     def row_weights(self, X: ArrayLike) -> csr_array:
@@ -52,11 +52,11 @@ class ForestEstimator(DistributionEstimator):
         raise NotImplementedError
 
     def members(self, X: ArrayLike) -> Members:
-        """The training rows behind the law of each row, with their mass; up to 64 of each leaf.
+        """The training rows behind each row's distribution, with their mass; up to 64 of each leaf.
 
-        Where a leaf holds more, 64 rows that are spread evenly over its outcomes stand for it. So
-        this is faster than `row_weights`, and exact where leaves are small. It takes some ten
-        kilobytes a row.
+        If a leaf holds more, 64 rows that are spread evenly over its outcomes represent it. So this
+        is faster than `row_weights`, and exact if leaves are small. It takes some ten kilobytes per
+        row.
 
         Examples
         --------
@@ -75,7 +75,7 @@ class ForestEstimator(DistributionEstimator):
         return found
 
     def number_episodes(self, numbers: ArrayLike) -> Self:
-        """The model itself, with other numbers for the episodes of its training rows.
+        """The model itself, after renumbering the episodes of its training rows.
 
         ``numbers[e]`` is the new number of the episode that had the number e.
         """
@@ -86,10 +86,10 @@ class ForestEstimator(DistributionEstimator):
     def pooled_over(self, n_steps: int | float) -> Self:
         """An unfitted copy for rows that pool this many steps, so that leaves count episodes (M14).
 
-        An episode then has ``n_steps`` rows, and ``min_leaf`` grows by that factor. Where episodes
-        end early, give the mean number of rows of an episode as a float: the product is rounded,
-        and a leaf on pooled steps has at least five rows. A monitor calls this for every model it
-        fits.
+        An episode then has ``n_steps`` rows, and ``min_leaf`` is multiplied by that number. If
+        episodes end early, pass the mean number of rows of an episode as a float. The product is
+        rounded, and a leaf on pooled steps has at least five rows. A monitor calls this for every
+        model it fits.
 
         Examples
         --------

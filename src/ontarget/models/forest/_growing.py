@@ -120,7 +120,7 @@ def _grow_trees(
 
 
 def in_canonical_order(rows: TrainingRows) -> TrainingRows:
-    """Rows by outcome; among equal outcomes by everything else that tells two rows apart."""
+    """The rows sorted by outcome and, among equal outcomes, by all their other values."""
     order: IndexArray = np.argsort(rows.y, kind="stable")
     ordered = rows.y[order]
     if (ordered[1:] > ordered[:-1]).all():
@@ -145,7 +145,7 @@ def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
 
 
 def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """The outcome, and how far it lies from the middle of the ranks towards either end.
+    """The outcome, and how far its rank is from the middle of all ranks.
 
     The CRPS of ranks u has the eigenfunctions cos(kπu)/k; the first is about the location, for
     which the outcome itself serves better, and the second, cos(2πu)/2, about the spread.

@@ -1,7 +1,8 @@
-"""Imagined outcomes: what a run might have come to from where it stood a little later (M23).
+"""Imagined outcomes: what a run might have ended with, from its state a few steps later (M23).
 
-In a Markov process the law of the state a few steps on is a less noisy thing to learn from than the
-one outcome that was drawn from it. Half of the trees store such outcomes.
+In a Markov process, the distribution predicted at the state a few steps later is less noisy than
+the single outcome that was drawn from it, so it is better to learn from. Half of the trees store
+such outcomes.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def imagined_ranks(
 ) -> IntArray:
     """(columns, rows): the places among the distinct outcomes of what each row imagines.
 
-    Drawn from the law of its successor, by trees that never saw its episode; what was earned in
-    between is added, and the sum is the nearest outcome of the support, so that atoms stay atoms.
-    A row without a successor, or whose episode every tree saw, keeps its own outcome.
+    An imagined outcome is drawn from the distribution at the row's successor, by trees that have
+    not seen its episode. What was earned in between is added, and the sum is rounded to the nearest
+    training outcome, so that atoms stay atoms. A row without a successor, or whose episode every
+    tree has seen, keeps its own outcome.
     """
     successor = successors_of(rows)
     own = np.searchsorted(values, rows.y)
@@ -60,7 +62,7 @@ def imagined_ranks(
 
 
 def successors_of(rows: TrainingRows) -> IndexArray:
-    """The row a few steps later in each row's episode, its last one at the latest; −1 if none."""
+    """The row a few steps later in each row's episode, at most its last row; −1 if none."""
     order = np.lexsort([rows.steps, rows.units])
     unit = rows.units[order]
     place = np.arange(order.size)

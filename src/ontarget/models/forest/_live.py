@@ -1,4 +1,4 @@
-"""A forest asked live: rows without checks, into arrays that the caller keeps."""
+"""A forest for live rows, which are not checked; answers are written into the caller's arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LiveForest"]
 
 
 class LiveForest:
-    """A forest that answers without checks; any thread may ask it.
+    """A forest that answers without checks; safe for threads.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class LiveForest:
         return most_members(self._forest)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append the training rows behind the law of each row, and their mass."""
+        """Append the training rows behind each row's distribution, and their mass."""
         add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:

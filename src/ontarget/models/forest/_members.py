@@ -1,4 +1,4 @@
-"""The training rows behind a forest's answer: with their mass, all of them or some of each leaf."""
+"""The training rows behind a forest's answer, with their mass: all, or some of each leaf."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Members", "by_outcome", "by_row", "every_tree", "most_members"]
 
 
 class Members(NamedTuple):
-    """The training rows behind the law of each row asked, and their mass.
+    """The training rows behind the distribution of each queried row, and their mass.
 
     Row i has ``counts[i]`` members: the training rows ``rows[i, :counts[i]]``, which may repeat,
     with the masses ``mass[i, :counts[i]]``. Training rows are numbered as in `row_weights`. The
-    masses add up to the share of the law that rests on recorded rows; see `row_share`.
+    masses add up to `row_share`.
     """
 
     counts: IntArray
@@ -31,7 +31,7 @@ class Members(NamedTuple):
 
     @classmethod
     def room(cls, n_rows: int, most: int) -> Self:
-        """Room for so many rows with at most so many members each."""
+        """Empty arrays for this many rows with at most this many members each."""
         shape = (n_rows, most)
         return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
 

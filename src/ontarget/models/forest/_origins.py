@@ -21,8 +21,8 @@ class RowOrigins(NamedTuple):
     """The episode and the step of each training row, rows in their canonical order.
 
     Episodes are numbered in the order of their sorted ids, or as `number_episodes` says; in a
-    monitor they are those of its learning part. Steps are kept as they are if they are
-    whole numbers from 0 below 2**32, and else numbered in their order.
+    monitor the numbers are positions in its learning part. Steps are kept if they are whole numbers
+    from 0 to below 2**32; otherwise they are numbered in order.
     """
 
     episode: IntArray  # uint16, or uint32 where a number needs it; so is the step
@@ -48,7 +48,7 @@ class RowOrigins(NamedTuple):
 
 
 def in_few_bytes(numbers: AnyArray) -> IntArray:
-    """Whole numbers from 0 up in two bytes each, or in four if one of them needs it."""
+    """Whole numbers from 0 up in two bytes each, or in four if any of them needs it."""
     return read_only(numbers.astype(_type_of(numbers)))
 
 

@@ -42,7 +42,7 @@ def entry_type(n_rows: int) -> type[np.unsignedinteger]:
 
 
 def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArray) -> ForestTable:
-    """The forest of these trees, over so many training rows with each outcome of the support.
+    """The forest of these trees; ``n_rows`` are the training rows of each outcome.
 
     Empties the list of trees as it goes, so that memory holds them once.
     """
@@ -124,7 +124,7 @@ def table_to_arrays(table: ForestTable) -> dict[str, AnyArray]:
 
 
 def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
-    """The forest that gave these arrays, once every index in it is known to be in bounds."""
+    """The forest in these arrays, after checking that every index is in bounds."""
     support = Support.from_arrays(arrays)
     bins = BinTable(
         edges=flat_array(arrays, "edges", np.float64),
@@ -171,7 +171,7 @@ def check_table(table: ForestTable) -> None:
 
 
 def _check_nodes(table: ForestTable) -> IntArray:
-    """The sorted starts of all leaves, once every node is known to be sound."""
+    """The sorted starts of all leaves, after checking every node."""
     nodes, roots = table.nodes, table.roots
     require(roots.size > 0 and nodes.size > 0, "a forest needs at least one tree")
     require(max(nodes.size, table.entries.size) <= LOW32, f"a forest needs up to {LOW32:,} entries")

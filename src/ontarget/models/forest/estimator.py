@@ -75,28 +75,29 @@ _stores_real: Callable[[Method], Method] = available_if(lambda forest: not fores
 
 
 class QuantileForest(ForestEstimator):
-    """A random forest that answers with the whole distribution of the outcome.
+    """A random forest that predicts the whole distribution of the outcome.
 
-    The CDF of a row is the mean over trees of the share of its leaf's training outcomes up to y
-    (Meinshausen), by default smoothed between outcomes with atoms kept (M2).
+    The CDF of a row at y is the share of training outcomes up to y in the row's leaf, averaged over
+    the trees (Meinshausen). By default it is smoothed between outcomes, except at *atoms*: outcomes
+    that several episodes share (M2).
 
     Parameters
     ----------
     n_trees
         How many trees.
     min_leaf
-        The fewest different training rows that a leaf may hold. Inside a monitor it counts
-        episodes: where a model pools several steps, it grows by their number (`pooled_over`).
+        The fewest different training rows in a leaf. In a monitor it counts episodes: if a model
+        pools several steps, it is multiplied by their number (`pooled_over`).
     max_features
         Features to try at each split: a whole number, or a share of all features. Features that
         are constant in a node do not count.
     smooth
-        Spread the mass of outcomes that are not atoms over the gap before them. Without it the CDF
-        is the plain step function of the leaves' outcomes.
+        Whether to spread the probability of outcomes that are not atoms over the gap before them.
+        If not, the CDF is the plain step function of the leaves' outcomes.
     seed
         A whole number from 0 up, or several. Tree t depends on the data and on (seed, t) alone.
     max_depth
-        How many splits may follow each other; None sets no limit.
+        The largest depth of a tree; None sets no limit.
     split
         ``"distribution"`` looks for splits that change the mean or the spread of the outcome,
         ``"variance"`` for the mean alone.
@@ -105,21 +106,21 @@ class QuantileForest(ForestEstimator):
     max_samples
         The share of the episodes that each tree draws.
     max_entries
-        At most how many entries all leaves may hold together, by which memory and the model file
-        grow; None sets no limit. Each tree then stops drawing episodes before its equal share is
-        exceeded. A tree always gets one episode, and its share is never less than four leaves of
-        ``min_leaf`` rows.
+        The most entries that all leaves may hold together, which limits memory and the model file;
+        None sets no limit. Each tree stops drawing episodes before it exceeds an equal share of
+        these. A tree always gets one episode, and its share is at least four leaves of ``min_leaf``
+        rows.
     max_bins
-        How many bins a feature may have, at most 65,535. A feature with no more distinct values
-        than that is cut exactly, any other at its quantiles. With 255 a fit on very many rows is
-        faster and the store a little smaller.
+        How many bins a feature may have, at most 65,535. A feature with at most this many distinct
+        values can be split between any two of them; any other only at its quantiles. With 255, a
+        fit on very many rows is faster and the model a little smaller.
     successors
-        Whether every second tree stores imagined outcomes: drawn from the law of the state a few
-        steps later in the same run, with what was earned in between (M23). Where the state tells
-        all that matters for the rest of a run, that is less noisy than the outcomes themselves. It
-        needs rows of several steps with ids, an outcome that adds up or is the same at all steps,
-        and twice the time. There are then no precedents, no `members` and no out-of-bag answers:
-        what a tree stores of one episode may have been drawn from another.
+        Whether every second tree stores *imagined* outcomes: drawn from the distribution predicted
+        at the state a few steps later in the same run, plus what was earned in between (M23). If
+        the state contains all that matters for the rest of a run, these are less noisy than the
+        outcomes themselves. It needs rows of several steps with ids, an outcome that adds up or is
+        the same at all steps, and twice the time. There are then no precedents, no `members` and no
+        out-of-bag answers, because what a tree stores for one episode may come from another.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number.
@@ -137,9 +138,9 @@ class QuantileForest(ForestEstimator):
     seed ``random_state``; max_features, max_depth, bootstrap, max_samples and n_jobs keep their
     names.
 
-    The same rows in any order give the same forest, whatever the number of threads: rows are
-    sorted before anything is drawn. With ids, whole episodes are drawn. Missing features (NaN) go
-    to the side that a split learned for them; a category that was never seen counts as missing.
+    The same rows in any order, and any number of threads, give the same forest. With ids, trees
+    draw whole episodes. Missing features (NaN) go to the side that a split learned for them; a
+    category that was not in training counts as missing.
 
     Examples
     --------
@@ -209,7 +210,7 @@ class QuantileForest(ForestEstimator):
             trees draw whole episodes. Without ids every row is an episode, without steps all rows
             are one step.
         categorical
-            The columns of X that hold category numbers without an order of their own.
+            The columns of X that hold category numbers, whose order has no meaning.
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
@@ -223,14 +224,14 @@ class QuantileForest(ForestEstimator):
 
     @classmethod
     def from_sklearn(cls, forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool = True) -> Self:
-        """A fitted scikit-learn forest of regression trees, served by these kernels.
+        """A fitted scikit-learn forest of regression trees, converted to a `QuantileForest`.
 
         Parameters
         ----------
         forest
             A fitted ``RandomForestRegressor`` or ``ExtraTreesRegressor``, or a subclass of one.
         X, y
-            The very rows it was fitted on, in the same order.
+            The same rows that it was fitted on, in the same order.
         smooth
             As in the constructor.
         """
@@ -256,7 +257,8 @@ class QuantileForest(ForestEstimator):
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
 
-        One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
+        y scalar or (n,) gives (n,), (n, m) gives (n, m); several values of a row cost little more
+        than one.
         """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
@@ -275,8 +277,8 @@ class QuantileForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
 
-        A row is answered by the trees whose bag leaves its episode out, about 37 of 100, so that
-        its answer is honest although the episode is one of those that the forest learned from.
+        A row is answered only by the trees that did not draw its episode, about 37 of 100. So the
+        answer is like that for a new episode, although the forest learned from this one.
 
         Parameters
         ----------
@@ -294,7 +296,8 @@ class QuantileForest(ForestEstimator):
 
         Notes
         -----
-        Only right after `fit`, and only if it got ids: arrays and copies do not keep the episodes.
+        This works only right after `fit`, and only with ids, because stored and copied models do
+        not keep the episodes.
 
         Examples
         --------
@@ -314,8 +317,8 @@ class QuantileForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, from trees that never saw them.
 
-        X, ids and when it works are as for `out_of_bag_limits`. A row whose episode every tree drew
-        has no members.
+        X and ids are as for `out_of_bag_limits`, with the same limitations. A row whose episode
+        every tree drew has no members.
         """
         rows = self._query_rows(X)
         episodes = self._learned().episodes_of(ids, rows.shape[0])
@@ -368,7 +371,7 @@ class QuantileForest(ForestEstimator):
         return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The conditional mean of each row, that of the training outcomes in its leaves."""
+        """The conditional mean of each row: the mean of the training outcomes in its leaves."""
         rows = self._query_rows(X)
         means = np.empty(rows.shape[0])
         table = self.table_
@@ -424,7 +427,7 @@ class QuantileForest(ForestEstimator):
         return np.repeat(self.table_.support[0], np.diff(self.table_.row_start))
 
     def live(self) -> LiveForest:
-        """The forest for rows that come live, without checks."""
+        """The forest for live rows, which are not checked."""
         self._check_fitted()
         return LiveForest(self.table_)
 
@@ -483,7 +486,7 @@ class QuantileForest(ForestEstimator):
 
 
 def _most_rows(max_entries: object, n_trees: int, min_leaf: int) -> int:
-    """Before how many rows each tree stops drawing."""
+    """The most rows that each tree may draw."""
     if max_entries is None:
         return LOW32
     most = whole_number("max_entries", max_entries, least=1, most=LOW32)

@@ -1,4 +1,4 @@
-"""Fitting boosted guides: without each fold in turn, and on all rows, all with as many trees."""
+"""Fits boosted guides: one without each fold and one on all rows, with equally many trees."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def boost_by_fold(
 ) -> list[BoostedGuide]:
     """The boosted guide without each fold in turn, and at last that of all rows.
 
-    All have the same number of trees: with patience, that which leaves the smallest error in the
-    rows that each fold's guide has not seen. ``rest`` holds what each guide may learn of every row.
+    All have the same number of trees, which is chosen for the smallest error on the rows that each
+    fold's guide has not seen. ``rest`` holds what each guide may learn about every row.
     """
     n_folds = len(rest) - 1
     starts = [k for k in range(n_folds + 1) if (rows.folds != k).any()]
@@ -106,7 +106,7 @@ def boost_by_fold(
 def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
     """The rows with categories in the order of their outcomes.
 
-    That order may not tell of the outcomes of rows that a guide has not seen.
+    The order must not depend on the outcomes of rows that a guide has not seen.
     """
     if not binned.bins.categorical.any():
         return binned
@@ -114,7 +114,7 @@ def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
 
 
 class _Fit:
-    """One guide while it grows, and what it leaves over of the rows that it does not see."""
+    """One guide while it grows, and its errors on the rows that it does not see."""
 
     def __init__(self, rows: Learned, y: FloatArray, left_out: int, binned: Binned) -> None:
         self._bins = binned.bins
@@ -140,7 +140,7 @@ class _Fit:
         self.errors = np.append(self.errors, errors)
 
     def guide(self, n_trees: int) -> BoostedGuide:
-        """The guide of the first so many trees."""
+        """The guide of the first ``n_trees`` trees."""
         n_grown = self._values.size - self._nodes.size
         nodes = self._nodes[: n_trees * (self._nodes.size // n_grown)]
         values = self._values[: n_trees * (self._values.size // n_grown)]

@@ -88,14 +88,14 @@ def guide_plan(
 
 @dataclass(frozen=True, slots=True)
 class FoldGuides:
-    """Guides for the training episodes: to each, those of the folds that it is not in."""
+    """Guides for the training episodes; each episode gets those that have not seen its fold."""
 
     without: tuple[Guides, ...]  # each fold in turn
     fold: IndexArray  # of each episode
     n_guides: int
 
     def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
-        """The rows with guides appended that never saw their episode."""
+        """The rows, with guides appended that did not learn from the row's episode."""
         guided = np.concatenate([X, np.zeros((X.shape[0], self.n_guides))], axis=1)
         folds = self.fold[episodes]
         # One episode alone has no others to learn from: its guides say nothing.
@@ -145,10 +145,10 @@ def fit_guides(
 ) -> tuple[Guides, FoldGuides]:
     """The guides of all rows for later ones, and those of each fold for the training episodes.
 
-    The rows need to be in their canonical order, so that sums come out the same to the last bit.
-    Guides predict how far the outcome lies from its mean, in units of its spread, and leave the
-    mean itself out: that of the other folds is high where a row's own fold is low, and a tree
-    would learn the fold from it.
+    The rows need to be in their canonical order, so that sums are the same to the last bit. Guides
+    predict how far the outcome is from its mean, in units of its spread. They leave the mean itself
+    out, because the mean of the other folds is high if a row's own fold is low, and a tree would
+    learn the fold from it.
     """
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]

@@ -1,4 +1,4 @@
-"""A guided forest asked live: rows without checks, into arrays that the caller keeps."""
+"""A guided forest for live rows, which are not checked; answers go into the caller's arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LiveGuidedForest"]
 
 
 class LiveGuidedForest:
-    """A guided forest that answers without checks; any thread may ask it."""
+    """A guided forest that answers without checks; safe for threads."""
 
     __slots__ = ("_model",)
 
@@ -41,7 +41,7 @@ class LiveGuidedForest:
         return most_members(self._model[1])
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append the training rows behind the law of each row, and their mass."""
+        """Append the training rows behind each row's distribution, and their mass."""
         members_of_guided_rows(self._model, X, every_tree(len(X)), out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
 
 
 def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
-    """The guides that gave these arrays, once every index in them is known to be in bounds."""
+    """The guides in these arrays, after checking that every index is in bounds."""
     linear = LinearGuide(
         terms=flat_array(arrays, "guide_terms", np.float64),
         start=flat_array(arrays, "guide_category_start", np.int64),

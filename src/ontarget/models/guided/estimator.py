@@ -37,37 +37,36 @@ __all__ = ["GuidedForest"]
 class GuidedForest(ForestEstimator):
     """A quantile forest that uses predictions of the mean as additional features.
 
-    Trees are slow to learn what many features add up to, so other models, the *guides*, tell them:
-    a linear (ridge) model and small boosted trees. The guides of a training row come from models
-    that never saw its episode; those of later rows come from models of all training rows. Outcomes
-    are not changed, so atoms remain atoms (M14).
+    Trees are slow to learn sums of many features. So other models, the *guides*, predict the mean
+    outcome, and the forest reads their predictions: a linear (ridge) model and small boosted trees.
+    The guides of a training row come from models that have not seen its episode; those of new rows
+    come from models of all training rows. Outcomes are not changed, so atoms (outcomes with
+    positive probability) remain atoms (M14).
 
     Parameters
     ----------
     n_trees, min_leaf, max_features, smooth, seed, max_depth, split
-        As in `QuantileForest`; guides count as features. Inside a monitor ``min_leaf`` counts
-        episodes.
+        As in `QuantileForest`; guides count as features. In a monitor ``min_leaf`` counts episodes.
     bootstrap, max_samples, max_entries, max_bins, n_jobs
         As in `QuantileForest` too.
     guides
-        Some of ``"ridge"`` and ``"boosted"``.
+        ``"ridge"``, ``"boosted"`` or both.
     n_folds
-        In how many parts the episodes are divided to guide the training rows.
+        Into how many parts the episodes are divided to make the guides of training rows.
     n_boosted, boosted_depth, boosted_rate
-        How many boosted trees at most, how many splits follow each other in one, and the share of
-        each step that is taken. There are fewer trees where more would not lower the squared error
-        in the episodes that each fold's guide has not seen.
+        The largest number of boosted trees, their depth, and the learning rate. Fewer trees are
+        used if more would not lower the squared error on episodes that they have not seen.
 
     Attributes
     ----------
     forest_
-        The fitted quantile forest. It reads the features and after them the guides.
+        The fitted quantile forest. It reads the features and then the guides.
 
     Notes
     -----
-    The same rows in any order give the same model, whatever the number of threads. A missing
-    feature has a linear effect of its own if it was ever missing in training, and goes to the
-    better side of a boosted split; a category that was never seen has no linear effect.
+    The same rows in any order give the same model, whatever the number of threads. If a feature was
+    missing in training, missing values have their own linear effect, and go to the better side of a
+    boosted split. A category that was not in training has no linear effect.
 
     Examples
     --------
@@ -138,17 +137,17 @@ class GuidedForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The guides, and the forest grown on rows that carry them.
+        """The model itself, after fitting the guides and the forest.
 
         Parameters
         ----------
         X, y, sample_weight
             Features (NaN is missing), outcomes, and weights from 0 up.
         ids, steps
-            The episode and the step of each row, as in `QuantileForest.fit`. A row's guides never
-            saw its episode; without ids every row is an episode.
+            The episode and the step of each row, as in `QuantileForest.fit`. Without ids every row
+            is an episode.
         categorical
-            The columns of X that hold category numbers without an order of their own.
+            The columns of X that hold category numbers, whose order has no meaning.
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         columns = check_categorical(categorical, rows.X.shape[1])
@@ -168,7 +167,8 @@ class GuidedForest(ForestEstimator):
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
 
-        One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
+        y scalar or (n,) gives (n,), (n, m) gives (n, m); several values of a row cost little more
+        than one.
         """
         with threads_at_most(self.n_jobs):
             rows = self._guided(X)
@@ -179,8 +179,8 @@ class GuidedForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
 
-        As `QuantileForest.out_of_bag_limits`. X has no guides yet: those of each row come from
-        models that were not trained on its episode.
+        As `QuantileForest.out_of_bag_limits`. Pass X without guides; they are added, from models
+        that were not trained on the row's episode.
         """
         folds = self._learned()
         with threads_at_most(self.n_jobs):
@@ -208,7 +208,7 @@ class GuidedForest(ForestEstimator):
             return self.forest_.row_weights(self._guided(X))
 
     def number_episodes(self, numbers: ArrayLike) -> Self:
-        """The model itself, with other numbers for the episodes of its training rows."""
+        """The model itself, after renumbering the episodes of its training rows."""
         self.forest_.number_episodes(numbers)
         return self
 
@@ -234,13 +234,13 @@ class GuidedForest(ForestEstimator):
             return self.forest_.quantile(rows, q, side=side)
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The conditional mean of each row, that of the training outcomes in its leaves."""
+        """The conditional mean of each row: the mean of the training outcomes in its leaves."""
         with threads_at_most(self.n_jobs):
             rows = self._guided(X)
             return self.forest_.predict(rows)
 
     def live(self) -> LiveGuidedForest:
-        """The model for rows that come live, without checks."""
+        """The model for live rows, which are not checked."""
         self._check_fitted()
         return LiveGuidedForest(self.guides_, self.forest_.table_)
 

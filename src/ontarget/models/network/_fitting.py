@@ -50,8 +50,8 @@ def fit_networks(
 ) -> FittedNetworks:
     """One network for each fold, which learned from the others; together they answer for new rows.
 
-    The rows need to be in their canonical order. Without ids every row is an episode. A single
-    episode, or a single outcome, leaves nothing to learn beyond the outcomes themselves.
+    The rows need to be in their canonical order. Without ids every row is an episode. With a single
+    episode, or a single outcome, there is nothing to learn beyond the outcomes themselves.
     """
     if rows.keys is None:
         places = np.arange(rows.y.size)
@@ -91,7 +91,7 @@ def _taught(ranked: Ranked, inputs: AnyArray, fold: IndexArray, plan: NetworkPla
 
 
 def _untaught(n_networks: int, n_inputs: int, width: int, n_knots: int) -> Weights:
-    """Networks that say of every row what the outcomes around its step say."""
+    """Networks that give every row the distribution of the outcomes around its step."""
     shapes = [
         (n_networks, n_inputs, width),
         (n_networks, width),

@@ -28,7 +28,7 @@ def networks_to_arrays(model: Networks) -> dict[str, AnyArray]:
 
 
 def networks_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> Networks:
-    """The networks that gave these, once every index in them is known to be in bounds."""
+    """The networks in these arrays, after checking that every index is in bounds."""
     columns = columns_from_arrays(arrays, _PREFIX)
     weights = {name: flat_array(arrays, _PREFIX + name, np.float32) for name in _WEIGHTS}
     for name, values in weights.items():

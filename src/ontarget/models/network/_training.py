@@ -70,10 +70,11 @@ class Weights(NamedTuple):
 
 
 def train(examples: Examples, rules: TrainingRules, reached: Reached) -> Weights:
-    """Networks that each learned from all folds but one, each as good as its held-out fold found.
+    """Networks that each learned from all folds but one, each at its best on the held-out fold.
 
-    The first candidate is the untrained network, which says of every row what the outcomes around
-    its step say. One thread trains, so that the result does not depend on their number.
+    The first candidate is the untrained network, which gives every row the distribution of the
+    outcomes around its step. Training uses one thread, so that the result does not depend on the
+    number of threads.
     """
     torch = require("torch", extra="network")
     with _one_thread(torch):
@@ -130,7 +131,7 @@ class _Training:
             loss = self._held_out_loss()
             if not bool(torch.isfinite(loss).all()):
                 raise InputError(
-                    f"training a QuantileNetwork gave a loss that is no number in epoch "
+                    f"training a QuantileNetwork gave a loss of NaN or infinity in epoch "
                     f"{epoch + 1}; lower learning_rate, which is {rules.rate:g}"
                 )
             better = loss < least
@@ -165,10 +166,10 @@ class _Training:
         ]
 
     def _heads(self, parameters: list[Any], levels: Any) -> Any:
-        """(networks, hidden + inputs + 1, levels): what each adds to the quantile of a level.
+        """(networks, hidden + inputs + 1, levels): what each number adds to a level's quantile.
 
-        A level is embedded by cosines, and given beside them as log odds, so that a law that is
-        merely moved and stretched is within reach.
+        A level is embedded by cosines, and also passed as log odds, so that the network can easily
+        move and stretch a distribution.
         """
         torch = self._torch
         waves = torch.cos(math.pi * torch.arange(_COSINES) * levels[:, None])
@@ -211,7 +212,7 @@ class _Training:
         return self._torch.randperm(n, generator=self._random)
 
     def _drawn(self, shape: Any) -> Any:
-        """Where within its span an outcome's rank lies: anywhere, and elsewhere the next time."""
+        """A random rank within each outcome's span, drawn again each time."""
         return self._torch.rand(shape, generator=self._random)
 
     def _drawn_levels(self) -> Any:

@@ -26,12 +26,12 @@ _WIDEST = 1024
 
 
 class QuantileNetwork(RankedEstimator):
-    """A conditional distribution whose quantiles a neural network gives, all levels at once.
+    """A conditional distribution whose quantiles come from a neural network, for all levels.
 
-    An implicit quantile network: two hidden layers read the row, an embedding reads the level, and
-    their product is the quantile. One network serves all steps of a run. It learns where a row's
-    outcome ranks among the outcomes around the same step, so atoms stay atoms, and outcomes may
-    have any unit and any tails.
+    It is an implicit quantile network: two hidden layers read the row, an embedding reads the
+    level, and their product gives the quantile. One network serves all steps of a run. It predicts
+    the rank of a row's outcome among the outcomes around the same step. So atoms (outcomes with
+    positive probability) stay atoms, and outcomes may have any unit and any tails.
 
     `fit` needs PyTorch: ``pip install 'ontarget[network]'``. A fitted or loaded network answers
     without it.
@@ -39,38 +39,38 @@ class QuantileNetwork(RankedEstimator):
     Parameters
     ----------
     width
-        How many numbers each hidden layer has.
+        The width of each hidden layer.
     n_folds
-        In how many parts the episodes are divided. Each part has a network that learns from the
-        others, stops when its own part is foretold no better, and answers for it in
-        `out_of_bag_limits`. All together answer for new rows, by the mean of their quantiles.
+        Into how many parts the episodes are divided. Each part has a network that learns from the
+        other parts, stops when it no longer improves on its own part, and answers for its part in
+        `out_of_bag_limits`. For new rows, the quantiles of all networks are averaged.
     max_epochs, patience
         Training ends after ``max_epochs`` passes over the rows, or when ``patience`` passes in a
         row have improved none of the networks.
     learning_rate
-        The largest step of the optimiser, AdamW; it rises to it and then falls to 0.
+        The highest learning rate of the optimiser, AdamW; the rate rises to it and then falls to 0.
     seed
         A whole number from 0 up, or several. The same seed gives the same bits on one machine.
     progress
-        Whether to show a progress bar; inside a monitor that is for its `fit` to say.
+        Whether to show a progress bar; in a monitor, the ``progress`` of its `fit` decides.
     n_jobs
-        At most this many threads for answers; None for all. Training takes one, so that its result
-        does not depend on their number.
+        At most this many threads for answers; None for all. Training uses one thread, so that its
+        result does not depend on the number of threads.
 
     Attributes
     ----------
     networks_
         How rows become inputs, and the weights.
     ranks_
-        The outcomes around each step.
+        The distribution of the outcomes around each step.
 
     Notes
     -----
-    A number is standardised and counts up to six spreads from its centre. The most frequent
-    categories have a learned vector each; a category that training never saw has none, and a
-    missing value has one of its own if training missed it too. Before training, a network says of
-    every row what the outcomes around its step say, and no network is kept that foretells its part
-    worse than that.
+    Numbers are standardised and clipped at six standard deviations. The most frequent categories
+    have a learned vector each; a category that was not in training has none; a missing value has
+    its own vector if values were missing in training. An untrained network gives every row the
+    distribution of the outcomes around its step, and no network is kept that is worse than that on
+    its part.
 
     Examples
     --------
@@ -127,10 +127,10 @@ class QuantileNetwork(RankedEstimator):
         X, y, sample_weight
             Features (NaN is missing), outcomes, and weights from 0 up.
         ids, steps
-            The episode and the step of each row. A row is ranked among outcomes of its own step; a
-            feature that equals the step in every row is read as the time.
+            The episode and the step of each row. A row is ranked among outcomes of its own step. A
+            feature that equals the step in every row is used as the time.
         categorical
-            The columns of X that hold category numbers without an order of their own.
+            The columns of X that hold category numbers, whose order has no meaning.
         """
         plan = self._plan()
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)

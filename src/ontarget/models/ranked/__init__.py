@@ -1,1 +1,1 @@
-"""Outcomes ranked among those around the same step, and models that tell a row's rank."""
+"""Models that predict the rank of a row's outcome among the outcomes around the same step."""

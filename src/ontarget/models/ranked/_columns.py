@@ -1,6 +1,6 @@
-"""The columns that regressions and networks read: chosen by the training rows, and checked.
+"""The columns that regressions and networks read: chosen on the training rows, and checked.
 
-A number is standardised, a frequent category has a column of its own, and so has what is missing.
+Numbers are standardised; each frequent category has its own column, and so have missing values.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MOST_CATEGORIES = 60
 
 
 def columns_of(rows: TrainingRows, categorical: Collection[int]) -> tuple[Columns, IndexArray]:
-    """The columns for these rows, and those of them that the rows tell something about.
+    """The columns for these rows, and which of them vary in these rows.
 
-    A feature that equals the step in every row is the time.
+    A feature that equals the step in every row is used as the time.
     """
     X, time = rows.X, time_feature(rows)
     n_features = X.shape[1]
@@ -83,7 +83,7 @@ def times_of(rows: TrainingRows, columns: Columns) -> FloatArray:
 
 
 def columns_from_arrays(arrays: Mapping[str, AnyArray], prefix: str) -> Columns:
-    """The columns whose fields stand in a file under this prefix, or a `ModelFileError`."""
+    """The columns that a file holds under this prefix, or a `ModelFileError`."""
     types = (np.int64, np.bool_, np.float64, np.float64, np.int64, np.float64)
     columns = Columns(
         *(flat_array(arrays, prefix + n, t) for n, t in zip(Columns._fields, types, strict=True))
@@ -93,7 +93,7 @@ def columns_from_arrays(arrays: Mapping[str, AnyArray], prefix: str) -> Columns:
 
 
 def _categories(X: FloatArray, categorical: Collection[int]) -> dict[int, FloatArray]:
-    """The categories with a column of their own, ascending, of each categorical feature."""
+    """The categories of each categorical feature that have their own column, ascending."""
     found = {f: np.unique(X[~np.isnan(X[:, f]), f], return_counts=True) for f in categorical}
     counts = np.concatenate([np.empty(0, dtype=np.int64), *(part[1] for part in found.values())])
     kept = np.zeros(counts.size, dtype=np.bool_)

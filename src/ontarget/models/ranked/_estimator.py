@@ -24,10 +24,10 @@ _BLOCK = 256
 
 
 class RankedEstimator(DistributionEstimator):
-    """A distribution through each row's knots, its quantiles among the outcomes of its step.
+    """The base class of models whose quantiles (knots) are outcomes around the row's step.
 
-    A subclass sets ``ranks_`` in fit, and ``_learned_`` to a fold's table and model by its number,
-    with the fold of each episode and their keys. It gives `_knots` and `_model`.
+    A subclass sets ``ranks_`` in fit, and ``_learned_`` to the table and model of each fold, the
+    fold of each episode, and the episodes' keys. It implements `_knots` and `_model`.
     """
 
     ranks_: RankedOutcomes
@@ -103,7 +103,7 @@ class RankedEstimator(DistributionEstimator):
         return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of each row's distribution, but for the millionth in its tails."""
+        """The mean of each row's distribution, without the millionth in its tails."""
         rows = self._query_rows(X)
         values, atoms, tail = self.ranks_.support
         starts = np.concatenate(([tail[0]], values[:-1]))
@@ -121,7 +121,7 @@ class RankedEstimator(DistributionEstimator):
         return means
 
     def live(self) -> LiveRanked:
-        """The model for rows that come live, without checks."""
+        """The model for live rows, which are not checked."""
         self._check_fitted()
         return LiveRanked(self)
 
@@ -143,7 +143,7 @@ class RankedEstimator(DistributionEstimator):
 
 
 class LiveRanked:
-    """A ranking model that answers without checks; any thread may ask it."""
+    """A ranking model that answers without checks; safe for threads."""
 
     __slots__ = ("_estimator", "_knots", "_model", "_ranks")
 

@@ -1,4 +1,4 @@
-"""Where outcomes stand among those of the same step: cuts, levels, and folds of episodes."""
+"""The ranks of outcomes among those around the same step: cuts, levels, and folds of episodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEWEST_AT_NODE = 100
 
 
 class Outcomes(NamedTuple):
-    """The support that the outcomes are cut at, and where each row stands."""
+    """The values at which outcomes are cut, and the position of each row among them."""
 
     support: Support
     mass: FloatArray  # before each cut
@@ -31,7 +31,7 @@ class Outcomes(NamedTuple):
 
 
 def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
-    """Where the outcomes are cut: at every value, or at about so many quantiles and every atom."""
+    """Where the outcomes are cut: at every value, or at a number of quantiles and every atom."""
     weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
     values, ranks = np.unique(rows.y, return_inverse=True)
     atoms = find_atoms(ranks, rows.units, rows.steps)
@@ -47,7 +47,7 @@ def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
 def folds_of(rows: TrainingRows, n_folds: int, seed: tuple[int, ...]) -> IndexArray:
     """The fold of each episode: as even as can be, by a keyed shuffle; none without ids.
 
-    One episode alone has no fold that leaves it out and something in.
+    With a single episode there are no folds.
     """
     if rows.keys is None:
         return np.empty(0, dtype=np.intp)

@@ -30,8 +30,8 @@ _LARGEST_LEVEL = 100.0
 class Ranked(NamedTuple):
     """Training outcomes as spans of ranks.
 
-    A row's ranks lie from ``low`` to ``high``: an atom has many. ``without`` are the outcomes
-    around each step but for those of each fold in turn.
+    A row's ranks lie from ``low`` to ``high``; an outcome that several rows share has many.
+    ``without`` holds the distributions around each step without each fold.
     """
 
     table: RankedOutcomes
@@ -94,7 +94,7 @@ def ranks_to_arrays(table: RankedOutcomes) -> dict[str, AnyArray]:
 
 
 def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
-    """The outcomes that gave these arrays, checked; `check_time` does the rest."""
+    """The outcomes in these arrays, checked; `check_time` completes the check."""
     table = RankedOutcomes(
         time=flat_array(arrays, "rank_time", np.int64),
         clock=flat_array(arrays, "rank_clock", np.float64),
@@ -124,7 +124,7 @@ def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
 
 
 def check_time(table: RankedOutcomes, n_features: int) -> None:
-    """Raise a `ModelFileError` unless the feature that holds the step is one of so many."""
+    """Raise a `ModelFileError` unless the feature that holds the step exists."""
     require(bool(-1 <= table.time[0] < n_features), "rank_time needs a feature, or -1")
 
 

@@ -59,7 +59,7 @@ class RegressionPlan:
 
 @dataclass(frozen=True, slots=True)
 class FoldRegressions:
-    """Regressions for the training episodes: to each, that of the folds that it is not in."""
+    """Regressions for the training episodes; each episode gets one that has not seen its fold."""
 
     without: tuple[Regression, ...]  # each fold in turn
     fold: IndexArray  # of each episode
@@ -68,9 +68,9 @@ class FoldRegressions:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits at the values y (rows, values) from regressions that never saw the episode.
+        """Both limits at the values y (rows, values), by regressions without the episode.
 
-        NaN where training had no other episode.
+        NaN if there was no other episode in training.
         """
         left, right = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
         folds = self.fold[episodes]
@@ -211,7 +211,7 @@ def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyA
 
 
 def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> FloatArray:
-    """The pull on each effect, as if its column had spread 1; a column without spread is held."""
+    """The penalty on each effect, as if its column had spread 1; a constant column stays at 0."""
     square, spread = squares(problem.design, problem.weights)
     pull = plan.penalty * np.where(encoding.is_main, 1.0, _ON_INTERACTIONS) * spread
     pull[spread <= 1e-9 * square] = _HELD
@@ -222,8 +222,8 @@ def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> Floa
 def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
     """The effects of least loss and a factor of the curvature, as `minimise` gives them.
 
-    Many rows are approached from every fourth of them: the curvature costs most, and that of the
-    few is close enough to finish with.
+    With many rows, the minimum is first sought on every fourth row: computing the curvature costs
+    most, and that of the few rows is close enough to finish with.
     """
     start = np.zeros(problem.penalty.size)
     if problem.labels.size < _MANY:

@@ -1,4 +1,4 @@
-"""A distribution regression asked live: rows without checks, into arrays that the caller keeps."""
+"""A distribution regression for live rows, unchecked; answers go into the caller's arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LiveRegression"]
 
 
 class LiveRegression:
-    """A distribution regression that answers without checks; any thread may ask it."""
+    """A distribution regression that answers without checks; safe for threads."""
 
     __slots__ = ("_model",)
 

@@ -47,8 +47,8 @@ def minimise(
 ) -> tuple[FloatArray, FloatArray]:
     """The effects of least penalised loss, and the Cholesky factor of a curvature near there.
 
-    ``lower`` may give such a factor of a similar problem; a curvature is computed anew only where
-    steps gain little with the one before.
+    ``lower`` may be such a factor of a similar problem. The curvature is computed again only if
+    steps gain little with the previous one.
     """
     rows = (problem.labels, problem.offsets, problem.weights)
     effects, gradient, bends = start.copy(), np.empty(start.size), np.empty(problem.labels.size)

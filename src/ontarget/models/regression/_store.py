@@ -30,7 +30,7 @@ def regression_to_arrays(model: Regression) -> dict[str, AnyArray]:
 
 
 def regression_from_arrays(arrays: Mapping[str, AnyArray]) -> Regression:
-    """The regression that gave these, once every index in them is known to be in bounds."""
+    """The regression in these arrays, after checking that every index is in bounds."""
     columns = columns_from_arrays(arrays, _PREFIX)
     names = [name for name in arrays if name.startswith(_PREFIX)]
     support = Support.from_arrays({name.removeprefix(_PREFIX): arrays[name] for name in names})

@@ -41,22 +41,22 @@ class DistributionRegression(DistributionEstimator):
     """A conditional distribution whose log odds are linear in the features.
 
     One logistic regression serves all thresholds: the log odds of ``Y <= c`` are linear in the
-    features and in z(c), the log odds of the threshold among the training outcomes around the same
-    step. It starts from those outcomes and learns how a row differs from them, so it needs few
-    episodes.
+    features and in z(c), the log odds of the threshold c among the training outcomes around the
+    same step. The model starts from the distribution of those outcomes and learns how a row differs
+    from it, so it needs few episodes.
 
     Parameters
     ----------
     penalty
-        How strongly effects are pulled towards 0, as the ``1 / C`` of scikit-learn's
-        ``LogisticRegression`` on standardised columns; ten times as much for squares and
-        interactions.
+        The penalty on effects, like ``1 / C`` of scikit-learn's ``LogisticRegression`` on
+        standardised columns; squares and interactions have ten times this penalty.
     n_folds
-        In how many parts the episodes are divided for `out_of_bag_limits`.
+        Into how many parts the episodes are divided for `out_of_bag_limits`.
     max_rows
         The effects are learned from at most this many rows, chosen by a hash of episode and step.
     seed
-        A whole number from 0 up, or several; decides at which thresholds each row is learned from.
+        A whole number from 0 up, or several. It determines the thresholds at which each row is
+        learned from.
     n_jobs
         At most this many threads; None for all.
 
@@ -67,15 +67,16 @@ class DistributionRegression(DistributionEstimator):
 
     Notes
     -----
-    A number is standardised and counts up to six spreads from its centre. The most frequent
-    categories have an effect each; a category that training never saw has none. A missing value has
-    an effect of its own if training missed it too. If a feature equals the ``steps`` of `fit` in
-    every row, effects change with it: by a spline in t with hinges at 50 and 80 % of the steps.
+    Numbers are standardised and clipped at six standard deviations. The most frequent categories
+    have an effect each; a category that was not in training has none. A missing value has its own
+    effect if values were missing in training. If a feature equals the ``steps`` of `fit` in every
+    row, effects may change with the step: by a linear spline with knots at 50 and 80 % of the
+    steps.
 
-    The CDF rises by construction: the slope in z, which depends on the row, is cut at a small
-    positive number on each of its four pieces (ends at -2, 0 and 2). Atoms remain atoms, and other
-    mass is spread and mixed as in the other models (M2). More than a thousand distinct outcomes
-    that are not atoms are cut at a thousand quantiles.
+    The CDF always rises: the slope in z, which depends on the row, is at least a small positive
+    number on each of its four pieces (divided at -2, 0 and 2). Atoms (outcomes with positive
+    probability) remain atoms, and all other probability is spread out as in the other models (M2).
+    More than a thousand distinct outcomes that are not atoms are cut at a thousand quantiles.
 
     Examples
     --------
@@ -127,7 +128,7 @@ class DistributionRegression(DistributionEstimator):
         ids, steps
             The episode and the step of each row. A row is compared with outcomes of its own step.
         categorical
-            The columns of X that hold category numbers without an order of their own.
+            The columns of X that hold category numbers, whose order has no meaning.
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         columns, plan = check_categorical(categorical, rows.X.shape[1]), self._plan()
@@ -192,7 +193,7 @@ class DistributionRegression(DistributionEstimator):
         return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of each row's distribution, but for the millionth in its tails."""
+        """The mean of each row's distribution, without the millionth in its tails."""
         rows = self._query_rows(X)
         values, atoms, tail = self.table_.support
         starts = np.concatenate(([tail[0]], values[:-1]))
@@ -209,7 +210,7 @@ class DistributionRegression(DistributionEstimator):
         return means
 
     def live(self) -> LiveRegression:
-        """The model for rows that come live, without checks."""
+        """The model for live rows, which are not checked."""
         self._check_fitted()
         return LiveRegression(self.table_)
 

@@ -1,4 +1,4 @@
-"""Fitting the experts of a stack, and what each says of the very episodes it learned from (M16)."""
+"""Fits the experts of a stack, and computes their out-of-bag answers (M16)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 
 
 class _Honest(Protocol):
-    """An expert that answers for its own training episodes, each by what never saw it."""
+    """An expert that answers for training episodes by parts that have not seen them."""
 
     def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both limits of the CDF at each row's values."""
@@ -97,7 +97,7 @@ class _HonestLinear:
 
 @dataclass(frozen=True, slots=True)
 class HonestStack:
-    """The stack for its training episodes: each is answered by what never saw it."""
+    """The stack for its training episodes: each is answered by parts that have not seen it."""
 
     guides: FoldGuides
     experts: dict[int, _Honest]  # by place
@@ -132,10 +132,10 @@ class HonestStack:
 def fit_stack(
     rows: TrainingRows, plan: StackPlan, categorical: Sequence[int]
 ) -> tuple[Stack, HonestStack]:
-    """The stack of rows in their canonical order, and its honest twin.
+    """The stack of rows in their canonical order, and its version for training episodes.
 
-    Both forests and the shift share one set of guides. Weights come from answers out of bag; an
-    expert that counts for nothing is let go.
+    Both forests and the shift share one set of guides. Weights come from out-of-bag answers; an
+    expert of weight 0 is dropped.
     """
     distinct = distinct_values(rows.X, categorical)
     ground: GuideGround | None = guide_ground(rows, plan.guides, categorical, distinct)
@@ -212,7 +212,7 @@ def _fit_shift(
     location: FloatArray,
     atoms: bool,
 ) -> tuple[ShiftTable, Guides, _HonestShift] | None:
-    """The shift, the guides of its scale, and its honest twin; None if nothing is left to shift."""
+    """The shift, the guides of its scale, and its version for training episodes; or None."""
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
     spread, folds = fit_guides(replace(rows, y=distance), plan.guides, categorical, ground)
@@ -222,7 +222,7 @@ def _fit_shift(
 
 
 def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
-    """The weight of each expert, by place; all alike where no episode can be told from another."""
+    """The weight of each expert, by position; all equal if episodes are not known."""
     places = list(twin.experts)
     weights = np.zeros(len(EXPERTS))
     if rows.keys is None or rows.keys.size < 2:

@@ -1,4 +1,4 @@
-"""A stacked forest asked live: rows without checks, into arrays that the caller keeps."""
+"""A stacked forest for live rows, which are not checked; answers go into the caller's arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LiveStackedForest"]
 
 
 class LiveStackedForest:
-    """A stacked forest that answers without checks; any thread may ask it."""
+    """A stacked forest that answers without checks; safe for threads."""
 
     __slots__ = ("_kinds", "_packed", "_stack")
 
@@ -42,9 +42,9 @@ class LiveStackedForest:
         return most_members(self._stack.small, self._stack.large)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append the training rows behind the law of each row, and their mass.
+        """Append the training rows behind each row's distribution, and their mass.
 
-        Their masses add up to the forests' share of the law.
+        Their masses add up to the forests' weight.
         """
         skipped = every_tree(len(X))
         members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)

@@ -34,12 +34,12 @@ NO_SHIFT: Final = ShiftTable(_NONE, _NONE, _NONE)
 
 @dataclass(frozen=True, slots=True)
 class ShiftLaw:
-    """The law as a part of a mixture: rows are each one's location and scale."""
+    """The law as a part of a mixture; a row consists of its location and scale."""
 
     table: ShiftTable
 
     def fit(self, X: ArrayLike, y: ArrayLike, *args: object, **kwargs: object) -> ShiftLaw:
-        """The law itself, which is fitted from the start."""
+        """The law itself; there is nothing to fit."""
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -51,7 +51,7 @@ class ShiftLaw:
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles up to rounding and up to one atom: a mixture seeks the exact one near them."""
+        """Approximate quantiles, near which a mixture finds the exact ones."""
         places, levels = np.asarray(X, dtype=np.float64), np.atleast_1d(np.asarray(q))
         shape, values = self.table.shape, self.table.values
         distance = np.interp(levels, np.linspace(0.0, 1.0, shape.size), shape)
@@ -64,17 +64,17 @@ class ShiftLaw:
 def learned_shift(
     rows: TrainingRows, location: FloatArray, scale: FloatArray, *, atoms: bool
 ) -> ShiftTable | None:
-    """The law of these outcomes; None where all distances are 0.
+    """The law of these outcomes; None if all distances are 0.
 
     Parameters
     ----------
     rows
         What to learn from.
     location
-        Each row's guide to its outcome, by models that never saw its episode, in units of the
+        Each row's predicted outcome, by models that have not seen its episode, in units of the
         outcomes' spread around their mean.
     scale
-        Each row's guide to the distance of the two, in such units too.
+        Each row's predicted distance of the outcome from ``location``, in the same units.
     atoms
         Whether every outcome is an atom.
     """
@@ -117,7 +117,7 @@ def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
 
 
 def shift_from_arrays(arrays: Mapping[str, AnyArray]) -> ShiftTable:
-    """The law that gave these arrays, checked; one without numbers is none."""
+    """The law in these arrays, checked; None if they are empty."""
     units, shape, values = (
         flat_array(arrays, f"shift_{name}", np.float64) for name in ShiftTable._fields
     )

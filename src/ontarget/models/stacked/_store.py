@@ -45,7 +45,7 @@ def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
 
 
 def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
-    """The stack that gave these arrays, once every index in it is known to be in bounds."""
+    """The stack in these arrays, after checking that every index is in bounds."""
     weights = flat_array(arrays, "weights", np.float64)
     require(weights.size == 4, "weights need one number per expert")
     right = bool(((weights >= 0.0) & (weights <= 1.0)).all()) and abs(weights.sum() - 1.0) < 1e-9

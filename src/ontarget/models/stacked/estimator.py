@@ -59,29 +59,29 @@ _BLOCK, _MOST_ANSWERS = 256, 4096
 
 
 class StackedForest(ForestEstimator):
-    """Several experts whose weighted mixture is the answer; the model of a default monitor.
+    """A weighted mixture of several models (*experts*); the model of a default monitor.
 
-    Two quantile forests, one with small leaves and one with large ones, read the features and the
-    *guides* of a `GuidedForest`. A third expert shifts and stretches one shape: where outcomes
-    differ by location and scale alone, forests smooth too much. A fourth is a
-    `DistributionRegression`, which needs few episodes. Each counts by how much probability it gives
-    to outcomes of episodes that it has not learned from; one that counts for next to nothing is
-    left out and costs nothing.
+    Two experts are quantile forests, one with small leaves and one with large ones, which read the
+    features and the *guides* of a `GuidedForest`. The third, the *shift*, moves and stretches one
+    shape: if outcomes differ only in location and scale, forests smooth too much. The fourth is a
+    `DistributionRegression`, which needs few episodes. The weight of an expert depends on how much
+    probability it gives to outcomes of episodes that it has not learned from. An expert of very
+    small weight is left out.
 
     Parameters
     ----------
     n_trees
         The trees of each forest.
     experts
-        Some of ``"small_leaves"``, ``"large_leaves"``, ``"shift"`` and ``"linear"``; at least one
-        of them a forest.
+        Names out of ``"small_leaves"``, ``"large_leaves"``, ``"shift"`` and ``"linear"``, with at
+        least one of the first two.
     min_leaf, large_leaf
-        The least number of rows in a leaf of either forest. Inside a monitor they count episodes.
+        The fewest rows in a leaf of each forest. In a monitor they count episodes.
     max_features, max_depth, split, max_entries, max_bins, n_jobs
         As in `QuantileForest`; guides count as features.
     bootstrap, max_samples
-        As in `QuantileForest`. By default each tree draws every second episode, once: the others
-        judge it, and the leaves hold half as much as with a bootstrap of all.
+        As in `QuantileForest`. By default each tree draws half of the episodes, without
+        replacement. The other half is used to judge it, and leaves need half the memory.
     n_folds, n_boosted, boosted_depth, boosted_rate
         As in `GuidedForest`.
     seed
@@ -90,15 +90,15 @@ class StackedForest(ForestEstimator):
     Attributes
     ----------
     weights_
-        How much each expert counts, by name; together 1.
+        The weight of each expert, by name; they add up to 1.
     training_episodes_, training_steps_
         The episode and the step of each training row, rows in the order of `row_weights`.
 
     Notes
     -----
     The same rows in any order give the same model, whatever the number of threads. The shift is
-    left out where some outcomes are atoms and others are not. Without ids no row can be answered by
-    what has not seen it: then both forests count alike and the others not at all.
+    left out if some outcomes are atoms (have positive probability) and others are not. Without ids
+    there are no out-of-bag answers, so both forests have equal weights and the other experts none.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class StackedForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The guides, the experts and their weights.
+        """The model itself, after fitting the guides, the experts and their weights.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class StackedForest(ForestEstimator):
         ids, steps
             The episode and the step of each row, as in `QuantileForest.fit`.
         categorical
-            The columns of X that hold category numbers without an order of their own.
+            The columns of X that hold category numbers, whose order has no meaning.
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         columns, plan = check_categorical(categorical, rows.X.shape[1]), self._plan()
@@ -187,14 +187,15 @@ class StackedForest(ForestEstimator):
 
     @property
     def weights_(self) -> dict[str, float]:
-        """How much each expert counts, by name."""
+        """The weight of each expert, by name."""
         self._check_fitted()
         return dict(zip(EXPERTS, self.stack_.weights.tolist(), strict=True))
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
 
-        One descent per row serves all its values: y scalar or (n,) gives (n,), (n, m) (n, m).
+        y scalar or (n,) gives (n,), (n, m) gives (n, m); several values of a row cost little more
+        than one.
         """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
@@ -214,8 +215,8 @@ class StackedForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """Both limits of the CDF at y for rows of training episodes, by parts that never saw them.
 
-        As `QuantileForest.out_of_bag_limits`: forests answer by their other trees, guides and the
-        regression by those of the other folds.
+        As `QuantileForest.out_of_bag_limits`: forests answer by the trees that did not draw the
+        episode, guides and the regression by fits without its fold.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
@@ -238,9 +239,9 @@ class StackedForest(ForestEstimator):
 
     @property
     def row_share(self) -> float:
-        """The share of the law that rests on training rows: how much both forests count.
+        """The share of the distribution that consists of training rows: the weight of both forests.
 
-        The shift and the linear expert know no rows.
+        The shift and the linear expert do not consist of training rows.
         """
         self._check_fitted()
         return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
@@ -270,7 +271,7 @@ class StackedForest(ForestEstimator):
             return mixture_quantile(parts, inputs, q, side)
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The conditional mean of each row: that of its forests."""
+        """The conditional mean of each row, from the forests alone."""
         rows = self._query_rows(X)
         with threads_at_most(self.n_jobs):
             guided = guide_rows(self.stack_.guides, rows)
@@ -290,7 +291,7 @@ class StackedForest(ForestEstimator):
         return copy
 
     def live(self) -> LiveStackedForest:
-        """The model for rows that come live, without checks."""
+        """The model for live rows, which are not checked."""
         self._check_fitted()
         return self._live_
 
@@ -353,8 +354,8 @@ class StackedForest(ForestEstimator):
         named = (self.experts,) if isinstance(self.experts, str) else tuple(self.experts)
         if any(name not in EXPERTS for name in named) or not set(named) & set(EXPERTS[:2]):
             raise InputError(
-                f"experts needs some of {', '.join(EXPERTS)}, one of the first two among them, "
-                f"got {self.experts!r}"
+                f"experts needs names out of {', '.join(EXPERTS)}, with at least one of the first "
+                f"two, got {self.experts!r}"
             )
         seeds = seed_parts(self.seed)
         n_folds = whole_number("n_folds", self.n_folds, least=2)

@@ -47,11 +47,11 @@ class Engine:
     scenario
         Makes the paper's scenario.
     even
-        Makes ten against ten, with the same policy on both sides and nobody to join.
+        Makes ten against ten, with the same policy on both sides and no reinforcements.
     shot
-        The hit points that every loss is a multiple of.
+        The hit points of one shot; every loss is a multiple of it.
     facts
-        What a reader has to know of it, in the order of the paper's own facts.
+        Facts about the engine for the reader, in the order of the paper's own facts.
     """
 
     scenario: Callable[[], Any]

@@ -90,9 +90,9 @@ def compare_battles(plan: Plan, folder: str | Path, *, report: Report | None = N
     plan
         `FULL` or `QUICK`, under a seed; its domains become the two engines.
     folder
-        Where everything is written. A run that was stopped goes on from its ``parts``.
+        Where everything is written. A run that was stopped continues from its ``parts``.
     report
-        Told what is being done, and how much of it is behind.
+        A function that is called with what is being done, and which share of all work is done.
     """
     out = Path(folder)
     run = _Run(replace(plan, domains=tuple(ENGINES)), out, report)

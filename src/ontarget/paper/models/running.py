@@ -39,13 +39,13 @@ def study_models(plan: Plan, folder: str | Path, *, report: Report | None = None
     Parameters
     ----------
     plan
-        `FULL` or `QUICK`, under a seed; the study has sizes of its own. A quick one asks about the
-        processes alone whose truth takes no time.
+        `FULL` or `QUICK`, with a seed; the study has its own sizes. A quick study uses only the
+        processes whose truth is fast to compute.
     folder
-        Where everything is written. A run that was stopped goes on from its ``parts``; the truth,
-        which depends on no model, is in ``oracle``.
+        Where everything is written. A run that was stopped continues from its ``parts``; the truth,
+        which does not depend on models, is in ``oracle``.
     report
-        Told what is being done, and how much of it is behind.
+        A function that is called with what is being done, and which share of all work is done.
     """
     from ontarget.paper.charts import write_figures
 

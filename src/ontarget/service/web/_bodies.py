@@ -1,4 +1,4 @@
-"""Steps as they arrive: one, an array, or lines."""
+"""Reads the steps in a request's body: one, an array, or lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Body(NamedTuple):
-    """What a request brings."""
+    """The contents of a request."""
 
     messages: Sequence[StepMessage | Problem]  # in order; a problem for what cannot be read
     good: Sequence[StepMessage]  # those that can; ``messages`` itself if all of them
@@ -27,7 +27,7 @@ class Body(NamedTuple):
 
 
 def read_steps(content_type: str, body: bytes, most: int) -> Body:
-    """The messages of a body, at most so many."""
+    """The messages of a body, at most ``most``."""
     kind = content_type.partition(";")[0].strip()
     if kind in ("application/x-ndjson", "application/jsonl"):
         return _each([line for line in body.splitlines() if line.strip()], most, lines=True)

@@ -1,4 +1,4 @@
-"""The short way of a request with steps: from the bytes of a connection to the writer and back."""
+"""A fast path for requests with steps: from the bytes of a connection to the writer and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN: Final = frozenset(
 
 
 class Found(Enum):
-    """What some bytes of a connection are."""
+    """What the bytes of a connection turned out to be."""
 
     TAKEN = auto()  # a request that is answered soon
     PART = auto()  # the beginning of one: wait for the rest
@@ -36,17 +36,17 @@ class Found(Enum):
 
 
 class Direct:
-    """Takes requests with steps that are small and have nothing unusual about them.
+    """Handles small, ordinary requests with steps.
 
-    Such a request needs no task, no parser and no application. All others are left to them, and
-    so is whoever may not report: they know how to refuse.
+    Such a request needs no task, no HTTP parser and no application. All other requests take the
+    usual way, also those of clients that may not report, which are refused there.
 
     Parameters
     ----------
     steps
-        What takes the steps.
+        The handler of steps.
     service
-        Whose they are.
+        The service.
     open_to_all
         Whether requests need no token.
     """
@@ -58,14 +58,14 @@ class Direct:
         self._open = open_to_all
 
     def take(self, data: bytes, address: str, done: Callable[[Outcome], None]) -> Found:
-        """Take these bytes if they are such a request; ``done`` gets the response, soon or now.
+        """Handle these bytes if they are such a request; ``done`` is called with the response.
 
         Parameters
         ----------
         data
-            What a connection has read, from the beginning of a request.
+            The bytes read so far, from the beginning of a request.
         address
-            Where it comes from.
+            The client's address.
         done
             Called on the event loop.
         """
@@ -87,7 +87,7 @@ class Direct:
         return Found.TAKEN
 
     def _client(self, fields: dict[bytes, bytes], address: str) -> str | None:
-        """Who reports, by token or by address; None if that is not clear at once."""
+        """The client, by its token or address; None if that needs the usual way."""
         said = fields.get(b"authorization")
         if said is None:
             local = self._open and is_local(fields.get(b"host", b"").decode("latin-1"))
@@ -102,7 +102,7 @@ class Direct:
 
 
 def _fields(head: bytes) -> dict[bytes, bytes] | None:
-    """The fields of a request's head; None if there is anything unusual about them."""
+    """The header fields of a request; None if anything about them is unusual."""
     lines = head.split(b"\r\n")
     breaks = len(lines) - 1
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
@@ -118,16 +118,16 @@ def _fields(head: bytes) -> dict[bytes, bytes] | None:
 
 
 def response_of(outcome: Outcome, common: Sequence[tuple[bytes, bytes]], *, last: bool) -> bytes:
-    """A response as it is written, with the fields that all have in common.
+    """The bytes of a response, with the common header fields.
 
     Parameters
     ----------
     outcome
-        What it says.
+        The contents of the response.
     common
-        What the server tells of itself, such as the date.
+        Header fields of the server, such as the date.
     last
-        Whether the connection is closed after it.
+        Whether the connection is closed after this response.
     """
     more = (*common, _CLOSE) if last else tuple(common)
     if isinstance(outcome, bytes):
@@ -137,7 +137,7 @@ def response_of(outcome: Outcome, common: Sequence[tuple[bytes, bytes]], *, last
 
 @lru_cache(maxsize=4)  # the date changes every second
 def _good_head(more: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """The head of every response to steps that were taken, but for the length of the body."""
+    """The head of every response to accepted steps, without the length of the body."""
     fields = strict(Response(media_type="application/json")).raw_headers
     kept = [one for one in fields if one[0] != b"content-length"]
     return _head(200, (*more, *kept)).removesuffix(b"\r\n")

@@ -1,4 +1,4 @@
-"""Answers as a stream of events, from wherever a client left off."""
+"""Answers as a stream of events, which a client can resume where it stopped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Streams:
     Parameters
     ----------
     store
-        Where events are kept: they are the steps, in the order of their commits.
+        The store; its events are the steps, in the order of their commits.
     most
         How many clients may follow at once.
     """
@@ -50,9 +50,9 @@ class Streams:
         self.wake()
 
     def response(self, request: Request) -> StreamingResponse:
-        """The stream for one client, after the event that it names, or from now on."""
+        """The stream for one client: after the event in its Last-Event-ID, or from now on."""
         if len(self._clients) >= self._most or self._closed:
-            detail = f"{self._most:,} clients follow events already"
+            detail = f"{self._most:,} clients are following events already"
             raise Refusal(429, "too many streams", detail, retry_after="10")
         last = request.headers.get("last-event-id", "")
         if last and not (last.isascii() and last.isdigit() and len(last) < 19):

@@ -1,4 +1,4 @@
-"""Steps of many connections, handed to the writer together."""
+"""Collects the steps of many connections and passes them to the writer together."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _Waiting: TypeAlias = list[tuple[Sequence[StepMessage], Callable[[Replies], None
 
 
 class Gathering:
-    """Requests that come at about the same time go to the writer at once, and come back so.
+    """Passes requests that come at about the same time to the writer together.
 
     A commit costs the same for one step as for fifty. So while the writer is busy, small requests
-    wait for it together. When it is done, those that it has answered will soon send their next
-    step: the others wait for them, for half as long as the write took and at most 5 milliseconds.
+    wait together. When it is done, the clients just answered will soon send their next step; the
+    waiting requests wait for these, for half as long as the write took and at most 5 milliseconds.
     An agent that reports alone never waits.
 
     Parameters
     ----------
     writer
-        What takes the steps.
+        The writer.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -47,7 +47,7 @@ class Gathering:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The replies to the messages of one request, once they are on disk."""
+        """The replies to the messages of one request, after they are on disk."""
         found: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
         def done(replies: Replies) -> None:
@@ -62,9 +62,9 @@ class Gathering:
         return await found
 
     def add(self, messages: Sequence[StepMessage], done: Callable[[Replies], None]) -> None:
-        """Take the messages of one request; ``done`` is called once they are on disk.
+        """Add the messages of one request; ``done`` is called after they are on disk.
 
-        It is called on the event loop, with the replies or with what went wrong.
+        ``done`` is called on the event loop, with the replies or the error.
         """
         self._writer.admit(len(messages))
         self._waiting.append((messages, done))
@@ -77,13 +77,13 @@ class Gathering:
             self._hand_over(asyncio.get_running_loop())
 
     def _is_due(self) -> bool:
-        """Whether to ask the writer now."""
+        """Whether to pass the group to the writer now."""
         if self._steps >= _ENOUGH:
             return True
         return not self._busy and len(self._waiting) >= self._expected
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Ask the writer now, or wait for more."""
+        """Pass the group to the writer now, or wait for more."""
         self._looking = False
         if not self._waiting or self._timer is not None:
             return
@@ -113,7 +113,7 @@ class Gathering:
         replies: list[Replies],
         began: float,
     ) -> None:
-        """Give the replies to those who wait for them, then see to the next group."""
+        """Return the replies to the waiting requests, then continue with the next group."""
         self._busy -= 1
         self._expected = len(self._waiting) + len(answered)
         self._patience = min(_SHARE * (loop.time() - began), _LONGEST)
@@ -121,5 +121,5 @@ class Gathering:
             try:
                 give(reply)
             except Exception:  # the others are answered all the same
-                _log.exception("an answer could not be given")
+                _log.exception("an answer could not be returned")
         self._look(loop)

@@ -1,4 +1,4 @@
-"""What every request goes through: size, address, token, rate, and errors as RFC 9457."""
+"""What every request passes: checks of size, address, token and rate; errors as in RFC 9457."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _STRICT_RAW: Final = [(name.encode(), value.encode()) for name, value in _STRICT
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is an answer
-    """A request that gets a problem for an answer."""
+    """A refused request; it is answered with a problem."""
 
     def __init__(self, status: int, title: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -64,7 +64,7 @@ class Refusal(Exception):  # noqa: N818  # a refusal is an answer
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One line of the API: what is asked for, by whom, and what comes back."""
+    """One endpoint of the API: its path, the scope it needs, and what it takes and returns."""
 
     method: str
     path: str
@@ -78,7 +78,7 @@ class Endpoint:
 
 
 class Buckets:
-    """How much each client may still send: a second's worth, filled as time goes by."""
+    """How much each client may still send: up to one second's worth, refilled over time."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -106,7 +106,7 @@ def json_response(value: Any, status: int = 200) -> Response:
 def answered(
     endpoint: Endpoint, service: Service, *, open_to_all: bool
 ) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint as Starlette calls it; ``open_to_all``: no token is needed."""
+    """The endpoint as Starlette calls it; with ``open_to_all`` no token is needed."""
 
     async def respond(request: Request) -> Response:
         try:
@@ -120,7 +120,7 @@ def answered(
 
 
 def strict(response: Response) -> Response:
-    """The response itself, with the headers that every one has."""
+    """The response itself, with the security headers that all responses have."""
     given = {name for name, _ in response.raw_headers}
     response.raw_headers += [one for one in _STRICT_RAW if one[0] not in given]
     return response
@@ -129,7 +129,7 @@ def strict(response: Response) -> Response:
 async def _admit(
     request: Request, endpoint: Endpoint, service: Service, *, open_to_all: bool
 ) -> None:
-    """Refuse whoever may not ask for this."""
+    """Refuse a client that may not use this endpoint."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     request.state.client = request.client.host if request.client else ""
     if endpoint.scope is None:
@@ -154,20 +154,26 @@ async def _admit(
         raise Refusal(401, "no token", detail, www_authenticate="Bearer")
     # Without tokens, a page in a browser on this machine must not be able to talk to the service.
     if not is_local(request.headers.get("host") or request.url.netloc):
-        raise Refusal(403, "not local", "without a token the service answers to 127.0.0.1 only")
+        raise Refusal(
+            403,
+            "not local",
+            "without a token the service answers only clients on this machine (127.0.0.1)",
+        )
     if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
-        detail = "this came through a proxy; start the service with --require-token"
+        detail = "this request came through a proxy; start the service with --require-token"
         raise Refusal(403, "not local", detail)
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":
-        raise Refusal(403, "not local", "without a token no other page may ask")
+        raise Refusal(
+            403, "not local", "without a token, requests from other web pages are refused"
+        )
 
 
 def _check_same_page(request: Request) -> None:
-    """Refuse to act on a cookie that a page of another host has sent along."""
+    """Refuse a request with a cookie if it comes from a page of another host."""
     origin = request.headers.get("origin", "")
     if request.method != "GET" and origin.partition("://")[2] != request.headers.get("host", ""):
-        raise Refusal(403, "another page", "a session acts only from the page of this service")
+        raise Refusal(403, "another page", "a session is valid only on the page of this service")
 
 
 async def body_of(request: Request, most: int) -> bytes:
@@ -202,7 +208,7 @@ async def decoded(request: Request, service: Service, kind: Any) -> Any:
 
 
 def refused(error: Exception) -> Response:
-    """What went wrong, as a problem."""
+    """An error as a problem."""
     if isinstance(error, Refusal):
         return problem_response(error.problem, error.headers)
     if isinstance(error, BusyError):
@@ -210,7 +216,7 @@ def refused(error: Exception) -> Response:
         return problem_response(busy, {"retry-after": "1"})
     if isinstance(error, StoreError):
         _log.error("the store failed: %s", error)
-        detail = "the store cannot be written; nothing was taken, send it again"
+        detail = "the store cannot be written; nothing was saved, send it again later"
         down = Problem(status=503, title="store", detail=detail, type="urn:ontarget:store")
         return problem_response(down, {"retry-after": "5"})
     if isinstance(error, InputError | OntargetError):
@@ -226,7 +232,7 @@ def refused(error: Exception) -> Response:
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """A problem as RFC 9457 has it."""
+    """A problem as a response in the form of RFC 9457."""
     return Response(
         msgspec.json.encode(problem), problem.status, headers, media_type="application/problem+json"
     )

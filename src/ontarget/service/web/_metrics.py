@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus. No label names an agent."""
+"""Metrics for Prometheus. No label names an agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Metrics"]
 
 
 class _Spread:
-    """A histogram that costs little to add to: both are counted at every step."""
+    """A histogram that is cheap to update, because it is updated at every step."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -32,7 +32,7 @@ class _Spread:
 
 
 class _Counted(Collector):
-    """What is counted at every request with steps, on the event loop."""
+    """The metrics of requests with steps, updated on the event loop."""
 
     def __init__(self) -> None:
         self.taken = self.refused = 0
@@ -66,16 +66,18 @@ class Metrics:
         self.deliveries = Gauge(
             "ontarget_deliveries", "Messages by state.", ["state"], registry=self.registry
         )
-        self.ready = Gauge("ontarget_ready", "Whether steps can be taken.", registry=self.registry)
+        self.ready = Gauge(
+            "ontarget_ready", "Whether steps can be accepted.", registry=self.registry
+        )
         self.health = Gauge(
             "ontarget_contract_health",
-            "1 for what is so: calibrated, drifting or too few runs.",
+            "1 for the present verdict: calibrated, drifting or too few runs.",
             ["contract", "health"],
             registry=self.registry,
         )
 
     def add(self, taken: int, refused: int, seconds: float) -> None:
-        """Count a request: its steps that were taken or refused, and how long it took."""
+        """Count a request: its accepted and refused steps, and how long it took."""
         counted = self._counted
         counted.taken += taken
         counted.refused += refused

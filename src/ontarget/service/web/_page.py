@@ -43,7 +43,7 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What whoever looks at the page may do."""
+    """What the viewer of the page may do."""
 
     scopes: list[str]
 
@@ -54,7 +54,7 @@ def page_routes(service: Service, *, open_to_all: bool) -> list[Route]:
     Parameters
     ----------
     service
-        What answers.
+        The service.
     open_to_all
         Whether requests need no token.
     """
@@ -93,7 +93,9 @@ async def _session(request: Request, service: Service, *, open_to_all: bool) -> 
         token = (await decoded(request, service, SignIn)).token
     scopes = await run_in_threadpool(service.tokens.scopes_of, token)
     if "read" not in scopes:
-        raise Refusal(401, "unknown token", "this is no token of this service with the scope read")
+        raise Refusal(
+            401, "unknown token", "this is not a token of this service with the scope read"
+        )
     response = json_response(Session(sorted(scopes)))
     if request.method == "POST":
         response.set_cookie(

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with fewer writes, and a short way for steps."""
+"""uvicorn's HTTP protocol, with fewer writes and a fast path for steps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST: Final = 65536  # bytes that are held back until the end of a turn of the 
 
 
 class WholeWrites(asyncio.Transport):
-    """A transport that writes at once what comes in one turn of the event loop.
+    """A transport that joins all writes of one turn of the event loop.
 
-    uvicorn writes the head of a response and its body one after the other. Each is a call of the
-    system that wakes the client, and those calls were a third of what the event loop did.
+    uvicorn writes the head and the body of a response separately. Each write is a system call that
+    wakes the client, and these calls took a third of the event loop's time.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ class WholeWrites(asyncio.Transport):
 
 
 def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
-    """What uvicorn should speak: its faster protocol with two short cuts, or what it has.
+    """The protocol for uvicorn: its faster one with two shortcuts, or else its default.
 
     Parameters
     ----------
     direct
-        Takes small requests with steps. They are answered without uvicorn's parser and the task
-        that it makes of every request, which cost more than the steps.
+        Handles small requests with steps without uvicorn's parser and without a task per request,
+        which cost more than the steps.
     """
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol

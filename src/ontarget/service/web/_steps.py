@@ -1,4 +1,4 @@
-"""The call that every step of every agent makes, without the HTTP around it."""
+"""The request that every step of every agent makes, without the HTTP around it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Outcome: TypeAlias = bytes | Response  # the JSON of a request that was taken, o
 
 
 class Steps:
-    """Takes the steps of a request, and says how it went.
+    """Takes the steps of a request, and makes its response.
 
     Parameters
     ----------
     service
-        What takes them.
+        The service that takes the steps.
     metrics
-        Where they are counted.
+        Where the steps are counted.
     """
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
@@ -46,14 +46,14 @@ class Steps:
         Parameters
         ----------
         kind
-            The type of its content.
+            The content type of the body.
         body
             The steps.
         client
-            Who sends them.
+            The client that sends them.
         done
-            Called on the event loop with the response: once they are on disk, or at once if they
-            are refused.
+            Called on the event loop with the response: after the steps are on disk, or at once if
+            they are refused.
         """
         began = time.perf_counter()
 
@@ -77,7 +77,7 @@ class Steps:
                 answered([])
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The replies to some messages, once they are on disk."""
+        """The replies to some messages, after they are on disk."""
         return await self._gathering.take(messages)
 
     def hold_back(self, client: str, n: int) -> None:
@@ -88,13 +88,13 @@ class Steps:
             raise Refusal(429, "too fast", detail, retry_after=str(int(wait) + 1))
 
     def count(self, replies: Sequence[Reply], seconds: float) -> None:
-        """Count what was taken and what was refused."""
+        """Count accepted and refused steps."""
         refusals = sum([type(one) is Problem for one in replies])
         self._metrics.add(len(replies) - refusals, refusals, seconds)
 
 
 def _in_order(read: Body, replies: Sequence[Reply]) -> list[Reply]:
-    """The replies to all messages of a body, also to those that could not be read."""
+    """The replies to all messages of a body, including those that could not be read."""
     left = iter(replies)
     return [one if isinstance(one, Problem) else next(left) for one in read.messages]
 

@@ -1,4 +1,4 @@
-"""What the API shows of the store, as types that it can describe."""
+"""The types that the API returns, made from the store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TIMES = (
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some items, and where to go on: send ``next`` as ``after``."""
+    """Some items; to get the next page, send ``next`` as ``after``."""
 
     items: list[T]
     next: str | None = None
@@ -58,7 +58,7 @@ class RunView(msgspec.Struct, frozen=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True):
-    """A run, with its answers from a step on, and the state that each of them is about."""
+    """A run, with its answers from a step on, and the state of each answer."""
 
     run: RunView
     answers: list[msgspec.Raw]
@@ -77,12 +77,12 @@ class AgentView(msgspec.Struct, frozen=True):
 
 
 class AlarmView(msgspec.Struct, frozen=True):
-    """An alarm, and what became of its run: if that met its target, the alarm was false.
+    """An alarm, and the outcome of its run: if the run met its target, the alarm was false.
 
-    ``sent``, ``waiting`` and ``dead`` count the messages about it; ``to`` names where they go, and
-    ``error`` says why some are dead. ``told_at`` is when the last message arrived that says that it
-    was raised, ``told_over_at`` the same of those that say that it is over. Until
-    ``silenced_until`` its agent gives rise to none.
+    ``sent``, ``waiting`` and ``dead`` count the messages about the alarm; ``to`` names the hooks
+    that they go to, and ``error`` says why some are dead (given up). ``told_at`` is when the last
+    message that the alarm was raised arrived, ``told_over_at`` when the last message that it is
+    over arrived. Until ``silenced_until`` no messages about its agent are sent.
     """
 
     id: str
@@ -116,13 +116,13 @@ class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Silence(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """For how long."""
+    """For how long to silence an agent."""
 
     minutes: Annotated[float, Meta(gt=0, le=100_000)]
 
 
 class ContractView(msgspec.Struct, frozen=True):
-    """A contract in force; ``made_from`` says how many runs its model was made from."""
+    """A contract in use; ``made_from`` says how many runs its model was made from."""
 
     version: int
     spec: ContractSpec
@@ -148,8 +148,8 @@ class DeliveryView(msgspec.Struct, frozen=True):
 class Recalibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What to recalibrate a contract on.
 
-    ``since``: runs that began after this moment; by default after the newest version was put in
-    force, and after drift was seen. ``renew_p``: as in ``ontarget recalibrate``.
+    ``since``: use runs that began after this time; by default after the newest version was added,
+    and after drift was detected. ``renew_p``: as in ``ontarget recalibrate``.
     """
 
     since: Moment | None = None
@@ -188,26 +188,26 @@ def page_of(request: Request, *, number: bool) -> tuple[Any, int]:
         raise Refusal(400, "wrong limit", "limit needs 1 to 1000")
     after = request.query_params.get("after", "")
     if "\0" in after:
-        raise Refusal(400, "wrong after", "after needs what the last page gave as next")
+        raise Refusal(400, "wrong after", "after needs the value of next on the last page")
     return (whole(after or "0") if number else after), limit
 
 
 def whole(text: str) -> int:
-    """A number of an address."""
+    """A whole number in a URL."""
     if not (text.isascii() and text.isdigit()) or int(text[:20]) > _MOST:
         raise Refusal(400, "wrong number", "this needs a whole number")
     return int(text)
 
 
 def flag(text: str) -> bool:
-    """A yes or no of an address."""
+    """A true or false in a URL."""
     if text not in ("true", "false"):
         raise Refusal(400, "wrong value", "this needs true or false")
     return text == "true"
 
 
 def page(items: list[T], keys: list[Any], limit: int) -> Page[T]:
-    """A page of items; ``keys`` are what the next one would come after."""
+    """A page of items; ``keys`` are the values of ``after`` for the items that follow."""
     return Page(items, str(keys[-1]) if len(items) == limit else None)
 
 
@@ -282,13 +282,13 @@ def silenced(service: Service, agent: str, said: Silence) -> None:
 
 
 def contracts(service: Service) -> list[ContractView]:
-    """The contracts in force."""
+    """The contracts in use."""
     service.contracts.reload()
     return [contract_view(held) for held in service.contracts.all()]
 
 
 def contract_view(held: Held) -> ContractView:
-    """A contract in force."""
+    """A contract in use."""
     fitted = held.fitted
     triggers = held.fleet(held.spec.target).triggers
     return ContractView(

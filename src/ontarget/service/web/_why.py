@@ -1,4 +1,4 @@
-"""Why a run's p is what it is and where it is going, from what its agent last reported."""
+"""Explains a run's p, and predicts its path, from what its agent last reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEVEL: Final = 0.9
 def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, Any]:
     """What moved p in the run's last step, and its precedents, as plain values and in words.
 
-    Of another step if ``step`` names one, and then without the path to come.
+    If ``step`` names another step, the explanation is of that step, without the path to come.
     """
     if step is not None and step >= run.next:
         raise Refusal(404, "unknown step", f"this run has {run.next} steps, and no step {step}")
@@ -61,10 +61,11 @@ def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, 
 
 
 def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
-    """Add what each precedent still had to come from its step on, where behavior adds up.
+    """Add what each precedent still earned from its step on, if the behavior adds up.
 
-    It ends where this run is now plus that, so the sum can be checked in the log. Where models see
-    rewards beside their usual pace, this holds only for a precedent at the same step.
+    A precedent leads to this run's present value plus that rest, so the sum can be checked in the
+    log. If models learn rewards relative to a usual pace, this holds only for a precedent at the
+    same step.
     """
     fitted = held.fitted
     adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
@@ -74,9 +75,9 @@ def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
 
 
 def _why_of_goal(service: Service, held: Held, run: StoredRun, step: int | None) -> dict[str, Any]:
-    """The same of a goal over several behaviors, with how each of them stands by itself.
+    """The same for a goal over several behaviors, with p of each behavior by itself.
 
-    A step stores no behavior so far, so a watch lives through the run again.
+    A stored step has no behavior so far, so a watch repeats the run.
     """
     wanted = Goal.parse(run.target)
     watch = held.monitor.watch(
@@ -127,7 +128,7 @@ def _group(service: Service, held: Held, run: StoredRun) -> Any:
 
 
 def _signals(step: StoredStep) -> dict[str, Any]:
-    """What the signals read since the step before; NaN where nobody knows."""
+    """The values of the signals since the step before; NaN where they are unknown."""
     sent = read_payload(bytes(step.payload))
     earned = sent.get("reward", 0.0)
     if earned is None and step.step == 0:
@@ -137,9 +138,9 @@ def _signals(step: StoredStep) -> dict[str, Any]:
 
 
 def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredStep], Any]:
-    """What gives the state of a step as the monitor reads it.
+    """A function that returns the state of a step as the monitor reads it.
 
-    One that reads earlier steps, too, lives through the run again.
+    For a monitor that also reads earlier steps, the run is repeated.
     """
     if not held.monitor.fitted.history:
         return _state

@@ -61,7 +61,7 @@ class Api:
     Parameters
     ----------
     service
-        What answers.
+        The service.
     """
 
     def __init__(self, service: Service) -> None:
@@ -73,7 +73,7 @@ class Api:
         self._health_lock = threading.Lock()
 
     def endpoints(self) -> list[Endpoint]:
-        """All of them."""
+        """All endpoints."""
         return [
             Endpoint(
                 "POST", _STEPS, self.steps, "Report steps: one, an array, or NDJSON.",
@@ -91,8 +91,8 @@ class Api:
             Endpoint("GET", "/v1/runs/{id}", self.run, "A run and its history.",
                      gives=(views.RunHistory,), query={"from": {"type": "integer", "minimum": 0}}),
             Endpoint("GET", "/v1/runs/{id}/why", self.why,
-                     "What moved p in a run's last step or in another one, and the recorded runs "
-                     "it rests on.", gives=(dict[str, Any],),
+                     "What moved p in a run's last step, or in another step, and the recorded "
+                     "runs behind p.", gives=(dict[str, Any],),
                      query={"step": {"type": "integer", "minimum": 0}}),
             Endpoint("DELETE", "/v1/runs/{id}", self.delete_run, "Delete a run.",
                      gives=(views.Deleted,), scope="admin"),
@@ -109,10 +109,10 @@ class Api:
             Endpoint("POST", "/v1/alarms/{id}/silence", self.silence,
                      "Send no messages about this alarm's agent for some minutes.", scope="admin",
                      takes=(views.Silence,), gives=(views.AlarmView,)),
-            Endpoint("GET", "/v1/contracts", self.contracts, "The contracts in force.",
+            Endpoint("GET", "/v1/contracts", self.contracts, "The contracts in use.",
                      gives=(list[views.ContractView],)),
             Endpoint("POST", "/v1/contracts", self.add_contract,
-                     "Put a contract in force: a new version, unless it says the same.",
+                     "Add a contract: a new version, unless it is the same as the newest one.",
                      takes=(ContractSpec,), gives=(views.ContractView,), scope="admin"),
             Endpoint("GET", "/v1/contracts/{name}/health", self.health,
                      "Whether a contract's probabilities come true: its newest version's, or "
@@ -127,24 +127,25 @@ class Api:
                      query={**_PAGE, "state": {"enum": ["waiting", "sent", "dead"]}}),
             Endpoint("POST", "/v1/deliveries/{id}/retry", self.retry, "Try a dead message again.",
                      gives=(views.Retried,), scope="admin"),
-            Endpoint("POST", "/v1/tokens", self.add_token, "Make a token; it is shown this once.",
+            Endpoint("POST", "/v1/tokens", self.add_token, "Make a token; it cannot be shown "
+                                                           "again.",
                      takes=(views.NewToken,), gives=(views.Token,), scope="admin"),
             Endpoint("DELETE", "/v1/tokens/{id}", self.revoke_token, "Revoke a token.",
                      gives=(views.Deleted,), scope="admin"),
             Endpoint("GET", "/v1/episodes.parquet", self.episodes,
                      "Finished runs, ready for ontarget fit.", media="application/octet-stream",
                      query={"contract": _TEXT}),
-            Endpoint("GET", "/v1/events", self.events, "Answers as they are given, as events.",
+            Endpoint("GET", "/v1/events", self.events, "All answers, as a stream of events.",
                      media="text/event-stream"),
             Endpoint("GET", "/v1/openapi.json", self.describe, "This description.", scope=None),
             Endpoint("GET", "/livez", self.livez, "Whether the process runs.", scope=None),
-            Endpoint("GET", "/readyz", self.readyz, "Whether steps can be taken.", scope=None),
+            Endpoint("GET", "/readyz", self.readyz, "Whether steps can be accepted.", scope=None),
             Endpoint("GET", "/metrics", self.measured, "Metrics for Prometheus.",
                      media="text/plain"),
         ]  # fmt: skip
 
     async def steps(self, request: Request, service: Service) -> Response:
-        """Take steps; an array is answered item by item."""
+        """Accept steps; an array is answered item by item."""
         body = await body_of(request, service.limits.body_bytes)
         found: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
@@ -248,11 +249,11 @@ class Api:
         return json_response(found)
 
     async def contracts(self, request: Request, service: Service) -> Response:
-        """The contracts in force."""
+        """The contracts in use."""
         return json_response(await self.in_writer(lambda: views.contracts(service)))
 
     async def add_contract(self, request: Request, service: Service) -> Response:
-        """Put a contract in force."""
+        """Add a contract."""
         spec = await decoded(request, service, ContractSpec)
         held = await self.in_writer(lambda: service.contracts.add(spec, at=service.clock()))
         return json_response(views.contract_view(held))
@@ -328,7 +329,7 @@ class Api:
         return Response(found, media_type="application/octet-stream")
 
     async def events(self, request: Request, service: Service) -> Response:
-        """Answers as they are given."""
+        """All answers, as a stream of events."""
         return self.streams.response(request)
 
     async def describe(self, request: Request, service: Service) -> Response:
@@ -340,7 +341,7 @@ class Api:
         return json_response({"status": "ok"})
 
     async def readyz(self, request: Request, service: Service) -> Response:
-        """Whether steps can be taken."""
+        """Whether steps can be accepted."""
         trouble = await run_in_threadpool(service.trouble)
         if trouble:
             return problem_response(Problem(status=503, title="not ready", detail=trouble))
@@ -352,7 +353,7 @@ class Api:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def in_writer(self, work: Callable[[], T]) -> T:
-        """What a function gives that runs where all writing happens."""
+        """Run a function in the writer's thread; return its result."""
         found: T = await asyncio.wrap_future(self.service.writer.run(work))
         return found
 
@@ -389,7 +390,7 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
     Parameters
     ----------
     service
-        What answers; closed when the application shuts down.
+        The service; it is closed when the application shuts down.
     open_to_all
         Whether requests need no token; for a service that only this machine can reach.
     """
@@ -433,7 +434,7 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
 
 
 class _App(Starlette):
-    """The application, with a short way for the one call that every step of every agent makes."""
+    """The application, with a fast path for the request that every step of every agent makes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == _STEPS and scope["method"] == "POST":

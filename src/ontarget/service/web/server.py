@@ -1,4 +1,4 @@
-"""The service on a port: uvicorn with limits, and a shutdown that finishes what it has begun."""
+"""Runs the service on a port, by uvicorn; a shutdown finishes the requests under way."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ def serve_on(
     Parameters
     ----------
     service
-        What answers; it is closed at the end.
+        The service; it is closed at the end.
     host, port
-        Where to listen. An address that other machines reach needs a token first.
+        The address and port to listen on. If other machines can reach the address, a token must
+        exist.
     require_token
-        Whether requests need a token also where only this machine can ask, as behind a proxy.
+        Whether requests from this machine need a token too, as behind a proxy.
     reread
-        Gives the contracts anew when the process gets SIGHUP.
+        A function that reads the contracts again, called when the process gets SIGHUP.
     started
-        Called when requests are answered.
+        Called as soon as the service accepts requests.
     """
     local = is_loopback(host)
     if not service.tokens.any():
@@ -79,7 +80,7 @@ def serve_on(
 
 
 def tune() -> None:
-    """Set Python up for a process that serves."""
+    """Set Python up for a server process."""
     # A batch makes tens of thousands of objects, none in a cycle; looking for cycles after every
     # 700 of them, through all runs in memory, took a quarter of the time.
     gc.freeze()
@@ -132,4 +133,4 @@ def _reloader(
 
 
 def _ignore(_: object) -> None:
-    """Nobody waits for this."""
+    """Do nothing with the result."""
