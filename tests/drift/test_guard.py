@@ -51,6 +51,21 @@ def test_early_finishers_are_held_back_until_those_before_them_are_in() -> None:
     assert held.observe(runs.take([3])) == in_order.reading
 
 
+def test_a_run_that_will_never_be_observed_is_withdrawn_and_nobody_waits_for_it() -> None:
+    runs = walks(5, seed=4)
+    in_order, held = MONITOR.drift_guard(), MONITOR.drift_guard()
+    for name in runs.ids.tolist():
+        held.begin(name)
+    assert held.observe(runs.take([1, 2, 3])).n == 0  # all wait for the first
+    for one in ("never announced", runs.ids[2]):
+        with pytest.raises(InputError, match="announced by begin and not observed"):
+            held.withdraw(one)
+    assert held.withdraw(runs.ids[0]) == in_order.observe(runs.take([1, 2, 3]))
+    assert held.observe(runs.take([4])) == in_order.observe(runs.take([4]))
+    with pytest.raises(InputError):
+        held.observe(runs.take([0]))  # it was taken back
+
+
 def test_episodes_are_announced_all_or_none_and_once() -> None:
     guard, runs = MONITOR.drift_guard(), walks(3, seed=5)
     guard.begin(runs.ids[0])

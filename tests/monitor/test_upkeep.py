@@ -74,6 +74,16 @@ def test_it_recalibrates_on_the_runs_that_start_first_not_on_those_that_end_firs
     assert upkeep.guard.reading.n == 3
 
 
+def test_before_an_alarm_a_withdrawn_run_is_taken_back_from_the_guard() -> None:
+    upkeep, runs = Upkeep(MONITOR, episodes_needed=5), walks(3, seed=9)
+    for name in runs.ids.tolist():
+        upkeep.begin(name)
+    upkeep.observe(runs.take([1, 2]))
+    assert upkeep.guard.reading.n == 0
+    assert upkeep.withdraw(runs.ids[0]) == "exchangeable"
+    assert upkeep.guard.reading.n == 2
+
+
 def test_all_runs_are_announced_or_none() -> None:
     upkeep, _ = alarmed()
     upkeep.begin("one")
