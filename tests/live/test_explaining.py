@@ -8,9 +8,10 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
-from ontarget import Episodes, GoalMonitor, Target
+from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget._numerals import percent
 from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.errors import CalibrationError, InputError
@@ -205,6 +206,38 @@ def test_a_model_without_runs_says_so() -> None:
     why = fitted(Marginal()).explain(1, [0.3, 0.2], 0.1, TARGET)
     assert (why.missed, why.precedents, why.row_share) == (None, (), 0.0)
     assert "no recorded runs" in str(why)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_no_precedent_ends_where_the_run_cannot(several: bool) -> None:
+    rng = np.random.default_rng(3)
+    lengths = np.where(np.arange(150) < 8, 8, 3)  # most ended before step 4
+    lasted = {f"run {i}": np.ones(n) for i, n in enumerate(lengths)}
+    states = {name: rng.normal(size=(own.size, 1)) for name, own in lasted.items()}
+    table = pl.DataFrame(
+        {
+            "episode": [name for name, own in lasted.items() for _ in own],
+            "x": np.concatenate([own[:, 0] for own in states.values()]),
+            "reward": np.concatenate(list(lasted.values())),
+        }
+    )
+    behavior: Any = {"lasted": "sum:reward", "again": "sum:reward"} if several else "sum"
+    runs = Episodes.from_frame(table, episode="episode", behavior=behavior, horizon=8)
+    bounds: Any = {"lasted": (0.0, 1.0), "again": (0.0, 1.0)} if several else (0.0, 1.0)
+    blunt = QuantileForest(n_trees=10, min_leaf=200)
+    found = GoalMonitor(blunt, steps_per_model=8, min_calibration=2, reward_bounds=bounds).fit(
+        runs, progress=False
+    )
+    target: Any = Goal.parse("lasted >= 7 & again >= 7") if several else Target.at_least(7.0)
+    had: Any = {"lasted": 4.0, "again": 4.0} if several else 4.0
+    why = found.explain(4, [0.1], had, target)
+    ends = [
+        min(one.ends_at.values()) if isinstance(one.ends_at, dict) else one.ends_at
+        for one in why.precedents
+    ]
+    assert ends
+    assert min(ends) >= 4.0
+    assert any(one.step != 4 for one in why.precedents)
 
 
 def test_without_precedents_nobody_is_named() -> None:

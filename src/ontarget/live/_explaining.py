@@ -247,6 +247,10 @@ def _precedents(
         return (), None, 0.0
     mass, episode, step, seen = (np.concatenate(column) for column in zip(*found, strict=True))
     rest = law.remainders(seen)
+    possible = (rest >= law.ahead[0]) & (rest <= law.ahead[1])
+    if not possible.any():
+        return (), None, share
+    mass, episode, step, rest = (one[possible] for one in (mass, episode, step, rest))
     ends = law.outcomes(np.full(rest.size, now.so_far), Interval(rest, rest)).lower
     ends = snap(ends, fitted.grid)
     met, mass = target.contains(ends, fitted.grid), mass / mass.sum()

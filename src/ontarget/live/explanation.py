@@ -56,7 +56,9 @@ class Precedent:
     outcome
         What it ended with; of several behaviors, by name.
     ends_at
-        What this run ends with if it goes on as that one did; of several behaviors, by name.
+        What this run ends with if it goes on as that one did: its behavior so far and what that
+        run still gained. If nearly every step earns the same, such as 1 for each step survived, it
+        is what that run ended with. Of several behaviors, by name.
     met
         Whether that is inside the target.
     """

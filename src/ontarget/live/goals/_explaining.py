@@ -203,7 +203,13 @@ def _precedents(
         np.concatenate([one.keys for one in found.values()]), return_inverse=True
     )
     mass = np.bincount(place, weights=np.concatenate([one.mass for one in found.values()]))
-    common = np.all([np.isin(keys, one.known) for one in found.values()], axis=0)
+    common = np.ones(keys.size, dtype=np.bool_)
+    for name, one in found.items():
+        least, furthest = laws[name].ahead
+        possible = one.known[(one.rest >= least) & (one.rest <= furthest)]
+        common &= np.isin(keys, possible)
+    if not common.any():
+        return (), None, share
     keys, mass = keys[common], mass[common] / mass[common].sum()
     ends = {}
     for name, one in found.items():
