@@ -21,7 +21,7 @@ from ontarget.monitor import GoalMonitor
 REFUSED, ANSWERED = "refused", "answered"
 NESTED = (Target(-0.5, 0.5), Target(-2.0, 1.0), Target.at_least(-4.0) | Target.at_most(-5.0))
 # What a linear model says of a category or a gap that its training did not hold.
-UNSEEN = ("training never saw", "needs every feature")
+UNSEEN = ("needs a category from training", "needs every feature")
 # What a kernel with checked bounds raises, in the message of the refusal that is made of it.
 OUT_OF_BOUNDS = "IndexError('index is out of bounds')"
 # What a monitor says that has no paths to follow, whatever else was asked.

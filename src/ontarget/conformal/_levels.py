@@ -142,7 +142,7 @@ def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def needed_size(level: Level, confidence: Level | None = None) -> int:
-    """The fewest calibration episodes with which the level can be attained by a finite bound.
+    """The fewest calibration episodes that allow a finite bound at this level.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class Envelopes:
         )
 
     def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """(p0, p1) at each score: the calibrated probability if the new label is 0, or 1."""
+        """(p0, p1) at each score: the calibrated probability, assuming a new label of 0 or of 1."""
         points = np.asarray(scores, dtype=np.float64)
         below = np.searchsorted(self.scores, points, side="left")
         upto = below + (self.scores[np.minimum(below, self.scores.size - 1)] == points)

@@ -421,7 +421,7 @@ class Episodes(Recorded):
 
     @property
     def _kept_grid(self) -> float | None:
-        """The grid for parts of these episodes; each of several behaviors keeps its own."""
+        """The grid for parts of these episodes; None if each of several behaviors has its own."""
         return None if self._store.several else self.grid
 
     def _on_grids(self, grids: Mapping[str, float]) -> Episodes:

@@ -32,12 +32,12 @@ class RecordedRuns:
     ids
         The id of each episode; None if precedents were left out.
     outcomes
-        Its outcome, on the grid; None if neither precedents nor paths are kept.
+        The outcome of each episode, on the grid; None if neither precedents nor paths are kept.
     lengths
-        Its number of steps; None if paths were left out.
+        The number of steps of each episode; None if paths were left out.
     before
-        Its behavior before each step, on the grid: first that of step 0 of all episodes, then that
-        of step 1 of those that are alive, and so on; None if paths were left out.
+        The behavior before each step, on the grid: first step 0 of all episodes, then step 1 of the
+        episodes still alive, and so on; None if paths were left out.
     """
 
     ids: AnyArray | None = None

@@ -106,7 +106,7 @@ class _Asking(NamedTuple):
     weight: float
 
     def law(self, t: int) -> StepLaw:
-        """The law of a step, or an error that says why there is none."""
+        """The law of a step; an error if the step is UNKNOWN."""
         trouble = self.fitted.unknown(t, self.group) if 0 <= t < self.fitted.horizon else "no such"
         if trouble:
             raise CalibrationError(f"step {t} cannot be explained: it is unknown, {trouble}")

@@ -286,7 +286,7 @@ class Contract:
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
     ) -> None:
-        """The outlooks of runs at any steps, over all threads; rows follow ``at``."""
+        """The outlooks of runs at any steps, computed in all threads, in the order of ``at``."""
         times = table.whole[at, k.LAST_T]
         # Steps in order, so that a law and its ranks are read by all who need them while at hand.
         order = np.argsort(times, kind="stable")

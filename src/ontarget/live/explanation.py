@@ -258,7 +258,7 @@ def _plain_json(value: Any) -> Any:
 
 
 def _end(ends_at: float | dict[str, float], culprit: str) -> float:
-    """Where a run ends: of several behaviors, in the culprit, or in the first."""
+    """The outcome of a run; of several behaviors, that of the culprit, or else of the first."""
     if not isinstance(ends_at, dict):
         return ends_at
     return ends_at.get(culprit, next(iter(ends_at.values())))

@@ -30,7 +30,7 @@ def packed(section: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
 
 
 def unpacked(section: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The arrays of a section as `packed` was given them; what it would not write is left alone."""
+    """The arrays that were passed to `packed`; any others are returned unchanged."""
     found = dict(arrays)
     for name in {*_PACKED.get(section, ())} & set(arrays):
         one = arrays[name]

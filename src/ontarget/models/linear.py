@@ -122,8 +122,8 @@ class LinearQuantiles(KnotEstimator):
             if unseen.any():
                 row = int(np.argmax(unseen))
                 raise InputError(
-                    f"column {column} is categorical and training never saw "
-                    f"{rows[row, column]:g} (row {row})"
+                    f"column {column} is categorical and needs a category from training, got "
+                    f"{rows[row, column]:g} in row {row}"
                 )
             parts.append(hit.astype(np.float64))
         return np.ascontiguousarray(np.concatenate(parts, axis=1))

@@ -170,7 +170,7 @@ def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
 
 
 def folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
-    """The fold of each episode: as even as can be, by a keyed shuffle."""
+    """The fold of each episode, at random by seed; all folds have about the same size."""
     keys = keyed_hash(keys_of(np.arange(n_episodes)), plan.seed[0], *plan.seed[1:], "fold")
     order = np.argsort(keys, kind="stable")
     folds = np.empty(n_episodes, dtype=np.intp)

@@ -45,7 +45,7 @@ def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
 
 
 def folds_of(rows: TrainingRows, n_folds: int, seed: tuple[int, ...]) -> IndexArray:
-    """The fold of each episode: as even as can be, by a keyed shuffle; none without ids.
+    """The fold of each episode, at random by seed; all have about the same size. None without ids.
 
     With a single episode there are no folds.
     """

@@ -115,8 +115,8 @@ class Api:
                      "Add a contract: a new version, unless it is the same as the newest one.",
                      takes=(ContractSpec,), gives=(views.ContractView,), scope="admin"),
             Endpoint("GET", "/v1/contracts/{name}/health", self.health,
-                     "Whether a contract's probabilities come true: its newest version's, or "
-                     "another's.", gives=(Health,), query={"version": {"type": "integer",
+                     "Whether the probabilities of a contract's version come true; by default the "
+                     "newest version.", gives=(Health,), query={"version": {"type": "integer",
                      "minimum": 1}}),
             Endpoint("POST", "/v1/contracts/{name}/recalibrate", self.recalibrate,
                      "Base a contract's promises on newer recorded runs: makes a new version.",
