@@ -358,7 +358,10 @@ def test_a_path_without_end_is_said_and_not_drawn(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(type(judged().contracts.paths), "band", endless)
     text = words_of(report_page(judged(), Promised(0.05)))
-    assert "The path of this run is not shown: with so few episodes, even a band for half" in text
+    assert (
+        "The path of this run is not shown: with so few episodes, even a band for half of all"
+        in text
+    )
     assert "With a probability of" not in text
 
 

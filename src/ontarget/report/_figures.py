@@ -49,7 +49,8 @@ __all__ = [
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 _PATH_LEVELS: Final = (0.9, 0.8, 0.5)  # few episodes hold the whole path with a low level only
-_ENDLESS: Final = 0.1  # of a path's later steps without a band make a picture that says nothing
+_ENDLESS: Final = 0.1  # of a path's later steps without a limit make a picture that says nothing
+_WIDE: Final = 4.0  # times as wide as the band for half of all paths: that limits nothing
 _OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
 _MOST_STEPS = 40  # that are measured each by itself
 _DOUBTFUL = 0.9  # of the missed runs looked more hopeless than the example
@@ -236,16 +237,21 @@ def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
 
 
 def path_level(found: Measured, episode: int) -> float:
-    """The highest level at which a band that holds an episode's whole path has ends."""
-    endless = 0
+    """The highest level at which a band for an episode's whole path limits it.
+
+    With few episodes an extreme band runs off into the tails, far from where any path goes.
+    """
+    lower, upper = _path_band(found, episode, _PATH_LEVELS[-1])
+    usual = upper - lower
     for level in _PATH_LEVELS:
         lower, upper = _path_band(found, episode, level)
-        endless = int(np.count_nonzero(~np.isfinite(lower) | ~np.isfinite(upper)))
-        if endless <= _ENDLESS * lower.size:
+        limited = np.isfinite(usual) & (upper - lower <= _WIDE * usual)
+        endless = int(np.count_nonzero(~limited))
+        if endless <= _ENDLESS * usual.size:
             return level
     raise FewEpisodesError(
         f"with so few episodes, even a band for half of all paths has no limit at {endless:,} of "
-        f"{lower.size:,} later steps; record more"
+        f"{usual.size:,} later steps; record more"
     )
 
 
