@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ontarget import Below, Episodes, Evaluation, Promised, Target
+from ontarget import Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget.evaluation import Rate
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.live.assured import Contracts
@@ -55,6 +55,23 @@ def test_runs_like_the_recorded_ones_hold() -> None:
     assert found.judgement is Judgement.HELD
     false = judged().alarms(Promised()).quality.false_alarms.value
     assert f"{100 * false:.1f} % of good runs raised an alarm, where 5 %" in found.reason
+
+
+def test_ruling_out_wrongly_is_counted_among_all_runs() -> None:
+    # It is promised for all runs together: of the few that meet a rare target, it may fail most.
+    good = np.flatnonzero(judged().met)
+    lost = np.zeros(judged().p.shape, dtype=np.bool_)
+    lost[:, good[: good.size // 7]] = True
+    said = saying(PLAUSIBILITY, np.where(lost, 0.0, 1.0))
+    rule = RuledOut("0.1")
+    facts = facts_of(said, rule)
+    assert facts.false_alarms.n == judged().met.size
+    assert facts.false_alarms.count == good.size // 7
+    assert said.alarms(rule).quality.false_alarms.low > 0.1 > facts.false_alarms.value
+    assert "false alarms among all runs (promised 10.0 %)" in summary_of(facts)
+    found = said.verdict(rule)
+    assert found.judgement is not Judgement.NOT_HELD
+    assert "of all runs raised a false alarm" in found.reason
 
 
 def test_a_process_that_changed_does_not_hold() -> None:

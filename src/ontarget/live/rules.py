@@ -160,6 +160,7 @@ class AlarmRule:
     compared_name: ClassVar[str] = "p"
     relation: ClassVar[str] = "below"  # what is said between an alarm and its threshold
     needs_assure: ClassVar[bool] = False
+    of_all_runs: ClassVar[bool] = False  # whether a promised rate is a share of all runs
     regime: ClassVar[str] = "exchangeable"  # what its rate rests on
     moves: ClassVar[bool] = False  # whether it changes from run to run, so that each run asks anew
 
@@ -289,13 +290,14 @@ class Promised(AlarmRule):
 class RuledOut(AlarmRule):
     """Alarm when the target is ruled out: its plausibility is at most ``rate`` (M9).
 
-    The probability that a run which meets its target ever raises this alarm is at most ``rate``,
-    over all steps together and for any target. The alarm never clears.
+    Of all runs, at most a share ``rate`` meet their target and ever raise this alarm, over all
+    steps together and for any target. The share is one of all runs: if few of them meet the target,
+    the alarm may be wrong for most of these few. The alarm never clears.
 
     Parameters
     ----------
     rate
-        The highest probability of a false alarm per run.
+        The highest probability that a run meets its target and raises the alarm.
     for_steps
         How many consecutive steps with known numbers it takes to raise the alarm.
     confidence
@@ -310,6 +312,7 @@ class RuledOut(AlarmRule):
     compared_name: ClassVar[str] = "plausibility"
     relation: ClassVar[str] = "at or below"
     needs_assure: ClassVar[bool] = True
+    of_all_runs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         exact_level(self.rate, name="rate", hint="0.05 allows one run in twenty")

@@ -16,7 +16,7 @@ from ontarget.conformal._levels import exact_confidence, exact_rate
 from ontarget.conformal.planning import needed_successes
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
-from ontarget.evaluation import NO_ALARM
+from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live.assured import Contracts
@@ -31,6 +31,7 @@ __all__ = [
     "Lean",
     "OneSided",
     "Shortfall",
+    "counted_false",
     "explained",
     "facts_of",
     "gap_of",
@@ -147,6 +148,24 @@ class Facts:
         """The rate of false alarms that the rule is set for; None if it is set for none."""
         rule = self.rule
         return float(exact_rate(rule.rate)) if isinstance(rule, Promised | RuledOut) else None
+
+    @property
+    def false_alarms(self) -> Rate:
+        """The false alarms, as a share of the runs that the rule's rate is about."""
+        assert self.alarms is not None
+        return counted_false(self.rule, self.alarms.quality)
+
+    @property
+    def raised(self) -> str:
+        """What the false alarms are a share of, in words."""
+        if self.rule.of_all_runs:
+            return "of all runs raised a false alarm"
+        return "of good runs raised an alarm"
+
+    @property
+    def counted(self) -> str:
+        """What the false alarms are, in words."""
+        return f"false alarms{' among all runs' * self.rule.of_all_runs}"
 
     @property
     def promised_rate(self) -> float | None:
@@ -339,3 +358,11 @@ def lean_of(found: Measured, where: BoolArray) -> Lean:
     p, n = found.p[where], np.broadcast_to(found.learned, where.shape)[where]
     luck = float(_TWO_SIDED_95 * np.sqrt(p * (1.0 - p) / (n + 2.0)).mean())
     return Lean(mean, reach, luck, total / known, runs)
+
+
+def counted_false(rule: AlarmRule, quality: AlarmQuality) -> Rate:
+    """The false alarms among good runs, or among all runs if the rule's rate is about these."""
+    false, failed = quality.false_alarms, quality.detections.n
+    if not rule.of_all_runs:
+        return false
+    return Rate.of(false.count, false.n + failed, level=false.level)

@@ -253,11 +253,12 @@ def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
         return Statement("No alarm can be promised.", _sentences(*_no_alarm(facts)), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
-    false, caught, promise = quality.false_alarms, quality.in_time, facts.asked_rate
+    false, caught, promise = facts.false_alarms, quality.in_time, facts.asked_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
+    which = "" if facts.rule.of_all_runs else " that met the target"
     kept = (
         f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
-        f"{false.count:,} of {false.n:,} runs that met the target, {percent(false.value)} "
+        f"{false.count:,} of {false.n:,} runs{which}, {percent(false.value)} "
         f"({between(false.low, false.high)}). "
     )
     luck = luck_in_words(facts)
@@ -296,12 +297,12 @@ def _no_alarm(facts: Facts) -> list[str]:
 def _worth(facts: Facts) -> bool | None:
     """Whether the alarm keeps its promise; None if it comes late, or few good runs check it."""
     assert facts.alarms is not None
-    quality, allowed = facts.alarms.quality, facts.allowed_rate
-    if allowed is not None and quality.false_alarms.low > allowed:
+    quality, allowed, false = facts.alarms.quality, facts.allowed_rate, facts.false_alarms
+    if allowed is not None and false.low > allowed:
         return False
     rate = facts.promised_rate
-    checked = rate is None or quality.false_alarms.n >= needed_successes(rate)
-    likely = allowed is None or quality.false_alarms.value <= allowed
+    checked = rate is None or false.n >= needed_successes(rate)
+    likely = allowed is None or false.value <= allowed
     checked = checked and likely and not above_the_promise(facts)
     useful = quality.in_time.value >= 0.5 and facts.one_sided is None
     return True if checked and useful else None

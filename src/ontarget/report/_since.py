@@ -8,7 +8,7 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.evaluation import Rate, alarm_quality
-from ontarget.report._facts import Facts
+from ontarget.report._facts import Facts, counted_false
 from ontarget.report._words import between
 from ontarget.report.measured import Measured
 
@@ -36,14 +36,17 @@ def alarms_since(facts: Facts) -> Since:
         found.lengths[later],
         decided=found.answers.decided_at[later],
     )
-    false, caught, allowed = quality.false_alarms, quality.in_time, facts.allowed_rate
+    false, caught = counted_false(facts.rule, quality), quality.in_time
+    all_runs = facts.rule.of_all_runs
+    met, alarm = ("", "a false alarm") if all_runs else ("that met the target ", "an alarm")
     told = [
-        f"{false.count:,} of {false.n:,} runs that met the target raised an alarm, "
+        f"{false.count:,} of {false.n:,} runs {met}raised {alarm}, "
         f"{percent(false.value)} ({between(false.low, false.high)})"
         if false.n
         else "no run met the target",
         f"{caught.count:,} of {caught.n:,} failing runs were caught in time" if caught.n else "",
     ]
+    allowed = facts.allowed_rate
     broken = allowed is not None and false.n > 0 and false.low > allowed
     return Since(f" Since the change alone, {', and '.join(filter(None, told))}.", broken)
 

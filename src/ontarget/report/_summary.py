@@ -121,7 +121,7 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
         promised = f" (set for {_percent(facts.asked_rate)}: measured, not promised)"
     lines = [
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
-        f"{_percent(quality.false_alarms.value)} false alarms{promised}"
+        f"{_percent(facts.false_alarms.value)} {facts.counted}{promised}"
     ]
     lines += [f"{_GAP}{one}" for one in (luck_in_words(facts), *_luck(facts.alarms)) if one]
     if not quality.detections.n:

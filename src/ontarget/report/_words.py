@@ -183,11 +183,15 @@ def guaranteed(facts: Facts) -> list[str]:
             "as often as it says."
         )
     if facts.alarms is not None and facts.promised_rate is not None:
-        quality = facts.alarms.quality.false_alarms
+        quality = facts.false_alarms
+        share = (
+            "of all runs meet the target and raise an alarm"
+            if facts.rule.of_all_runs
+            else "of the runs that meet the target raise any alarm"
+        )
         items.insert(
             1,
-            f"At most {percent(facts.promised_rate)} of the runs that meet the target raise any "
-            f"alarm, {_how_sure(facts.confidence)}. "
+            f"At most {percent(facts.promised_rate)} {share}, {_how_sure(facts.confidence)}. "
             f"Here: {quality.count:,} of {quality.n:,}.",
         )
     return items

@@ -110,7 +110,7 @@ def above_the_promise(facts: Facts) -> bool:
     """
     if facts.alarms is None or facts.promised_rate is None:
         return False
-    return facts.alarms.quality.false_alarms.low > facts.promised_rate
+    return facts.false_alarms.low > facts.promised_rate
 
 
 def _set_by_few(facts: Facts) -> str:
@@ -118,7 +118,7 @@ def _set_by_few(facts: Facts) -> str:
     assert facts.alarms is not None
     assert facts.allowed_rate is not None
     promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
-    few, low = min(one.m for one in promises), facts.alarms.quality.false_alarms.low
+    few, low = min(one.m for one in promises), facts.false_alarms.low
     return (
         f"only {few:,} assure episodes that met the target set the alarm, which leaves a true rate "
         f"of up to {_percent(facts.allowed_rate)} to chance: expect {_percent(low)} to "
@@ -213,13 +213,13 @@ def _alarm_kept(facts: Facts) -> str:
     """That the alarm's promise held although p did not; empty without such a promise."""
     if facts.alarms is None or facts.promised_rate is None:
         return ""
-    false = facts.alarms.quality.false_alarms.value
+    false = facts.false_alarms.value
     if false <= facts.promised_rate:
-        return f"the alarm kept its promise: {_percent(false)} false alarms"
+        return f"the alarm kept its promise: {_percent(false)} {facts.counted}"
     luck = "" if above_the_promise(facts) else ", which is within chance"
     return (
-        f"the alarm raised {_percent(false)} false alarms where {_percent(facts.promised_rate)} "
-        f"were promised{luck}"
+        f"the alarm raised {_percent(false)} {facts.counted} where "
+        f"{_percent(facts.promised_rate)} were promised{luck}"
     )
 
 
@@ -227,11 +227,11 @@ def _alarm(facts: Facts) -> str:
     allowed = facts.allowed_rate
     if facts.alarms is None or facts.promised_rate is None or allowed is None:
         return ""
-    false = facts.alarms.quality.false_alarms
+    false = facts.false_alarms
     if false.low <= allowed:
         return ""
     return (
-        f"{_percent(false.value)} of good runs raised an alarm where at most "
+        f"{_percent(false.value)} {facts.raised} where at most "
         f"{_percent(facts.promised_rate)} were promised"
     )
 
@@ -255,11 +255,14 @@ def _too_few(facts: Facts) -> tuple[str, str] | None:
         return _too_coarse(facts)
     if facts.alarms is None or facts.promised_rate is None:
         return None
-    good, needed = facts.alarms.quality.false_alarms.n, needed_successes(facts.promised_rate)
+    good, needed = facts.false_alarms.n, needed_successes(facts.promised_rate)
     if good >= needed:
         return None
+    there = f"only {good:,} of the {n:,} new runs met the target"
+    if facts.rule.of_all_runs:
+        there = f"there are only {good:,} new runs"
     return (
-        f"only {good:,} of the {n:,} new runs met the target, and it takes {needed:,} to check a "
+        f"{there}, and it takes {needed:,} to check a "
         f"promise of {_percent(facts.promised_rate)} false alarms",
         "evaluate on more runs",
     )
@@ -308,10 +311,10 @@ def _kept(facts: Facts) -> str:
     if facts.alarms is None:
         but.append("no alarm can be promised")
     elif facts.promised_rate is not None:
-        false = facts.alarms.quality.false_alarms.value
+        false = facts.false_alarms.value
         luck = " (within chance)" * (false > facts.promised_rate and not above_the_promise(facts))
         raised = (
-            f"{_percent(false)} of good runs raised an alarm, where "
+            f"{_percent(false)} {facts.raised}, where "
             f"{_percent(facts.promised_rate)} were promised{luck}"
         )
     if raised and (but or above_the_promise(facts)):
@@ -334,7 +337,7 @@ def luck_in_words(facts: Facts) -> str:
     rate, allowed = facts.promised_rate, facts.allowed_rate
     if facts.alarms is None or rate is None or allowed is None:
         return ""
-    false = facts.alarms.quality.false_alarms
+    false = facts.false_alarms
     if not rate < false.value or false.low > allowed:
         return ""
     if above_the_promise(facts):
