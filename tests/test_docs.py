@@ -135,6 +135,14 @@ def test_every_link_leads_somewhere(path: Path) -> None:
             assert anchor in anchors(aim.read_text()), f"{path.name} links to {link}"
 
 
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_is_dropped_from_the_site_as_a_comment(path: Path) -> None:
+    # MyST takes a line that begins with "%" for a comment, and "+ " would begin a list.
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+    dropped = re.findall(r"^[ \t]*(?:%|\+ ).*$", text, flags=re.M)
+    assert not dropped, f"{path.name} has lines that the site drops or turns into a list"
+
+
 def test_every_page_has_its_place_in_the_order_of_the_site() -> None:
     # docs/README.md is the one list: a page that it does not name would be missing from the site.
     order = script("site/order")

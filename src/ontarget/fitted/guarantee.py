@@ -180,7 +180,7 @@ def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fractio
 def _weighted_threshold(
     scores: FloatArray, rate: Fraction, weights: FloatArray, weight: float | None
 ) -> Threshold:
-    """The highest τ such that (w + Σ w_i 1[A_i ≤ p])/(W + w) ≤ ε for every p below it (M25)."""
+    """The highest τ such that (w + Σ w_i 1[P_i ≤ p])/(W + w) ≤ ε for every p below it (M25)."""
     left = allowance(rate, weights, weight)
     order = np.argsort(scores, kind="stable")
     upto = np.cumsum(weights[order])
