@@ -27,13 +27,13 @@ def main(episodes: int = 3000) -> None:
     watch = monitor.watch(target, false_alarm_rate=0.1)
     low, high = watch.trigger.promised.spread()
     print(f"alarm below p = {watch.trigger.threshold:.3f}: at most 10 % of good runs raise it")
-    print(f"(given these assure episodes, {low:.1%} to {high:.1%} of them)\n")
+    print(f"(nine in ten sets of as many assure episodes: {low:.1%} to {high:.1%})\n")
 
     states, rewards = recorded(1, seed=4)
     reward = 0.0
     for state, earned in zip(states[0], rewards[0], strict=True):
         outlook = watch.step(state, reward)
-        least, most = outlook.spread  # how far p may be off, by the number of assure episodes
+        least, most = outlook.spread  # what the number of assure episodes leaves open
         said = f"p = {outlook.p:.3f}, {least:.3f} to {most:.3f}"
         print(f"t = {outlook.t:2d}   {said}   {outlook.status}")
         reward = earned  # it is known at the next step

@@ -41,8 +41,9 @@ class PCQR(Calibrator):
     calibrated CDF at the new outcome is at most β with probability at most β, and the lower
     calibrated CDF just below the outcome is at least β with probability at most 1 − β (M3). Without
     ties this means that the calibrated CDF at the outcome is uniform up to 1/(n + 1). These
-    promises hold on average over episodes, not for one particular row or target (for one target see
-    `VennAbers`).
+    promises hold on average over episodes and calibration sets. Nothing is promised about one
+    particular row, which no method can do without further assumptions, nor about the probability of
+    one particular target; for one target, on average over rows, see `VennAbers`.
 
     References
     ----------
@@ -105,7 +106,11 @@ class PCQR(Calibrator):
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """The numerators of `probability`: whole numbers, for exact comparisons."""
+        """The numerators of `probability`: whole numbers, for exact comparisons.
+
+        The result is a named tuple ``(low, mid, high, n)``. ``low`` and ``high`` are to be divided
+        by n + 1, and ``mid``, the numerator of p, by 2(n + 1); its ``probability()`` does so.
+        """
         ends = TargetEnds.of(target, self.grid)
         ranks = self.ranks
         a_minus, a_plus = ends.limits(self.model, X, checked_offset(offset, n_rows(X)))
@@ -137,7 +142,9 @@ class PCQR(Calibrator):
     def cdf(self, X: ArrayLike, y: ArrayLike, *, side: Side = "right") -> CalibratedCDF:
         """The calibrated CDF at y: P(Y <= y), or P(Y < y) for ``side="left"`` (M3).
 
-        y scalar or (n,) gives (n,), (n, m) gives (n, m); it is exactly 0 and 1 at ∓infinity.
+        y scalar or (n,) gives (n,), (n, m) gives (n, m); it is exactly 0 and 1 at ∓infinity. The
+        result is a named tuple ``(low, mid, high)`` of such arrays. Of these, ``low`` and ``high``
+        are the lower and upper calibrated CDF of the guarantee, and ``mid`` is the middle of both.
         """
         if side not in ("left", "right"):
             raise InputError(f"side needs left or right, got {side!r}")

@@ -1,11 +1,13 @@
 """How many episodes are needed for an accuracy, and what accuracy some episodes give (M5, M8, M13).
 
-Two facts answer this. Given one set of ranks, the share that an order statistic really covers has a
-Beta distribution. And the whole calibrated CDF lies within sqrt(ln(2/δ) / 2n) of the CDF that it
-estimates, with probability 1 − δ (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both are
-exact for episodes that no model has seen: a monitor's assure episodes, or those that `PCQR` is
-calibrated on. For p, whose calibration comes from out-of-bag ranks of the learning episodes (M17),
-they are a rough guide. They cover only the error from chance, not how sharp the model is.
+Two facts answer this. Each set of ranks has its own share that an order statistic really covers;
+over sets, this share has a Beta distribution. And the whole calibrated CDF lies within
+sqrt(ln(2/δ) / 2n) of the CDF that infinitely many ranks would give, with probability 1 − δ
+(Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both assume independent episodes that no
+model has seen: a monitor's assure episodes, or those that `PCQR` is calibrated on. With ties,
+coverage is at least, and a rate of false alarms at most, Beta distributed (stochastically). For p,
+whose calibration comes from out-of-bag ranks of the learning episodes (M17), both facts are a rough
+guide. They cover only the error from chance, not how good the model is.
 """
 
 from __future__ import annotations
@@ -41,10 +43,11 @@ _COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 
 def uniform_margin(n: int, level: Level = 0.95) -> float:
-    """How far the calibrated CDF of n episodes may be from the truth at any value, at this level.
+    """How far the calibrated CDF of n episodes may be from that of infinitely many, at this level.
 
-    The probability of a target with one bound is off by at most this, that of a target with two
-    bounds by at most twice this.
+    It holds at all values at once, for independent episodes. The probability of a target with one
+    bound is away from its limit by at most this, that of a target with two bounds by at most twice
+    this. The limit is not the truth: an error of the model stays, however many episodes there are.
 
     Examples
     --------
@@ -73,9 +76,11 @@ def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
 def coverage_range(
     coverage: Level, n: int, level: Level = 0.95, *, side: Side = "least"
 ) -> tuple[float, float]:
-    """The range in which the true coverage of intervals lies, given the coverage asked for (M13).
+    """The range in which the true coverage of intervals lies, given the coverage asked for (M5).
 
-    With probability ``level`` over sets of n episodes, the true coverage lies in this range.
+    Each set of n episodes has its own true coverage. For a share ``level`` of the sets, it lies in
+    this central range of Beta(k, n + 1 − k), if episodes are independent and without ties. With
+    ties, true coverage is higher.
 
     ``side="most"`` is for rates that must not be exceeded, such as that of false alarms (M8).
 
@@ -99,9 +104,9 @@ def needed_for_coverage(
 ) -> int:
     """The fewest episodes for which true coverage is within the accuracy of the coverage asked for.
 
-    Given the episodes, true coverage is distributed as Beta(k, n + 1 − k). Since k is a whole
-    number, the probability of being within the accuracy does not rise evenly with n; from the
-    returned n on it stays above the level.
+    Over sets of n independent episodes without ties, true coverage is distributed as
+    Beta(k, n + 1 − k). Since k is a whole number, the probability of being within the accuracy does
+    not rise evenly with n; from the returned n on it stays above the level.
 
     Examples
     --------

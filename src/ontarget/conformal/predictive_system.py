@@ -82,7 +82,10 @@ class ConformalPredictiveSystem(Calibrator):
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """The numerators of `probability`: whole numbers, for exact comparisons."""
+        """The numerators of `probability`: whole numbers, for exact comparisons.
+
+        The result is a named tuple ``(low, mid, high, n)``, as of `PCQR.counts`.
+        """
         residuals = self.residuals
         ends = TargetEnds.of(target, self.grid)
         centre, unit = self._centre_and_unit(X)
@@ -97,7 +100,10 @@ class ConformalPredictiveSystem(Calibrator):
         return self.counts(X, target, offset).probability()
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> CalibratedCDF:
-        """The calibrated CDF at y: scalar or (n,) gives (n,), (n, m) gives (n, m)."""
+        """The calibrated CDF at y: scalar or (n,) gives (n,), (n, m) gives (n, m).
+
+        The result is a named tuple ``(low, mid, high)`` of such arrays, as of `PCQR.cdf`.
+        """
         residuals = self.residuals
         centre, unit = self._centre_and_unit(X)
         values = snap(y, self.grid)

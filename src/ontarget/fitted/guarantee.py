@@ -43,9 +43,10 @@ class Threshold:
     """An alarm threshold with a promised false-alarm rate, or a measured one (`Trigger.measured`).
 
     A run that meets its target raises any alarm with probability at most ``rate``, on average over
-    the sets of assure episodes that might have been recorded. For this very set, the rate is
-    distributed at most as Beta(k, m + 1 − k); `spread` shows its range. With a ``confidence``, the
-    rate is at most ``rate`` for that share of the sets, and not only on average (M20).
+    the sets of assure episodes that might have been recorded. Each set has its own true rate. Over
+    sets of independent episodes, it is distributed as Beta(k, m + 1 − k), or stochastically at most
+    so if there are ties; `spread` shows the range. With a ``confidence``, the rate is at most
+    ``rate`` for that share of the sets, and not only on average (M20).
 
     The m episodes are the assure episodes that met the target and those that were ``stopped`` (cut
     off); each of the latter counts as one that met the target and raised an alarm (M24). If
@@ -66,7 +67,11 @@ class Threshold:
     others: tuple[float, float] | None = None
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
-        """The range in which the false-alarm rate lies, given this very set of assure episodes."""
+        """The central range of true false-alarm rates, over sets of as many assure episodes.
+
+        A share ``level`` of the sets that might have been recorded has its true rate in this range.
+        It says where the rate of this set is likely to be, but is not a probability about it.
+        """
         if self.n_eff is not None:
             raise CalibrationError(
                 f"the spread of a rate is not known for assure episodes with weights; they are "

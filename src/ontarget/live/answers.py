@@ -99,7 +99,7 @@ class Answers:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): the range that the finite number of episodes leaves to p (M20)."""
+        """(steps, episodes, 2): what the number of assure episodes leaves open (M20)."""
         return np.stack([self.panel(SPREAD_LOW), self.panel(SPREAD_HIGH)], axis=-1)
 
     @cached_property

@@ -58,7 +58,8 @@ class Contract:
     triggers
         The rule as numbers to compare (`Trigger`), one per group.
     calibration
-        The calibration map of this target, or its exact calibration; None if p uses the common map.
+        The calibration map of this target, or its Venn–Abers calibration; None if p uses the common
+        map.
     backing
         If assure episodes have weights: the answers about those of each group. Every run then has
         its own threshold (M25).

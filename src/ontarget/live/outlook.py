@@ -40,16 +40,19 @@ class Outlook(NamedTuple):
     t
         The step.
     p
-        The calibrated probability that the run ends inside the target: the best estimate.
+        The best estimate of the probability that the run ends inside the target. It is calibrated
+        on learning episodes, and nothing is promised about it.
     spread
-        A range around p that allows for the finite number of assure episodes (M20): in 9 of 10
-        cases it contains the share that infinitely many assure episodes would give.
+        A range that contains p and shows what the number of assure episodes leaves open (M20): for
+        at least 9 in 10 assure sets, it contains the share that infinitely many assure episodes
+        would give. It is not the error of p, because an error of the model is not part of it.
     low, high
-        The paper's bounds, for programs: exact on average over assure sets. They come from other
-        episodes than p does, so p may lie outside them.
+        The paper's bounds, for programs: the calibrated distribution, read at the ends of the
+        target (M4). That distribution is valid on average over runs and assure sets; nothing is
+        promised about one target. p comes from other episodes, so it may lie outside them.
     plausibility
-        If this is at most δ, you may call the target ruled out. The chance that a run ever gets
-        such a call wrongly is at most δ, at all steps and for all targets together.
+        If this is at most δ, you may call the target ruled out. Of all runs, at most a share δ
+        ever get such a call wrongly, at all steps and for all targets together.
     assurance
         If this is at least 1 − δ, you may call the target assured. The probability that a run ever
         gets either call wrongly, ruled out or assured, is at most δ.

@@ -165,7 +165,7 @@ class Asking(Held):
         )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """An exact calibration of p for one target, to pass as ``calibration`` (M7).
+        """A Venn–Abers calibration of one target, to pass as ``calibration`` (M7).
 
         Without this calibration, p is the best estimate from the learning episodes and promises
         nothing. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a guarantee; ``p``

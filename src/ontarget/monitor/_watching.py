@@ -92,7 +92,7 @@ class Watching(Asking):
             ``calibration`` says how p is calibrated: ``"target"``, the default, by a map that is
             learned for this one target; ``"common"``, by one map for all targets, so that watches
             on several targets never contradict each other; or by the result of `calibrate_target`,
-            which is exact.
+            a Venn–Abers pair for this one target.
         """
         fitted = self._shared
         fitted.checked_weights(weight, 1)

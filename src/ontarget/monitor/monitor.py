@@ -87,12 +87,12 @@ class GoalMonitor(Judging):
 
     Notes
     -----
-    Everything that is *estimated* comes from the learn episodes, including p: it is the best
-    estimate, without an exact promise (M17). Everything that is *promised* comes from the assure
-    episodes, and holds if the new run is exchangeable with them, that is, drawn from the same
-    process. Then low, high, intervals and promises are valid at each step by itself (M4, M5). An
-    alarm with a promised false-alarm rate (M8), plausibility and assurance (M9) hold for the whole
-    run at once.
+    The models and p are learned from the learn episodes; p is the best estimate, and nothing is
+    promised about it (M17). The promises come from the assure episodes, and hold if the new run is
+    exchangeable with them, for example drawn from the same process. Then intervals and promises are
+    valid at each step by itself, and so is the calibrated distribution that low and high are read
+    from (M3, M5). The promised false-alarm rate of an alarm (M8) holds for the whole run at once,
+    among runs that meet the target; plausibility and assurance (M9) do so among all runs.
 
     A fitted monitor never changes, so threads may share it, and copies share its contents.
 
@@ -228,8 +228,9 @@ class GoalMonitor(Judging):
             million steps, which take 40 MB in the model file.
         max_learn
             How many episodes to learn from at most; a hash of the ids chooses them. All other
-            episodes are assure episodes: more of these make promises more exact, and do not enlarge
-            the model file. It has no effect with ``split``, ``assure=0`` or ``preset="paper"``.
+            episodes are assure episodes: more of these bring true rates closer to promised ones,
+            and do not enlarge the model file. It has no effect with ``split``, ``assure=0`` or
+            ``preset="paper"``.
         """
         announce_compiling()
         if warm is not None:

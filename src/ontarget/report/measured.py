@@ -141,7 +141,7 @@ class Measured:
 
     @property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): the range that few assure episodes leave to p (M20)."""
+        """(steps, episodes, 2): what the number of assure episodes leaves open (M20)."""
         return self.answers.spread
 
     @property
