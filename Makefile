@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 ONLY   ?=
+TESTS  ?= not slow and not thorough
 # The tests start many processes, which would all compile the package's bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -20,7 +21,7 @@ paper: $(VENV)/.installed-dev ## reproduce the paper into out/paper: tables, fig
 	@$(BIN)/ontarget paper -o out/paper
 
 test: kernels ## set up, then run the fast tests
-	$(BIN)/pytest -q -n $(JOBS) -m "not slow" --durations=15
+	$(BIN)/pytest -q -n $(JOBS) -m "$(TESTS)" --durations=15
 
 test-slow: $(VENV)/.installed-slow ## run the slow tests too
 	$(BIN)/pytest -q -n $(JOBS)
@@ -31,7 +32,7 @@ test-versions: $(VENV)/.installed-dev ## run the fast tests with the oldest and 
 
 check: $(VENV)/.installed-dev ## lint, format, types, tests: what CI runs
 	$(MAKE) -j 2 --output-sync=target lint types kernels
-	$(MAKE) test
+	$(MAKE) test TESTS="not slow"
 
 kernels: $(VENV)/.installed-dev  # before the tests, whose processes would all compile the same code
 	@$(BIN)/ontarget warm
