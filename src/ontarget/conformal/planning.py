@@ -170,8 +170,8 @@ class SizePlan:
     coverage
         Episodes for the true coverage of intervals, by the coverage asked for.
     coverage_surely
-        Episodes without which such intervals do not exist, if their coverage is to hold with the
-        confidence ``level`` and not only on average (M20).
+        The fewest episodes for which such intervals are finite, if their coverage is to hold with
+        the confidence ``level`` and not only on average (M20).
     successes_to_promise, successes_surely, successes
         Assure episodes that meet the target: to promise the false-alarm rate at all, to promise it
         with the confidence ``level``, and to have it within the accuracy. None if no rate was asked
