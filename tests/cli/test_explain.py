@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ontarget import GoalMonitor, Target
+from ontarget.cli.explain import _high
 from ontarget.models import QuantileForest
 from tests.walks import walks
 
@@ -72,6 +73,22 @@ def test_without_a_step_it_is_that_of_the_first_alarm_or_of_the_largest_fall(
     text = told([*asked, "--false-alarm-rate", "0.001"])
     assert text.startswith(f"step {fell} was chosen: no alarm can be promised, and there p fell")
     assert "was chosen" in json.loads(told([*asked, "--json"]))["picked"]
+
+
+@pytest.mark.parametrize(
+    ("fall", "high"),
+    [
+        ({0: 0.9, 1: 0.8, 2: 0.2}, None),  # the last step is most of the fall
+        ({0: 0.9, 1: 0.3, 2: 0.2}, 0),
+        ({0: 0.9, 1: 0.9, 2: 0.3, 3: 0.2}, 1),  # the last of equal ones
+        ({0: 0.9, 2: 0.2}, None),  # p of the step before is unknown
+        ({0: 0.2}, None),
+    ],
+)
+def test_an_alarm_is_explained_since_p_was_highest(
+    fall: dict[int, float], high: int | None
+) -> None:
+    assert _high(fall, max(fall)) == high
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _PICTURES = (".png", ".svg")
+_FROM_THE_HIGH = (
+    "Most of the fall came earlier, so the change since step {} is explained, where p was highest; "
+    "--since {} explains the last step alone"
+)
 
 
 @reads_runs
@@ -55,7 +59,8 @@ def explain(
         int | None,
         typer.Option(
             min=0,
-            help="Explain the change since this step; by default since the step before.",
+            help="Explain the change since this step; by default since the step before or, if most "
+            "of the fall came earlier, since the highest p.",
             metavar="T",
         ),
     ] = None,
@@ -70,9 +75,9 @@ def explain(
 ) -> None:
     """Say what moved the probability at a step of a recorded run, and which runs it rests on.
 
-    The change since the step before, or since the one that --since names, is shared out among the
-    reward earned, each feature and the passing of time. Precedents are the recorded runs that the
-    model weighs most; a model that was fitted with --no-precedents does not know them.
+    The change since an earlier step is shared out among the reward earned, each feature and the
+    passing of time. Precedents are the recorded runs that the model weighs most; a model that was
+    fitted with --no-precedents does not know them.
     """
     if figure is not None:
         check_output(figure, _PICTURES)
@@ -89,7 +94,9 @@ def explain(
     one, picked = _run(episodes, run), ""
     if step is None:
         with working("looking for the step"):
-            step, picked = _picked(monitor, one, wanted, rule, chosen)
+            step, high, picked = _picked(monitor, one, wanted, rule, chosen)
+        if since is None and high is not None:
+            since, picked = high, f"{picked}. {_FROM_THE_HIGH.format(high, step - 1)}"
     earlier = _earlier(one, step, since)
     found = monitor.explain(
         step,
@@ -145,8 +152,12 @@ def _earlier(run: Episodes, step: int, since: int | None) -> int | None:
 
 def _picked(
     monitor: GoalMonitor, run: Episodes, target: Target | Goal, rule: AlarmRule, calibration: Any
-) -> tuple[int, str]:
-    """The step of the first alarm, else of the largest fall of p; and which of them it is."""
+) -> tuple[int, int | None, str]:
+    """The step of the first alarm, else of the largest fall of p; and which of them it is.
+
+    Between them stands the step with the highest p before an alarm, if p had mostly fallen by the
+    step before.
+    """
     from ontarget.errors import FewEpisodesError
 
     try:
@@ -157,13 +168,26 @@ def _picked(
     told = [sessions.answer(one) for one in Replay(run, grouped=monitor.groups is not None)]
     steps = [one for one in told if one["status"] != "DONE"]
     raised = next((one["t"] for one in steps if alarm and one["status"] == "ALARM"), None)
-    if raised is not None:
-        return raised, f"step {raised} was chosen: there the run raised its first alarm"
     p = {one["t"]: one["p"] for one in steps if one["p"] is not None}
+    if raised is not None:
+        said = f"step {raised} was chosen: there the run raised its first alarm"
+        return raised, _high(p, raised), said
     falls = {t: p[t - 1] - p[t] for t in p if t - 1 in p}
     if not falls:
         raise EpisodesError(f"p is not known at two steps in a row of {run.ids[0]}; pass --step")
     t = max(falls, key=lambda one: falls[one])
     why = "no alarm was raised" if alarm else "no alarm can be promised"
     fell = "there p fell most" if falls[t] > 0.0 else "p never fell, and rose least there"
-    return t, f"step {t} was chosen: {why}, and {fell}"
+    return t, None, f"step {t} was chosen: {why}, and {fell}"
+
+
+def _high(p: dict[int, float], step: int) -> int | None:
+    """The last step with the highest p before this one, if the last step was not most of the fall.
+
+    None if it was.
+    """
+    if step not in p or step - 1 not in p:
+        return None
+    earlier = [t for t in p if t < step]
+    high = max(earlier, key=lambda t: (p[t], t))
+    return high if p[step - 1] - p[step] < 0.5 * (p[high] - p[step]) else None
