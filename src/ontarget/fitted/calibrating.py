@@ -1,4 +1,4 @@
-"""Calibrates one target at every step: exactly (M7), or as accurately as possible (M17)."""
+"""Calibrates one target at every step: by Venn–Abers (M7), or by a map (M17)."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class StepLaw:
         Outcomes that get no probability, ascending. If there are any, the inputs end with the
         behavior so far, from which the remainders that lead to them follow.
     envelopes
-        The exact calibration of the target, if it has one (M7).
+        The Venn–Abers calibration of the target, if it has one (M7).
     own_map
         The map of the target at the knots of a curve, if it has one (M17).
     stopped

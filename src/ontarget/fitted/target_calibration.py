@@ -1,4 +1,4 @@
-"""The exact calibration of one target at every step, by Venn–Abers (M7)."""
+"""The calibration of one target by itself at every step, by Venn–Abers (M7)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OfOneTarget:
 
 @dataclass(frozen=True, eq=False)
 class TargetCalibration(OfOneTarget):
-    """An exact calibration of p for one target; see `GoalMonitor.calibrate_target`.
+    """A Venn–Abers calibration of one target; see `GoalMonitor.calibrate_target`.
 
     If you pass it as ``calibration=``, an outlook's ``low`` and ``high`` are the Venn–Abers pair
     (p0, p1), and ``p`` is a single number between them, p1/(1 − p0 + p1). Plausibility and
@@ -52,6 +52,7 @@ class TargetCalibration(OfOneTarget):
     If the episodes that calibrate it and a new run are exchangeable, the model has seen none of
     them, and the target was fixed before their outcomes were looked at, then at each step one
     number of the pair is calibrated: with Z whether the target is met, ``E[Z | p_Z] = p_Z``.
+    Nothing is promised about the single number between the two.
     """
 
     table: FloatArray
