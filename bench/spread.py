@@ -1,0 +1,39 @@
+"""How often the spread of p contains the true probability, on the river of the README.
+
+    python bench/spread.py
+
+The spread shows what the number of assure episodes leaves open. It is not the error of p: it gets
+narrower with more episodes, whether or not p gets closer to the truth. The truth is exact here.
+Takes about a minute.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ontarget import GoalMonitor, Target
+from ontarget.domains import Rivers, Tamarisk, simulate
+from ontarget.domains.tamarisk.exact import ExactReturns
+
+RIVER, TARGET, STEPS = Tamarisk("tight-budget"), Target.at_least(-80), (0, 10, 25)
+
+
+def main() -> None:
+    """Print one row per number of recorded runs and step."""
+    truth = ExactReturns(RIVER, steps=STEPS, lowest=-81.0)
+    new = simulate(RIVER, 1_000, seed=1)
+    print("recorded  step  half width  p from the truth  truth inside")
+    for n in (500, 2_500, 10_000):
+        found = GoalMonitor().fit(simulate(RIVER, n, seed=0), progress=False).evaluate(new, TARGET)
+        for t in STEPS:
+            now = new.at(t)
+            rivers = Rivers(now.states.astype(np.int8))
+            true = truth.probability(rivers, now.behavior, t, TARGET)
+            p, (low, high) = found.p[t], found.spread[t].T
+            half, off = (high - low).mean() / 2, np.abs(p - true).mean()
+            inside = ((low <= true) & (true <= high)).mean()
+            print(f"{n:8,}  {t:4}  {half:10.3f}  {off:16.3f}  {inside:12.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
